@@ -105,8 +105,8 @@ def start(
 
 
 def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str]:
-    """A gateway's settings for a test. The limit on wrong keys is high: tests share gateways and the
-    address that they send from, and a new key is a wrong one until the gateway knows it."""
+    """A gateway's settings for a test. The limit on wrong keys is high: tests share gateways and
+    the address that they send from, and a new key is a wrong one until the gateway knows it."""
     variables = {
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
         "TOOLGATE_BACKEND_URL": backend_url,

@@ -97,10 +97,15 @@ async def test_expired_blocked_and_revoked_keys_return_401(
 async def test_guessed_keys_are_limited_and_valid_keys_are_not(
     spare_backend: FakeBackend, spare_redis: RedisServer, tmp_path: Path
 ) -> None:
-    key, log = new_key(), tmp_path / "log"
+    key = new_key()
     await put(spare_redis.url, key_of(key))
-    limit = {"TOOLGATE_WRONG_KEYS_PER_MINUTE": "3"}
-    with serving(["--model", "tiny"], spare_backend.url, log, spare_redis.url, **limit) as gateway:
+    with serving(
+        ["--model", "tiny"],
+        spare_backend.url,
+        tmp_path / "log",
+        spare_redis.url,
+        TOOLGATE_WRONG_KEYS_PER_MINUTE="3",
+    ) as gateway:
         async with http_client(gateway.url, timeout=20) as http:
             guesses = [await http.get("/v1/models", headers=bearer(new_key())) for _ in range(5)]
             assert [each.status_code for each in guesses] == [401, 401, 401, 429, 429]
