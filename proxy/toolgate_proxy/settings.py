@@ -108,9 +108,9 @@ class BodyLimitSettings(Section):
     that does not read is closed after it. `litellm --config` does not apply it."""
     key_body_bytes: int = Field(default=32_000_000, ge=1)
     """Maximum size of the bodies that one virtual key sends at the same time to a process, in
-    bytes, from their first byte until the limits of the key admit them. All requests without a key
-    count as one. Bodies with a `content-length` wait for each other, for `TOOLGATE_BODY_TIMEOUT`;
-    others get a 429. The largest body always fits."""
+    bytes, from their first byte until the limits of the key admit them. All requests without a
+    valid key count as one. Bodies with a `content-length` wait for each other, for
+    `TOOLGATE_BODY_TIMEOUT`; others get a 429. The largest body always fits."""
     key_sockets: int = Field(default=100, ge=1)
     """Maximum number of open WebSocket connections of one virtual key at a process. A lower
     `max_parallel_requests` of the key holds for its connections as well."""

@@ -28,7 +28,7 @@ class BodyBudget:
         )
 
     def open(self, owner: str) -> Reservation:
-        """`owner`: the id of a key, or "" for all requests without one."""
+        """`owner`: the id of a key, or "" for all requests without a valid one."""
         return Reservation(self, owner)
 
     def used(self, owner: str) -> int:

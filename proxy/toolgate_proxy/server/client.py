@@ -6,15 +6,19 @@ import hashlib
 
 from starlette.types import Scope
 
+from toolgate_core.errors import ToolgateError
+
 from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
-from ..litellm_host.auth import is_ours
+from ..litellm_host.auth import is_master_key, is_ours
 from ..sealing import OwnerSeal
 from ..state import gateway
 
 CONNECTION = "toolgate.connection"
 """Key of the ConnectionTurns in the ASGI scope of a request that came over a WebSocket."""
+ANYONE = ""
+"""Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
@@ -41,9 +45,18 @@ def owner_of(scope: Scope, context: RequestContext) -> str:
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
 
 
-def owner_of_body(context: RequestContext) -> str | None:
+def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
     """Whose request bodies are counted together. None if they are not: the master key has no
-    limits, and another authentication names the sender only after it has read the body."""
+    limits, and another authentication names the sender only after it has read the body. With
+    LiteLLM's database its own routes check the key after the body, so that it is looked up here."""
     if context.key is not None:
         return context.key.id
-    return None if context.authenticated or not is_ours() else ""
+    if context.authenticated or not is_ours():
+        return None
+    try:
+        sent, key_sync = key_of(scope["headers"]) or "", gateway().key_sync
+        if is_master_key(sent):
+            return None
+        return ANYONE if key_sync is None else key_sync.key_cache.find(sent).id
+    except ToolgateError:
+        return ANYONE

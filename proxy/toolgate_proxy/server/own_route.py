@@ -155,7 +155,7 @@ async def _body(scope: Scope, receive: Receive, context: RequestContext) -> list
     here, reservation = gateway(), None
     if RESERVED in scope:
         context.on_admitted = scope[RESERVED]
-    elif (owner := owner_of_body(context)) is not None:
+    elif (owner := owner_of_body(scope, context)) is not None:
         reservation = here.bodies.open(owner)
         context.on_admitted = reservation.close
     return await body.read(

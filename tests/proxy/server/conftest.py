@@ -17,6 +17,7 @@ from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
+    authorization,
     client,
     exchange,
     model_retrieval,
@@ -45,6 +46,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (
         auth,
+        authorization,
         client,
         exchange,
         model_retrieval,

@@ -65,7 +65,7 @@ class ResponsesSocket:
                 await receive()  # websocket.connect
                 await _deny(error, scope, send)
                 return
-            if (owner := owner_of_body(context)) is not None:
+            if (owner := owner_of_body(scope, context)) is not None:
                 socket.resize = gateway().bodies.open(owner).resize
             if not ours:
                 await self._app(scope, _counted(receive, socket), send)
