@@ -13,6 +13,7 @@ from functools import lru_cache
 from .algebra import Algebra, Expression
 from .automaton import Automaton, automaton
 from .characters import ANY, Ranges, only, partition
+from .lengths import lengths
 from .syntax import (
     Alternatives,
     Anchor,
@@ -63,6 +64,11 @@ class Matching(Language):
     """The strings that a pattern of JSON Schema matches."""
 
     source: str
+
+    @property
+    def lengths(self) -> tuple[int, int | None]:
+        """Bounds on the lengths of the strings; None: of no known length."""
+        return _lengths(self.source)
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,14 @@ def _parsed(source: str) -> Part:
     if len(source) > MAX_LENGTH:
         raise Unsupported(source)
     return parse(source)
+
+
+@lru_cache(maxsize=4_096)
+def _lengths(source: str) -> tuple[int, int | None]:
+    try:
+        return lengths(_parsed(source))
+    except Unsupported:
+        return 0, None
 
 
 def characters_of(language: Language) -> Iterator[Ranges]:

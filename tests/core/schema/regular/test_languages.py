@@ -112,7 +112,7 @@ _parts = st.recursive(
     ),
     max_leaves=5,
 )
-_patterns = st.one_of(
+patterns = st.one_of(
     st.tuples(st.sampled_from(["", "^", "^(?=a)"]), _parts, st.sampled_from(["", "$"])).map(
         "".join
     ),
@@ -123,7 +123,7 @@ _patterns = st.one_of(
 
 @pytest.mark.exhaustive
 @settings(max_examples=60, deadline=None, database=None, suppress_health_check=[*HealthCheck])
-@given(_patterns, _patterns)
+@given(patterns, patterns)
 def test_combinations_of_patterns(one: str, other: str) -> None:
     first, second = matched(one), matched(other)
     alone = ~Matching(one)

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ...regular.languages import Matching
+
 TYPES = frozenset({"array", "boolean", "null", "number", "object", "string"})
 """The types of JSON. Integers are numbers here."""
 _LITERAL = re.compile(r"(?:[\w/:@#,;=&%!~ \"'<>-]|\\[./\\$^()\[\]{}|*+?-])+(?![*+?{])", re.ASCII)
@@ -39,12 +41,21 @@ class Bounds:
         """Whether there is no such number."""
         if self.low > self.high or (self.low == self.high and (self.low_open or self.high_open)):
             return True
-        if not self.whole or math.inf in (-self.low, self.high):
+        return self.whole and self._without_multiple(Fraction(1))
+
+    def without_multiple_of(self, factor: Fraction) -> bool:
+        """Whether no such number is a multiple."""
+        # The whole multiples of p/q, in lowest terms, are those of p.
+        return self._without_multiple(Fraction(factor.numerator) if self.whole else factor)
+
+    def _without_multiple(self, factor: Fraction) -> bool:
+        if math.inf in (abs(self.low), abs(self.high)):
             return False
-        low, high = math.ceil(self.low), math.floor(self.high)
-        low += self.low_open and low == self.low
-        high -= self.high_open and high == self.high
-        return low > high
+        low, high = exact(self.low) / factor, exact(self.high) / factor
+        first, last = math.ceil(low), math.floor(high)
+        first += self.low_open and first == low
+        last -= self.high_open and last == high
+        return first > last
 
 
 def bounds(nodes: Sequence[dict[str, Any]]) -> Bounds:
@@ -58,6 +69,11 @@ def bounds(nodes: Sequence[dict[str, Any]]) -> Bounds:
             if keyword in node:
                 high = min(high, (node[keyword], is_open), key=lambda each: (each[0], not each[1]))
     return Bounds(low[0], high[0], low[1], high[1], any(map(_whole, nodes)))
+
+
+def exact(number: float) -> Fraction:
+    """The number as it is written in decimal."""
+    return Fraction(number) if isinstance(number, int) else Fraction(str(number))
 
 
 def _whole(node: dict[str, Any]) -> bool:
@@ -86,20 +102,37 @@ def counts_of(nodes: Sequence[dict[str, Any]], of: str) -> tuple[int, int | None
 
 
 def no_multiple(nodes: Sequence[dict[str, Any]]) -> bool:
-    """Whether a `not` excludes all multiples that a `multipleOf` asks for."""
-    factors = [Fraction(str(node["multipleOf"])) for node in nodes if "multipleOf" in node]
+    """Whether there is no multiple that a `multipleOf` asks for: bounds are closer than two of
+    them, or a `not` excludes all."""
+    factors = [factor for node in nodes if (factor := _factor(node))]
+    if not factors:
+        return False
+    between = bounds(nodes)
+    if any(between.without_multiple_of(factor) for factor in factors):
+        return True
     for node in nodes:
         negated = node.get("not")
         if isinstance(negated, dict) and negated.keys() == {"multipleOf"}:
-            excluded = Fraction(str(negated["multipleOf"]))
-            if any(factor % excluded == 0 for factor in factors):
+            excluded = _factor(negated)
+            if excluded and any(factor % excluded == 0 for factor in factors):
                 return True
     return False
+
+
+def _factor(node: dict[str, Any]) -> Fraction | None:
+    """What numbers have to be multiples of; None if that is anything, or no valid factor."""
+    given = node.get("multipleOf", 0)
+    return exact(given) if 0 < given < math.inf else None
 
 
 def strings_empty(nodes: Sequence[dict[str, Any]]) -> bool:
     """Whether there is no such string."""
     least, most = counts_of(nodes, "Length")
+    for node in nodes:
+        if "pattern" in node:
+            shortest, longest = Matching(node["pattern"]).lengths
+            least = max(least, shortest)
+            most = min((each for each in (most, longest) if each is not None), default=None)
     if most is not None and least > most:
         return True
     prefixes = [p for node in nodes if (p := prefix_of(node.get("pattern", "")))]
