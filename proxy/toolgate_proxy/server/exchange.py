@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import orjson
 from starlette.requests import Request
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
@@ -39,7 +39,7 @@ from ..routing.deployments import Deployment, Placement
 from ..state import gateway
 from .client import client_of, owner_of
 from .logs.log_filters import frames
-from .transport import body
+from .transport.body import RequestBody
 from .transport.connection import EVENTS, Disconnect
 
 logger = logging.getLogger("toolgate")
@@ -61,9 +61,9 @@ class Exchange:
         model: str,
         body: dict[str, Any],
         scope: Scope,
-        sent: Sequence[Message] = (),
+        sent: RequestBody,
     ) -> None:
-        """`sent`: the ASGI messages of the body, for authentication that reads the body."""
+        """`sent`: with its bytes only for authentication that reads the body."""
         self.context = context_of(scope)
         self.context.model = model
         self.context.call_id = uuid.uuid4().hex
@@ -165,7 +165,7 @@ class Exchange:
 
     def _is_large(self) -> bool:
         """Whether the body may take so long to parse that other requests should continue."""
-        return sum(len(message.get("body", b"")) for message in self._sent) > PARSED_IN_THREAD
+        return self._sent.size > PARSED_IN_THREAD
 
     async def _admitted(self) -> dict[str, Any]:
         """Authenticates, runs LiteLLM's hooks, and returns the body as they left it."""
@@ -175,7 +175,8 @@ class Exchange:
             observed = self._model_route.events or self._model_route.hooks
             caller = host_auth.caller(context.key, self._scope["path"]) if observed else None
         else:
-            request._body = body.content_of(self._sent)
+            request._body = bytes(self._sent.content)
+            self._sent.free()
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)
             context.identity = identity_of(caller)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ModelNotFound, ToolgateError
 
@@ -37,7 +37,7 @@ from .stored_responses.routes import Operation, operation_of
 from .token_count import TokenCount
 from .traffic.recording import noting_events
 from .transport import body
-from .transport.body import RESERVED
+from .transport.body import READ, RESERVED, RequestBody
 from .transport.connection import KeepAlive
 
 
@@ -87,13 +87,13 @@ class OwnRoute:
                 if shown is not None:
                     await JSONResponse(shown)(scope, receive, send)
                     return
-            messages = await _body(scope, receive, context)
+            sent = await _body(scope, receive, context)
             guarded = posted and body_guard.is_guarded(scope["path"])
             if found is None and not guarded:
                 carry(context)
-                await self._litellm(scope, body.again(messages, receive), send)
+                await self._litellm(scope, sent.again(receive), send)
                 return
-            values = await body.parse(scope, messages, body_guard.check_bounds)
+            values = await sent.parsed(scope, body_guard.check_bounds)
             surface, model = found or (None, "")
             model = model or _model(values)
             body_guard.check_model_name(model)
@@ -115,13 +115,15 @@ class OwnRoute:
                 in_background(call.failed("", error))
             return
         if surface is None or model_route is None or model_route.reason is not None:
-            await self._pass_on(scope, body.again(messages, receive), send, streamed, context)
+            await self._pass_on(scope, sent.again(receive), send, streamed, context)
             return
+        if context.authenticated:
+            sent.free()
         if counted is not None:
-            count = TokenCount(*counted, model_route, model, values, scope, messages)
+            count = TokenCount(*counted, model_route, model, values, scope, sent)
             await count.run(receive, send)
             return
-        exchange = Exchange(surface, model_route, model, values, scope, messages)
+        exchange = Exchange(surface, model_route, model, values, scope, sent)
         await _answer(exchange, is_streamed(values), surface, receive, send)
 
     async def _pass_on(
@@ -149,13 +151,16 @@ async def _answer(
         await exchange.run(receive, stream.send)
 
 
-async def _body(scope: Scope, receive: Receive, context: RequestContext) -> list[Message]:
-    """Raises RequestTooLarge, RequestTimeout, UnsupportedEncoding and RateLimited. LiteLLM's routes
-    read bodies whole as well, but without limits."""
+async def _body(scope: Scope, receive: Receive, context: RequestContext) -> RequestBody:
+    """Raises RequestTooLarge, RequestTimeout, UnsupportedEncoding, RateLimited and
+    ClientDisconnected. LiteLLM's routes read bodies whole as well, but without limits."""
     here, reservation = gateway(), None
-    if RESERVED in scope:
+    if READ in scope:
         context.on_admitted = scope[RESERVED]
-    elif (owner := owner_of_body(scope, context)) is not None:
+        # The scope lives as long as the response.
+        sent: RequestBody = scope.pop(READ)
+        return sent
+    if (owner := owner_of_body(scope, context)) is not None:
         reservation = here.bodies.open(owner)
         context.on_admitted = reservation.close
     return await body.read(

@@ -3,16 +3,16 @@ prompt as the backend renders it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from starlette.types import Message, Scope, Send
+from starlette.types import Scope, Send
 
 from ..api.surface import Counting, Surface
 from ..chat.counting import count
 from ..litellm_host.deployments.model_route import ModelRoute
 from ..state import gateway
 from .exchange import Exchange
+from .transport.body import RequestBody
 from .transport.connection import Disconnect
 
 
@@ -25,7 +25,7 @@ class TokenCount(Exchange):
         model: str,
         body: dict[str, Any],
         scope: Scope,
-        sent: Sequence[Message] = (),
+        sent: RequestBody,
     ) -> None:
         super().__init__(surface, model_route, model, counting.prepared(body), scope, sent)
         self._counting = counting

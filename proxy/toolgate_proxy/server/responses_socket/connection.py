@@ -8,11 +8,10 @@ in memory for the connection, so that it can be continued with `store: false`.
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -72,6 +71,7 @@ class ResponsesSocket:
                 return
             await receive()  # websocket.connect
             await send({"type": "websocket.accept"})
+            socket.as_bytes = True
             await _Connection(self._app, scope, receive, send).run()
 
 
@@ -83,7 +83,7 @@ class _Connection:
         self._send = send
         self._socket: BoundedSocket = scope[SOCKET]
         self._gone = asyncio.Event()
-        self._pending: asyncio.Queue[bytes | None] = asyncio.Queue()
+        self._pending: asyncio.Queue[bytes | bytearray | None] = asyncio.Queue()
         self._turns = ConnectionTurns(gateway().settings.max_body_bytes)
 
     async def run(self) -> None:
@@ -128,16 +128,17 @@ class _Connection:
         large = len(message) > LARGE
         admitted = cache(partial(self._socket.finish, len(message)))  # has an effect once
         try:
-            request = await asyncio.to_thread(read, message) if large else read(message)
-            del message
-            turn = Turn(request.body, self._turns, self._text, self._gone, admitted)
+            body = await asyncio.to_thread(read, message) if large else read(message)
+            turn = Turn(body, len(message), self._turns, self._text, self._gone, admitted)
+            previous = body.get("previous_response_id")
+            del message, body
             await turn.run(self._app, self._scope)
         except ToolgateError as error:
             await self._text(error_message(error.status, error.body()))
             return True
         finally:
             admitted()
-        if turn.failed and request.previous is not None and self._turns.before(request.previous):
+        if turn.failed and isinstance(previous, str) and self._turns.before(previous):
             self._turns.forget()
         return True
 
@@ -158,17 +159,9 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": closing})
 
 
-@dataclass(frozen=True)
-class Request:
-    body: bytes
-    """Of `POST /v1/responses`."""
-    previous: str | None
-    """`previous_response_id`."""
-
-
-def read(message: bytes) -> Request:
-    """The request of a message. `stream` has no effect: clients send either value. Raises
-    InvalidRequest and RequestTooLarge."""
+def read(message: bytes | bytearray) -> dict[str, Any]:
+    """The body of `POST /v1/responses` that a message stands for. `stream` has no effect: clients
+    send either value. Raises InvalidRequest and RequestTooLarge."""
     event = from_json(message)
     if not isinstance(event, dict) or event.pop("type", None) != "response.create":
         raise InvalidRequest(
@@ -178,13 +171,10 @@ def read(message: bytes) -> Request:
         )
     check_bounds(event)
     event["stream"] = True
-    # orjson writes no integers above 64 bits. It has read a large message, so there are none.
-    body = orjson.dumps(event) if len(message) > LARGE else json.dumps(event).encode()
-    previous = event.get("previous_response_id")
-    return Request(body, previous if isinstance(previous, str) else None)
+    return event
 
 
-def _content(message: Message) -> bytes | None:
+def _content(message: Message) -> bytes | bytearray | None:
     """None if it ends the connection."""
     if message["type"] != "websocket.receive":
         return None

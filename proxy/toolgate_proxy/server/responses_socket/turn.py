@@ -14,7 +14,7 @@ from starlette.types import ASGIApp, Message, Scope
 
 from ...response_store.connection_turns import ConnectionTurns
 from ..client import CONNECTION
-from ..transport.body import RESERVED
+from ..transport.body import READ, RESERVED, RequestBody
 
 OF_HANDSHAKE = (b"connection", b"upgrade", b"content-", b"transfer-encoding", b"sec-websocket-")
 """Beginnings of the names of headers that belong to the handshake."""
@@ -25,18 +25,21 @@ SendText = Callable[[str], Awaitable[None]]
 
 
 class Turn:
-    """`body`: of `POST /v1/responses`. `gone`: is set when the client has disconnected. `admitted`:
-    is called when the limits of the key have admitted the request."""
+    """`body`: of `POST /v1/responses`; `size`: of its message, in bytes. `gone`: is set when the
+    client has disconnected. `admitted`: is called when the limits of the key have admitted the
+    request."""
 
     def __init__(
         self,
-        body: bytes,
+        body: dict[str, Any],
+        size: int,
         turns: ConnectionTurns,
         send: SendText,
         gone: asyncio.Event,
         admitted: Callable[[], None],
     ) -> None:
-        self._content = body
+        self._body: RequestBody | None = RequestBody.of_values(body, size)
+        """Until the request has begun."""
         self._turns = turns
         self._send_text = send
         self._gone = gone
@@ -44,7 +47,7 @@ class Turn:
         self._status = 0
         self._waiting = b""
         """The beginning of an event or of an error."""
-        self._size = len(self._content)
+        self._size = size
         self._read = False
         self.failed = True
         """Until an event has ended the response as completed or incomplete."""
@@ -61,23 +64,23 @@ class Turn:
             for name, value in handshake["headers"]
             if not name.startswith(OF_HANDSHAKE) and name != REQUEST_ID
         ]
-        length = str(len(self._content)).encode()
-        added = [(b"content-type", b"application/json"), (b"content-length", length)]
+        body, self._body = self._body, None
         return {
             **handshake,
             "type": "http",
             "method": "POST",
             "scheme": {"wss": "https"}.get(handshake["scheme"], "http"),
-            "headers": [*headers, *added],
+            "headers": [*headers, (b"content-type", b"application/json")],
             "extensions": {},
             CONNECTION: self._turns,
+            READ: body,
             RESERVED: self._admitted,
         }
 
     async def _receive(self) -> Message:
         if not self._read:
             self._read = True
-            return {"type": "http.request", "body": self._content, "more_body": False}
+            return {"type": "http.request", "body": b"", "more_body": False}
         await self._gone.wait()
         return {"type": "http.disconnect"}
 

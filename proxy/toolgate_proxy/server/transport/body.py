@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import orjson
+import pydantic_core
 from starlette.types import Message, Receive, Scope
 
 from toolgate_core.errors import (
+    ClientDisconnected,
     InvalidRequest,
     RequestTimeout,
     RequestTooLarge,
@@ -26,8 +28,67 @@ once it is parsed, and the parser does not let other requests continue."""
 LARGE = 1_000_000
 """Size in bytes from which a body is parsed and checked in a thread."""
 PLAIN = (b"", b"identity")
+READ = "toolgate.body"
+"""Key in the ASGI scope of a RequestBody that was read before."""
 RESERVED = "toolgate.reserved"
-"""Key in the ASGI scope of a function that ends the reservation of a body that was read before."""
+"""Key in the ASGI scope of a function that ends the reservation of such a body."""
+
+
+class RequestBody:
+    """The bytes of a body, or its values if they were parsed before. Each takes as much memory as
+    the body, so `free` them as soon as possible."""
+
+    def __init__(self, content: bytes | bytearray = b"", values: dict[str, Any] | None = None):
+        self.size = len(content)
+        self._content: bytes | bytearray | None = content if values is None else None
+        self._values = values
+
+    @classmethod
+    def of_values(cls, values: dict[str, Any], size: int) -> RequestBody:
+        """`size`: of the body from which `values` were parsed, in bytes."""
+        body = cls(values=values)
+        body.size = size
+        return body
+
+    async def parsed(
+        self, scope: Scope, check: Callable[[dict[str, Any]], None] | None = None
+    ) -> dict[str, Any]:
+        """The body's JSON object, for which `check` raises no error. Accepts the same JSON as
+        LiteLLM, but no forms. Raises InvalidRequest and RequestTooLarge."""
+        if self._values is not None:
+            return self._values
+        for name, value in scope["headers"]:
+            if name == b"content-type" and b"form" in value.lower():
+                raise InvalidRequest(
+                    "The body must be JSON, sent as `content-type: application/json`."
+                )
+        if self.size > LARGE:
+            return await asyncio.to_thread(_object, self.content, check)
+        return _object(self.content, check)
+
+    @property
+    def content(self) -> bytes | bytearray:
+        return json.dumps(self._values).encode() if self._content is None else self._content
+
+    def free(self) -> None:
+        """The body is not read again."""
+        self._content, self._values = b"", None
+
+    def again(self, receive: Receive) -> Receive:
+        """A `receive` that replays the body and then continues with the client's next messages. The
+        body can be replayed once."""
+        replayed = False
+
+        async def read_again() -> Message:
+            nonlocal replayed
+            if replayed:
+                return await receive()
+            replayed = True
+            content = bytes(self.content)
+            self.free()
+            return {"type": "http.request", "body": content, "more_body": False}
+
+        return read_again
 
 
 async def read(
@@ -37,27 +98,28 @@ async def read(
     limit: int,
     seconds: float,
     reservation: Reservation | None = None,
-) -> list[Message]:
-    """All ASGI messages of the body. The last one may be `http.disconnect`. `reservation`: is made
-    for the body; the caller closes it. Raises RequestTooLarge for a body of more than `limit`
-    bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding for a compressed
-    body, and RateLimited if there is no room for it."""
+) -> RequestBody:
+    """`reservation`: is made for the body; the caller closes it. Raises RequestTooLarge for a body
+    of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding
+    for a compressed body, RateLimited if there is no room for it, and ClientDisconnected if the
+    client leaves before its end."""
     length = _length(scope, limit)
-    size, messages = 0, []
+    content = bytearray()
     try:
         async with asyncio.timeout(seconds):
             if reservation is not None and length:
                 await reservation.wait(length)
             while True:
                 message = await receive()
-                messages.append(message)
-                size += len(message.get("body", b""))
-                if size > limit:
+                if message["type"] == "http.disconnect":
+                    raise ClientDisconnected("The client disconnected before the end of its body.")
+                content += message.get("body", b"")
+                if len(content) > limit:
                     raise _too_large(limit)
-                if reservation is not None and size > reservation.size:
-                    reservation.resize(size)
-                if message["type"] != "http.request" or not message.get("more_body", False):
-                    return messages
+                if reservation is not None and len(content) > reservation.size:
+                    reservation.resize(len(content))
+                if not message.get("more_body", False):
+                    return RequestBody(content)
     except TimeoutError as error:
         if reservation is not None and length and not reservation.size:
             raise reservation.refusal() from error
@@ -65,42 +127,6 @@ async def read(
             f"The body did not arrive within {seconds:g} s (TOOLGATE_BODY_TIMEOUT). Send the "
             "request again, with a smaller body or over a faster connection."
         ) from error
-
-
-async def parse(
-    scope: Scope, messages: Sequence[Message], check: Callable[[dict[str, Any]], None] | None = None
-) -> dict[str, Any]:
-    """The body's JSON object, for which `check` raises no error. Accepts the same JSON as LiteLLM,
-    but no forms. Raises InvalidRequest and RequestTooLarge."""
-    for name, value in scope["headers"]:
-        if name == b"content-type" and b"form" in value.lower():
-            raise InvalidRequest("The body must be JSON, sent as `content-type: application/json`.")
-    content = content_of(messages)
-
-    def parsed() -> dict[str, Any]:
-        values = from_json(content)
-        if not isinstance(values, dict):
-            raise InvalidRequest("The body must be a JSON object.")
-        if check is not None:
-            check(values)
-        return values
-
-    return await asyncio.to_thread(parsed) if len(content) > LARGE else parsed()
-
-
-def content_of(messages: Sequence[Message]) -> bytes:
-    return b"".join(message.get("body", b"") for message in messages)
-
-
-def again(messages: Sequence[Message], receive: Receive) -> Receive:
-    """A `receive` that replays `messages` and then continues with the client's next messages."""
-    waiting = iter(messages)
-
-    async def read_again() -> Message:
-        message = next(waiting, None)
-        return await receive() if message is None else message
-
-    return read_again
 
 
 def _length(scope: Scope, limit: int) -> int | None:
@@ -126,7 +152,7 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
-def from_json(content: bytes) -> Any:
+def from_json(content: bytes | bytearray) -> Any:
     """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
     if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
@@ -134,6 +160,9 @@ def from_json(content: bytes) -> Any:
             "other entries."
         )
     try:
+        if len(content) > LARGE:
+            # orjson copies its input.
+            return pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
         return orjson.loads(content)
     except ValueError as error:
         if len(content) <= LARGE:
@@ -143,3 +172,14 @@ def from_json(content: bytes) -> Any:
             except (ValueError, RecursionError):
                 pass
         raise InvalidRequest("The body is not valid JSON.") from error
+
+
+def _object(
+    content: bytes | bytearray, check: Callable[[dict[str, Any]], None] | None
+) -> dict[str, Any]:
+    values = from_json(content)
+    if not isinstance(values, dict):
+        raise InvalidRequest("The body must be a JSON object.")
+    if check is not None:
+        check(values)
+    return values

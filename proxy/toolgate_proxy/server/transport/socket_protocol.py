@@ -21,6 +21,7 @@ from toolgate_core.errors import RateLimited
 
 from ...settings import settings
 from .deadline import Deadline
+from .frame_pieces import FramePieces
 from .http_protocol import RESPONSE_SECONDS
 
 SOCKET = "toolgate.socket"
@@ -28,8 +29,6 @@ SOCKET = "toolgate.socket"
 SMALL = 65_536
 """Bytes of a message that are received although messages are held back: pings and the end of the
 connection come after them."""
-FRAGMENT_BYTES = 64
-"""Cost of one fragment of a message besides its content."""
 CLOSE_SECONDS = 10.0
 """Time for the client to take the end of a connection."""
 TOO_MANY_BYTES = "too many bytes of this API key wait; send the message later"
@@ -52,16 +51,20 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         """For the client to read what was sent to it."""
         self._seconds = configured.header_timeout
         """Of the latest deadline."""
+        self._pieces = FramePieces(configured.max_body_bytes)
+        self._content = bytearray()
+        """Of the message that is being received."""
         self._held = False
         self._unread = False
         """The client does not read."""
-        self._fragments = 0
-        """Bytes of the fragments of a message whose end has not come."""
         self._waiting = 0
         """Bytes of the whole messages that the application has not finished."""
         self.resize: Callable[[int], None] = _anything
         """Is called with the bytes of all messages that this connection holds. Raises RateLimited
         if there is no room for them."""
+        self.as_bytes = False
+        """Whether messages of text are given to the application as bytes, which may not be valid
+        UTF-8. Their text would be one more copy."""
 
     # For the application
 
@@ -87,7 +90,8 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._awaiting.clear()
         self._reading.clear()
-        self._fragments = self._waiting = 0
+        self._content, self._waiting = bytearray(), 0
+        self.conn.reader.discard()
         self.resize(0)
 
     def handle_connect(self, event: Request) -> None:
@@ -99,7 +103,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     def data_received(self, data: bytes) -> None:
         if self.transport.is_closing():
             return
-        super().data_received(data)
+        super().data_received(self._pieces.rewritten(data) if self.handshake_initiated else data)
         if not self.handshake_initiated:  # uvicorn sends all of it at once
             self.transport.write(BAD_HANDSHAKE)
             self.transport.close()
@@ -108,22 +112,24 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self._set_reading()
 
     def handle_text(self, event: Frame) -> None:
-        self._count_fragment(event)
-        super().handle_text(event)
+        self.curr_msg_data_type = "text"
+        self.handle_cont(event)
 
     def handle_bytes(self, event: Frame) -> None:
-        self._count_fragment(event)
-        super().handle_bytes(event)
+        self.curr_msg_data_type = "bytes"
+        self.handle_cont(event)
 
     def handle_cont(self, event: Frame) -> None:
-        self._count_fragment(event)
-        super().handle_cont(event)
-
-    def send_receive_event_to_app(self) -> None:
-        self._fragments = 0
+        self._content += event.data
+        if not event.fin:
+            return
+        self.frames = [self._content]  # type: ignore[list-item]  # its text, or itself, is used
+        if self.as_bytes:
+            self.curr_msg_data_type = "bytes"
         if not self.close_sent:
-            self._waiting += sum(map(len, self.frames))
-        super().send_receive_event_to_app()
+            self._waiting += len(self._content)
+        self._content = bytearray()
+        self.send_receive_event_to_app()
 
     async def receive(self) -> Any:
         message = await self.queue.get()
@@ -164,11 +170,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     @property
     def _unfinished(self) -> int:
         """Bytes of the message that is being received."""
-        return self._fragments + len(self.conn.reader.buffer)
-
-    def _count_fragment(self, event: Frame) -> None:
-        if not event.fin:
-            self._fragments += len(event.data) + FRAGMENT_BYTES
+        return len(self._content) + len(self.conn.reader.buffer)
 
     def _count(self) -> None:
         if self.transport.is_closing():
@@ -177,6 +179,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.resize(self._waiting + self._unfinished)
         except RateLimited:
             self.resize = _anything  # the rest is discarded
+            self._content = bytearray()
             if self.close_sent:
                 self._abort()
                 return

@@ -8,6 +8,7 @@ import threading
 from typing import Any
 
 import orjson
+import pydantic_core
 import pytest
 from starlette.types import Message, Receive, Scope
 
@@ -18,6 +19,7 @@ from toolgate_core.errors import (
     ToolgateError,
     UnsupportedEncoding,
 )
+from toolgate_proxy import json_values
 from toolgate_proxy.server import body_guard
 from toolgate_proxy.server.transport import body
 
@@ -35,7 +37,7 @@ def sends(*parts: bytes) -> Receive:
 
 async def refused(content: bytes) -> ToolgateError:
     with pytest.raises(ToolgateError) as refusal:
-        await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+        await body.RequestBody(content).parsed(PLAIN)
     return refusal.value
 
 
@@ -56,8 +58,8 @@ async def test_body_at_the_limit_is_read() -> None:
         return {"type": "http.request", "body": b"a" * 100}
 
     scope = {"type": "http", "headers": [(b"content-length", b"100")]}
-    (message,) = await body.read(scope, receive, limit=100, seconds=5)
-    assert len(message["body"]) == 100
+    sent = await body.read(scope, receive, limit=100, seconds=5)
+    assert (sent.size, sent.content) == (100, b"a" * 100)
 
 
 async def test_stalled_body_is_a_timeout() -> None:
@@ -89,17 +91,37 @@ async def test_compressed_body_is_refused(encoding: bytes) -> None:
 async def test_too_many_values_are_refused_before_they_are_parsed(
     content: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(_: bytes) -> Any:
+    def never(_: bytes, **__: Any) -> Any:
         raise AssertionError
 
-    monkeypatch.setattr(orjson, "loads", never)
+    for module, name in ((orjson, "loads"), (pydantic_core, "from_json")):
+        monkeypatch.setattr(module, name, never)
     assert (await refused(content)).code == RequestTooLarge.code
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"a":"%s"}' % (b'[{,"\\"\\\\' * 40),
+        b'{"a":[%s1]}' % (b'"\\\\","\\"",' * 40),
+        b'"' * 200,
+        b"\\" * 200,
+        b"[" * 200,
+    ],
+)
+@pytest.mark.parametrize("block", [2, 3, 7, 1000])
+def test_values_are_counted_in_blocks_as_in_the_whole_text(
+    content: bytes, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = [json_values.exceeds(content, most) for most in range(1, 200)]
+    monkeypatch.setattr(json_values, "BLOCK", block)
+    assert [json_values.exceeds(content, most) for most in range(1, 200)] == whole
 
 
 async def test_commas_and_brackets_inside_strings_are_not_values() -> None:
     text = '[{,\\"' * body.MAX_VALUES
     content = json.dumps({"a": text, "b": [1, 2]}).encode()
-    values = await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+    values = await body.RequestBody(content).parsed(PLAIN)
     assert values == {"a": text, "b": [1, 2]}
 
 
@@ -108,15 +130,15 @@ async def test_large_bodies_are_parsed_in_a_thread(
     size: int, off_loop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads: list[int] = []
-    parse = orjson.loads
+    parse = body.from_json
 
-    def noted(content: bytes) -> Any:
+    def noted(content: bytes | bytearray) -> Any:
         threads.append(threading.get_ident())
         return parse(content)
 
-    monkeypatch.setattr(orjson, "loads", noted)
+    monkeypatch.setattr(body, "from_json", noted)
     content = json.dumps({"a": "x" * size}).encode()
-    await body.parse(PLAIN, [{"type": "http.request", "body": content}])
+    await body.RequestBody(content).parsed(PLAIN)
     assert [each != threading.get_ident() for each in threads] == [off_loop]
 
 

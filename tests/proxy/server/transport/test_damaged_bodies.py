@@ -36,9 +36,8 @@ contents = st.lists(st.sampled_from(WORDS), max_size=30).map(b"".join) | st.bina
 
 async def parsed(content: bytes) -> Any:
     scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
-    message = {"type": "http.request", "body": content, "more_body": False}
     try:
-        return await body.parse(scope, [message])
+        return await body.RequestBody(content).parsed(scope)
     except (InvalidRequest, RequestTooLarge):
         return None
 
