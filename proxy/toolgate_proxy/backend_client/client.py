@@ -30,7 +30,7 @@ from .event_stream import EventStream
 from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
 from .generation_bound import bound_of, fitting
 from .interim import BoundedResponse
-from .message_json import encoded
+from .message_json import Pieces, encoded
 
 KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
@@ -207,7 +207,7 @@ class Backend:
             response.close()
 
     async def _request(
-        self, method: str, path: str, content: bytes | None
+        self, method: str, path: str, content: bytes | Pieces | None
     ) -> aiohttp.ClientResponse:
         """Tries to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""

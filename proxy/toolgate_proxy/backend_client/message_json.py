@@ -2,15 +2,99 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import orjson
 from pydantic_core import PydanticSerializationError
 
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
 
+LONG = 262_144
+"""Length of a string in the messages of a prompt, in characters, from which it is encoded while it
+is sent. It is an image or a file, and its JSON would take as much memory as itself."""
 
-def encoded(message: wire.Message) -> bytes:
+
+class Pieces:
+    """A message in JSON whose long strings are encoded while it is sent. It can be sent again."""
+
+    def __init__(self, around: list[bytes], long: list[str]) -> None:
+        """`around`: the JSON before, between and after the strings."""
+        self._around = around
+        self._long = long
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for before, text in zip(self._around, self._long, strict=False):
+            yield before + b'"'
+            for at in range(0, len(text), LONG):
+                yield orjson.dumps(text[at : at + LONG])[1:-1]
+            yield b'"'
+        yield self._around[-1]
+
+
+def encoded(message: wire.Message) -> bytes | Pieces:
     """Raises InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
     250 levels, and the depth of a request's fields is not limited."""
+    prompt = getattr(message, "prompt", None)
+    if isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
+        return _pieces(message, prompt)
+    return _encoded(message)
+
+
+def _pieces(message: wire.Message, prompt: wire.ChatPrompt) -> bytes | Pieces:
+    mark = secrets.token_hex(16)
+    long: list[str] = []
+    try:
+        messages = tuple(_marked(each, mark, long) for each in prompt.messages)
+    except RecursionError:
+        return _encoded(message)
+    if not all(map(_is_valid, long)):
+        return _encoded(message)
+    short = prompt.model_copy(update={"messages": messages})
+    content = _encoded(message.model_copy(update={"prompt": short}))
+    return Pieces(content.split(f'"{mark}"'.encode()), long)
+
+
+def _has_long(messages: Iterable[Any]) -> bool:
+    waiting = [*messages]
+    while waiting:
+        each = waiting.pop()
+        for member in each.values() if isinstance(each, dict) else each:
+            if isinstance(member, str):
+                if len(member) >= LONG:
+                    return True
+            elif isinstance(member, (dict, list, tuple)):
+                waiting.append(member)
+    return False
+
+
+def _marked(value: Any, mark: str, long: list[str]) -> Any:
+    """The value with `mark` in place of its long strings, which are added to `long`."""
+    if isinstance(value, str):
+        if len(value) < LONG:
+            return value
+        long.append(value)
+        return mark
+    if isinstance(value, dict):
+        return {name: _marked(member, mark, long) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_marked(each, mark, long) for each in value]
+    return value
+
+
+def _is_valid(text: str) -> bool:
+    """Whether it is valid Unicode, so that JSON can represent it."""
+    try:
+        return text.isascii() or all(
+            text[at : at + LONG].encode() for at in range(0, len(text), LONG)
+        )
+    except UnicodeEncodeError:
+        return False
+
+
+def _encoded(message: wire.Message) -> bytes:
     content = _json_of(message)
     if content is None:
         param = _unencodable(message)
