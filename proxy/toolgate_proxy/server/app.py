@@ -21,7 +21,7 @@ import yaml
 from toolgate_core.importing import importing
 
 from ..settings import settings
-from . import logs
+from . import logs, memory
 from .logs import event_log
 
 KEEP_ALIVE_SECONDS = 75
@@ -131,6 +131,7 @@ def create() -> Any:
     """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
     the imports are inside."""
     end_with_parent()  # first, because the imports take seconds
+    memory.return_freed()
     from ..admin import routes
     from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
