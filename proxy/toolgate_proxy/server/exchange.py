@@ -175,7 +175,7 @@ class Exchange:
             observed = self._model_route.events or self._model_route.hooks
             caller = host_auth.caller(context.key, self._scope["path"]) if observed else None
         else:
-            request._body = bytes(self._sent.content)
+            request._body = self._sent.content
             self._sent.free()
             with own_errors():
                 caller = await host_auth.litellm_caller(request, self._body)

@@ -83,7 +83,7 @@ class _Connection:
         self._send = send
         self._socket: BoundedSocket = scope[SOCKET]
         self._gone = asyncio.Event()
-        self._pending: asyncio.Queue[bytes | bytearray | None] = asyncio.Queue()
+        self._pending: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._turns = ConnectionTurns(gateway().settings.max_body_bytes)
 
     async def run(self) -> None:
@@ -159,7 +159,7 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": closing})
 
 
-def read(message: bytes | bytearray) -> dict[str, Any]:
+def read(message: bytes) -> dict[str, Any]:
     """The body of `POST /v1/responses` that a message stands for. `stream` has no effect: clients
     send either value. Raises InvalidRequest and RequestTooLarge."""
     event = from_json(message)
@@ -174,7 +174,7 @@ def read(message: bytes | bytearray) -> dict[str, Any]:
     return event
 
 
-def _content(message: Message) -> bytes | bytearray | None:
+def _content(message: Message) -> bytes | None:
     """None if it ends the connection."""
     if message["type"] != "websocket.receive":
         return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 import orjson
@@ -38,9 +39,9 @@ class RequestBody:
     """The bytes of a body, or its values if they were parsed before. Each takes as much memory as
     the body, so `free` them as soon as possible."""
 
-    def __init__(self, content: bytes | bytearray = b"", values: dict[str, Any] | None = None):
+    def __init__(self, content: bytes = b"", values: dict[str, Any] | None = None):
         self.size = len(content)
-        self._content: bytes | bytearray | None = content if values is None else None
+        self._content: bytes | None = content if values is None else None
         self._values = values
 
     @classmethod
@@ -67,7 +68,7 @@ class RequestBody:
         return _object(self.content, check)
 
     @property
-    def content(self) -> bytes | bytearray:
+    def content(self) -> bytes:
         return json.dumps(self._values).encode() if self._content is None else self._content
 
     def free(self) -> None:
@@ -84,7 +85,7 @@ class RequestBody:
             if replayed:
                 return await receive()
             replayed = True
-            content = bytes(self.content)
+            content = self.content
             self.free()
             return {"type": "http.request", "body": content, "more_body": False}
 
@@ -104,7 +105,7 @@ async def read(
     for a compressed body, RateLimited if there is no room for it, and ClientDisconnected if the
     client leaves before its end."""
     length = _length(scope, limit)
-    content = bytearray()
+    size, received = 0, BytesIO()  # whose value is not a copy
     try:
         async with asyncio.timeout(seconds):
             if reservation is not None and length:
@@ -113,13 +114,13 @@ async def read(
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise ClientDisconnected("The client disconnected before the end of its body.")
-                content += message.get("body", b"")
-                if len(content) > limit:
+                size += received.write(message.get("body", b""))
+                if size > limit:
                     raise _too_large(limit)
-                if reservation is not None and len(content) > reservation.size:
-                    reservation.resize(len(content))
+                if reservation is not None and size > reservation.size:
+                    reservation.resize(size)
                 if not message.get("more_body", False):
-                    return RequestBody(content)
+                    return RequestBody(received.getvalue())
     except TimeoutError as error:
         if reservation is not None and length and not reservation.size:
             raise reservation.refusal() from error
@@ -152,7 +153,7 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
-def from_json(content: bytes | bytearray) -> Any:
+def from_json(content: bytes) -> Any:
     """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
     if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
@@ -161,7 +162,7 @@ def from_json(content: bytes | bytearray) -> Any:
         )
     try:
         if len(content) > LARGE:
-            # orjson copies its input.
+            # orjson copies its input, and this parser does so with a bytearray.
             return pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
         return orjson.loads(content)
     except ValueError as error:
@@ -174,9 +175,7 @@ def from_json(content: bytes | bytearray) -> Any:
         raise InvalidRequest("The body is not valid JSON.") from error
 
 
-def _object(
-    content: bytes | bytearray, check: Callable[[dict[str, Any]], None] | None
-) -> dict[str, Any]:
+def _object(content: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
     values = from_json(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
@@ -52,7 +53,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self._seconds = configured.header_timeout
         """Of the latest deadline."""
         self._pieces = FramePieces(configured.max_body_bytes)
-        self._content = bytearray()
+        self._content = BytesIO()
         """Of the message that is being received."""
         self._held = False
         self._unread = False
@@ -90,7 +91,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         super().connection_lost(exc)
         self._awaiting.clear()
         self._reading.clear()
-        self._content, self._waiting = bytearray(), 0
+        self._content, self._waiting = BytesIO(), 0
         self.conn.reader.discard()
         self.resize(0)
 
@@ -120,15 +121,16 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         self.handle_cont(event)
 
     def handle_cont(self, event: Frame) -> None:
-        self._content += event.data
+        self._content.write(event.data)
         if not event.fin:
             return
-        self.frames = [self._content]  # type: ignore[list-item]  # its text, or itself, is used
+        content, self._content = self._content.getvalue(), BytesIO()
+        self.frames = [content]
         if self.as_bytes:
             self.curr_msg_data_type = "bytes"
         if not self.close_sent:
-            self._waiting += len(self._content)
-        self._content = bytearray()
+            self._waiting += len(content)
+        del content
         self.send_receive_event_to_app()
 
     async def receive(self) -> Any:
@@ -170,7 +172,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
     @property
     def _unfinished(self) -> int:
         """Bytes of the message that is being received."""
-        return len(self._content) + len(self.conn.reader.buffer)
+        return self._content.tell() + len(self.conn.reader.buffer)
 
     def _count(self) -> None:
         if self.transport.is_closing():
@@ -179,7 +181,7 @@ class BoundedSocket(WebSocketsSansIOProtocol):
             self.resize(self._waiting + self._unfinished)
         except RateLimited:
             self.resize = _anything  # the rest is discarded
-            self._content = bytearray()
+            self._content = BytesIO()
             if self.close_sent:
                 self._abort()
                 return

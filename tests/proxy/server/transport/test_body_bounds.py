@@ -132,7 +132,7 @@ async def test_large_bodies_are_parsed_in_a_thread(
     threads: list[int] = []
     parse = body.from_json
 
-    def noted(content: bytes | bytearray) -> Any:
+    def noted(content: bytes) -> Any:
         threads.append(threading.get_ident())
         return parse(content)
 

@@ -123,7 +123,7 @@ async def test_small_fragments_take_no_more_memory_than_their_content(serve: Ser
         await handshake(reader, writer, None)
         await send(writer, fragments)
         await app.until(2 * 20_001)
-        assert len(app.sockets[0]._content) == 2 * 20_001
+        assert app.sockets[0]._content.tell() == 2 * 20_001
         assert not app.sockets[0].frames
 
 
