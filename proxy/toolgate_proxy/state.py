@@ -14,6 +14,7 @@ from .limits.body_budget import BodyBudget
 from .limits.limiter import Limiter
 from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
+from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore
 from .routing.cache_salts import CacheSalts
 from .routing.deployments import Deployments
@@ -27,7 +28,9 @@ class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        self.bodies = BodyBudget(max(settings.key_body_bytes, settings.max_body_bytes))
+        key_bytes = max(settings.key_body_bytes, settings.max_body_bytes)
+        self.bodies = BodyBudget(key_bytes)
+        self.conversations = Conversations(key_bytes)
         self.sockets = SocketLimit(settings.key_sockets)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
         self.key_sync: KeySync | None = None

@@ -72,11 +72,14 @@ class ResponsesSocket:
             await receive()  # websocket.connect
             await send({"type": "websocket.accept"})
             socket.as_bytes = True
-            await _Connection(self._app, scope, receive, send).run()
+            turns = stack.enter_context(gateway().conversations.connection(owner))
+            await _Connection(self._app, scope, receive, send, turns).run()
 
 
 class _Connection:
-    def __init__(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, turns: ConnectionTurns
+    ) -> None:
         self._app = app
         self._scope = scope
         self._receive = receive
@@ -84,7 +87,7 @@ class _Connection:
         self._socket: BoundedSocket = scope[SOCKET]
         self._gone = asyncio.Event()
         self._pending: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._turns = ConnectionTurns(gateway().settings.max_body_bytes)
+        self._turns = turns
 
     async def run(self) -> None:
         reading = asyncio.create_task(self._read())
