@@ -163,13 +163,15 @@ def from_json(content: bytes) -> Any:
     try:
         if len(content) > LARGE:
             # orjson copies its input, and this parser does so with a bytearray.
-            return pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
+            return _as_orjson_reads(
+                pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
+            )
         return orjson.loads(content)
     except ValueError as error:
         if len(content) <= LARGE:
             try:
                 # Accepts lone surrogates, NaN, and the other encodings of JSON.
-                return json.loads(content)
+                return _as_orjson_reads(json.loads(content))
             except (ValueError, RecursionError):
                 pass
         raise InvalidRequest("The body is not valid JSON.") from error
@@ -182,3 +184,32 @@ def _object(content: bytes, check: Callable[[dict[str, Any]], None] | None) -> d
     if check is not None:
         check(values)
     return values
+
+
+def _as_orjson_reads(value: Any) -> Any:
+    """The value with floats in place of integers of more than 64 bits, which orjson can't write.
+    Raises InvalidRequest for those that are too large for floats."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            members = [*each.items()]
+        elif isinstance(each, list):
+            members = [*enumerate(each)]
+        else:
+            continue
+        for at, member in members:
+            if isinstance(member, dict | list):
+                waiting.append(member)
+            elif isinstance(member, int) and not -(2**63) <= member < 2**64:
+                each[at] = _as_float(member)
+    return value
+
+
+def _as_float(number: int) -> float:
+    try:
+        return float(number)
+    except OverflowError as error:
+        raise InvalidRequest(
+            "The body has a number that is too large. Use a smaller one."
+        ) from error

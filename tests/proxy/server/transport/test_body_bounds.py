@@ -142,6 +142,25 @@ async def test_large_bodies_are_parsed_in_a_thread(
     assert [each != threading.get_ident() for each in threads] == [off_loop]
 
 
+@pytest.mark.parametrize("other", ["1", "NaN", f'"{"x" * body.LARGE}"'])
+async def test_integers_of_more_than_64_bits_are_floats_in_every_body(other: str) -> None:
+    content = b'{"a":[%d,{"b":%d}],"c":[%d,true,null],"d":%s}' % (
+        *(2**64, -(2**63) - 1, 2**64 - 1),
+        other.encode(),
+    )
+    values = await body.RequestBody(content).parsed(PLAIN)
+    assert values["a"] == [2.0**64, {"b": -(2.0**63)}]
+    assert [type(each) for each in values["a"]] == [float, dict]
+    assert values["c"] == [2**64 - 1, True, None]
+    assert type(values["c"][0]) is int
+
+
+@pytest.mark.parametrize("other", ["1", f'"{"x" * body.LARGE}"'])
+async def test_an_integer_that_is_too_large_for_a_float_is_refused(other: str) -> None:
+    content = b'{"a":[1%s],"d":%s}' % (b"0" * 400, other.encode())
+    assert (await refused(content)).code == InvalidRequest.code
+
+
 def nested(levels: int) -> dict[str, Any]:
     value: Any = 1
     for _ in range(levels):
