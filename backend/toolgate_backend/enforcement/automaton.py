@@ -11,11 +11,14 @@ import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
+import numpy as np
+
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.engines.engine import Matcher
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow
+from ..tokens.masks import BitmaskRow, words_per_row
+from ..tokens.rows import Row
 from .budget import Budget
 from .permissions import Permissions
 from .spec import Spec
@@ -109,6 +112,12 @@ class Automaton:
 
     def fill_bitmask(self, row: BitmaskRow) -> None:
         masks.render(self.next_mask(), row, self._static.vocabulary_size)
+
+    def next_row(self) -> Row:
+        """The tokens allowed next, as a shared row. Raises NoTokenAllowed if there are none."""
+        words = np.empty(words_per_row(self._static.vocabulary_size), np.int32)
+        self.fill_bitmask(words)
+        return self._static.rows.row(words)
 
     def next_mask(self) -> masks.Mask:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""

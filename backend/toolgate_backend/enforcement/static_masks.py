@@ -13,6 +13,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
 from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
+from ..tokens.rows import Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
 from .calls.call_ids import CallIdentifiers
@@ -45,6 +46,7 @@ class StaticMasks:
         failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
         self.failure_mask = masks.Allow(masks.token_ids(failing))
         """The mask of a sequence whose enforcement has failed."""
+        self.rows = Rows()
         self.texts = DialectTexts(vocabulary)
         self.call_tokens = vocabulary.call_tokens
         self.call_ids = CallIdentifiers(vocabulary.dialect)
