@@ -141,7 +141,7 @@ def _phase(automaton: Automaton) -> str:
         return "thinking" if state.phase is Phase.THINKING else "marks"
     if state.candidates.finished:
         return "marks"
-    return "call: name" if state.candidates.count > 1 else "call: arguments"
+    return "call: name" if len(state.candidates.numbers) > 1 else "call: arguments"
 
 
 def _timed(work: Callable[[], Any]) -> float:

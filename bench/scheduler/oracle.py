@@ -65,7 +65,7 @@ class Oracle:
             differing = [texts[token] for token in sorted({*expected.tolist()} ^ {*found.tolist()})]
             raise Violation(
                 f"request {request} after {len(output)} tokens ({machine.state.phase.name}, "
-                f"{machine.state.grammar_tokens} tokens of a call): {len(found)} tokens are "
+                f"{len(machine.call_tokens)} tokens of a call): {len(found)} tokens are "
                 f"allowed, its own mask allows {len(expected)}; they differ in {differing[:20]}"
             )
 

@@ -27,7 +27,6 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.batch import BatchMasks
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
@@ -68,7 +67,6 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
         self._rows: dict[int, _Row] = {}
-        self._batch = BatchMasks(self._static.in_grammars, settings().mask_budget_ms / 1e3)
         self._vocabulary_size = vocabulary.size
         self._together = np.empty((0, words_per_row(vocabulary.size)), np.int32)
 
@@ -168,4 +166,4 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
 
     def _mask(self, row: _Row, automaton: Automaton) -> masks.Mask:
         with row.mask_time:
-            return automaton.next_mask()
+            return masks.Bits(automaton.next_row().words)

@@ -19,7 +19,6 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.batch import BatchMasks
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.spec import Spec
@@ -127,7 +126,6 @@ class EngineSequences:
         self.store = store.GrammarStore(vocabulary)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
-        self._batch = BatchMasks(self._static.in_grammars, settings().mask_budget_ms / 1e3)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -148,9 +146,6 @@ class EngineSequences:
         """Compute the masks of a step, in the rows of vLLM's bitmask."""
         rows = bitmask.numpy()
         going = [(at, each) for at, each in grammars if not each.is_terminated()]
-        automata = [(at, each.automaton) for at, each in going if not each.failed]
-        done = self._batch.fill(rows, automata)
         for at, grammar in going:
-            if at not in done:
-                grammar.fill_row(rows[at])
+            grammar.fill_row(rows[at])
             grammar.filled = bitmask, at

@@ -1,33 +1,56 @@
 """Enforcement of one sequence, with the methods of a vLLM grammar.
 
 The methods are those of vllm/v1/structured_output/backend_types.py: accept_tokens, validate_tokens,
-rollback, fill_bitmask, is_terminated, reset. `next_mask` is a cheaper form of `fill_bitmask`. This
-module does not import vLLM. The phases and their transitions are in state_machine.py.
+rollback, fill_bitmask, is_terminated, reset. `next_row` is a cheaper form of `fill_bitmask`. This
+module does not import vLLM.
+
+A sequence is a node of a graph that it shares with equal requests (turn_graph.py). Accepting a
+token follows an edge, and a mask is the node's. The rules (turn.py) are asked only where there is
+no edge, and where a limit on tokens may decide.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Sequence
-
-import numpy as np
+from typing import NamedTuple
 
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.engines.engine import Matcher
+from ..grammars.graph.node import Node
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow, words_per_row
+from ..tokens.masks import BitmaskRow
 from ..tokens.rows import Row
-from .budget import Budget
-from .permissions import Permissions
+from .closing import NEVER, Closer, Plan
+from .room import UNLIMITED, Room
 from .spec import Spec
 from .state import Phase, State
-from .state_machine import StateMachine
 from .static_masks import StaticMasks
+from .turn_graph import Entry, Placed, TurnNode, turn_graph
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
+FREE = (Phase.THINKING, Phase.CONTENT)
+"""The phases in which what remains of a budget may decide at each token."""
+
+
+class _Course(NamedTuple):
+    """What a sequence knows beside its node. It changes where something begins or ends."""
+
+    entry: Entry | None = None
+    """That of a node of a grammar's graph."""
+    began: int = 0
+    """The length at which the text of the state's candidates began."""
+    reasoning: int = 0
+    """Number of reasoning tokens before `thinking`."""
+    thinking: int | None = None
+    """The length at which the present reasoning began; None if there is none."""
+    plan: Plan = Plan()
+    look: int = NEVER
+    """The length at which to look whether the call must be closed."""
+    limited: int = NEVER
+    """The length from which on limits on tokens may decide, so that edges and masks of the node do
+    not hold."""
 
 
 class Automaton:
@@ -41,59 +64,71 @@ class Automaton:
     ) -> None:
         """`accepted` are the grammars of the calls in `spec.accepted`; None: `grammars`. Raises
         BackendError if `spec.accepted` contains tokens that the spec does not allow."""
-
-        def create_machine(limits: Spec, grammars: Sequence[MeasuredGrammar]) -> StateMachine:
-            permissions = Permissions(static, limits, Budget(static, limits, grammars))
-            return StateMachine(static, limits, permissions, content)
-
         self._static = static
-        self._accepted = spec.accepted
+        self._spec = spec
+        self._own = turn_graph(static, spec, grammars, content)
+        self._earlier = (
+            self._own if accepted is None else turn_graph(static, spec, accepted, content)
+        )
         self._excluded = frozenset(spec.excluded)
-        self._limited = create_machine(spec, grammars)
-        # The accepted tokens were sampled under an earlier budget, of which less remains now.
-        unlimited = dataclasses.replace(spec, budget=None)
-        self._unlimited = create_machine(unlimited, grammars if accepted is None else accepted)
+        self._usual_call = self._own.turn.budget.usual_call(spec)
+        self._ample_until = NEVER
+        if spec.budget is not None:
+            self._ample_until = spec.budget - self._own.turn.budget.ample(self._usual_call)
         self.reset()
 
-    @property
-    def state(self) -> State:
-        return self._state
-
     def reset(self) -> None:
-        self._length = 0  # tokens of the response so far
-        self._first_mask: masks.Mask | None = None
-        self._history: deque[State] = deque(maxlen=ROLLBACK_WINDOW)
-        self._machine = self._unlimited if self._accepted else self._limited
-        self._state = self._machine.initial_state()
-        if not self.accept_tokens(self._accepted):
+        self._node: TurnNode | Node
+        self._course: _Course
+        self._slow_at: int
+        self._tokens: list[int] = []
+        self._trail: deque[TurnNode | Node] = deque(maxlen=ROLLBACK_WINDOW)
+        self._courses: deque[tuple[int, _Course]] = deque(maxlen=ROLLBACK_WINDOW)
+        """The courses before the present one, each with the length at which it ended."""
+        self._first_row: Row | None = None
+        self._replaying = bool(self._spec.accepted)
+        # The accepted tokens were sampled under an earlier budget, of which less remains now.
+        self._closer = self._make_closer(None if self._replaying else self._spec.budget)
+        self._graph = self._earlier if self._replaying else self._own
+        self._start(self._graph.root if self._is_ample(0) else self._initial_state())
+        if not self.accept_tokens(self._spec.accepted):
             raise BackendError(
                 "The tokens to continue from (`accepted`) violate the constraints of the request. "
                 "Send only tokens of an earlier response to the same request."
             )
-        self._machine = self._limited
-        if self._accepted:
-            self._state = self._machine.resumed(self._state, self._length)
-        self._history.clear()
-        self._first_mask = self._without_excluded()
+        if self._replaying:
+            self._replaying = False
+            self._closer = self._make_closer(self._spec.budget)
+            self._continue()
+        self._trail.clear()
+        self._courses.clear()
+        self._exclude()
+
+    # --- tokens ---
+
+    def accept(self, token: int) -> bool:
+        """Advance by a token. Returns False and changes nothing if it is not allowed."""
+        node = self._node
+        after = node.next.get(token)
+        if after is None and node.loop is not None and node.loop[token]:
+            after = node
+        tokens = self._tokens
+        if after is None or len(tokens) >= self._slow_at:
+            return self._accept_slowly(token)
+        self._trail.append(node)
+        tokens.append(token)
+        self._node = after
+        return True
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
-        for token in tokens:
-            if self._excludes(token):
-                return False
-            after = self._machine.step(self._state, self._length, token)
-            if after is None:
-                return False
-            self._history.append(self._state)
-            self._length += 1
-            self._state = after
-        return True
+        return all(map(self.accept, tokens))
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
         """The longest prefix of `tokens` that is allowed. The state is unchanged."""
         accepted = 0
         for token in tokens:
-            if not self.accept_tokens([token]):
+            if not self.accept(token):
                 break
             accepted += 1
         self.rollback(accepted)
@@ -101,50 +136,241 @@ class Automaton:
 
     def rollback(self, count: int) -> None:
         """Undo the last `count` tokens, at most ROLLBACK_WINDOW."""
+        if not count:
+            return
         for _ in range(count):
-            self._state = self._history.pop()
-            if self._state.candidates is not None:
-                self._state.candidates.truncate(self._state.grammar_tokens)
-        self._length -= count
+            self._node = self._trail.pop()
+        del self._tokens[-count:]
+        course = self._course
+        while self._courses and self._courses[-1][0] >= len(self._tokens):
+            _, course = self._courses.pop()
+        self._take(course)
 
     def is_terminated(self) -> bool:
-        return self._state.ended
+        node = self._node
+        return isinstance(node, TurnNode) and node.state.ended
 
-    def fill_bitmask(self, row: BitmaskRow) -> None:
-        masks.render(self.next_mask(), row, self._static.vocabulary_size)
+    # --- masks ---
 
     def next_row(self) -> Row:
-        """The tokens allowed next, as a shared row. Raises NoTokenAllowed if there are none."""
-        words = np.empty(words_per_row(self._static.vocabulary_size), np.int32)
-        self.fill_bitmask(words)
-        return self._static.rows.row(words)
+        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        row = self._node.row
+        if row is None or len(self._tokens) >= self._course.limited:
+            return self._find_row()
+        return row
+
+    def fill_bitmask(self, row: BitmaskRow) -> None:
+        row[:] = self.next_row().words
 
     def next_mask(self) -> masks.Mask:
-        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
-        if self._first_mask is not None and self._length == len(self._accepted):
-            return self._first_mask
-        return self._machine.mask(self._state, self._length)
+        """As `next_row`, in the form in which the rules state it."""
+        if self._is_first:
+            assert self._first_row is not None
+            return masks.Bits(self._first_row.words)
+        return self._graph.turn.mask(self.state, self._room(self.state, len(self._tokens)))
+
+    # --- what others ask ---
 
     @property
-    def grammar_matcher(self) -> Matcher | None:
-        """The matcher that computes the next mask inside a call (`CandidateSet.grammar_matcher`);
-        None where the mask needs more than that."""
-        state = self._state
-        if state.phase is not Phase.TOOL_CALL or state.forced or state.candidates is None:
-            return None
-        if self._first_mask is not None and self._length == len(self._accepted):
-            return None
-        return state.candidates.grammar_matcher
+    def state(self) -> State:
+        return self._state_at(self._node, self._course.entry)
 
-    def _excludes(self, token: int) -> bool:
-        here = self._first_mask is not None and self._length == len(self._accepted)
-        return here and token in self._excluded
+    @property
+    def call_tokens(self) -> Sequence[int]:
+        """The tokens of the present candidates' text."""
+        return self._tokens[self._course.began :]
 
-    def _without_excluded(self) -> masks.Mask | None:
-        """The mask after `spec.accepted`; None if nothing has to be excluded from it."""
+    @property
+    def plan(self) -> Plan:
+        return self._course.plan
+
+    @property
+    def reasoning_tokens(self) -> int:
+        return self._reasoning(self._course, len(self._tokens))
+
+    # --- the slow way ---
+
+    def _accept_slowly(self, token: int) -> bool:
+        node, length, before = self._node, len(self._tokens), self._course
+        if self._is_first and token in self._excluded:
+            return False
+        placed = self._step(node, before.entry, length, token)
+        if placed is None:
+            return False
+        self._trail.append(node)
+        self._tokens.append(token)
+        self._node = placed.node
+        limited = length >= before.limited
+        if placed.entry is not before.entry or placed.entry is None or limited:
+            self._take(self._course_at(placed, before))
+        if length + 1 >= self._course.look:
+            self._look()
+        if self._course is not before:
+            self._courses.append((length, before))
+        return True
+
+    def _step(
+        self, node: TurnNode | Node, entry: Entry | None, length: int, token: int
+    ) -> Placed | None:
+        """The place after a token; None if it is not allowed."""
+        graph = self._graph
+        if isinstance(node, TurnNode):
+            room = self._room(node.state, length)
+            if room is UNLIMITED:
+                return graph.step(node, token)
+            state = graph.turn.step(node.state, room, token)
+            return None if state is None else graph.place(state)
+        assert entry is not None
+        if token in self._static.refused:
+            return None
+        after = entry.graph.step(node, token)
+        if after is None or not after.finished:
+            return None if after is None else Placed(after, entry)
+        state = entry.at(node)
+        room = self._room(state, length)
+        if room is UNLIMITED:
+            return graph.finish(entry, node, token)
+        following = graph.turn.step(state, room, token)
+        return None if following is None else graph.place(following)
+
+    def _state_at(self, node: TurnNode | Node, entry: Entry | None) -> State:
+        if isinstance(node, TurnNode):
+            return node.state
+        assert entry is not None
+        return entry.at(node)
+
+    def _course_at(self, placed: Placed, course: _Course) -> _Course:
+        """The course at the end of the sequence, whose last token led to `placed`. `course` is the
+        one before that token."""
+        length = len(self._tokens)
+        state = self._state_at(*placed)
+        began, plan = course.began, course.plan
+        if state.candidates is not None and not state.candidates.touched:
+            began, plan = length, Plan()
+        reasoning, thinking = course.reasoning, course.thinking
+        if thinking is not None and not _is_thinking(state):
+            reasoning, thinking = reasoning + length - 1 - thinking, None
+        elif thinking is None and _is_thinking(state):
+            thinking = length
+        made = _Course(placed.entry, began, reasoning, thinking, plan)
+        return self._scheduled(made, state, length)
+
+    def _scheduled(self, course: _Course, state: State, length: int) -> _Course:
+        """The course, with the lengths at which something has to be decided."""
+        look = NEVER
+        if self._closer is not None and not state.forced:
+            look = self._closer.next_look(state, course.began, length, course.plan)
+        limited = NEVER
+        if state.phase in FREE and not state.forced:
+            limited = self._limited_from(course, length)
+        return course._replace(look=look, limited=limited)
+
+    def _limited_from(self, course: _Course, length: int) -> int:
+        """The length from which on a free phase is not the one without limits."""
+        if length < self._spec.min_tokens:
+            return length
+        limited = NEVER if self._replaying else self._ample_until + 1
+        limit = self._spec.reasoning_budget
+        if limit is not None and course.thinking is not None:
+            limited = min(limited, course.thinking + limit - course.reasoning)
+        return limited
+
+    def _take(self, course: _Course) -> None:
+        self._course = course
+        self._slow_at = min(course.limited, course.look - 1)
+
+    def _look(self) -> None:
+        """Look whether the call must be closed."""
+        if self._closer is None:
+            return
+        course, length = self._course, len(self._tokens)
+        before = self.state
+        state, plan = self._closer.look(before, self.call_tokens, length, course.plan)
+        if state is not before:
+            self._node, entry = self._graph.place(state)
+            course = course._replace(entry=entry)
+        self._take(self._scheduled(course._replace(plan=plan), state, length))
+
+    # --- limits on tokens ---
+
+    def _room(self, state: State, length: int) -> Room:
+        """What the limits leave; UNLIMITED where they decide nothing."""
+        room = UNLIMITED
+        if not self._is_ample(length):
+            assert self._spec.budget is not None
+            room = Room(self._spec.budget - length, self._usual_call)
+        if length < self._spec.min_tokens:
+            room = room._replace(early=True)
+        limit = self._spec.reasoning_budget
+        if limit is not None and _is_thinking(state):
+            spent = self._reasoning(self._course, length) >= limit
+            room = room._replace(reasoning_spent=True) if spent else room
+        return room
+
+    def _is_ample(self, length: int) -> bool:
+        """Whether the budget decides nothing."""
+        return self._replaying or length <= self._ample_until
+
+    def _reasoning(self, course: _Course, length: int) -> int:
+        return course.reasoning + (0 if course.thinking is None else length - course.thinking)
+
+    # --- the beginning ---
+
+    def _make_closer(self, budget: int | None) -> Closer | None:
+        closer = Closer(self._static, self._spec, budget)
+        return closer if closer.may_close else None
+
+    def _initial_state(self) -> State:
+        return self._graph.turn.initial_state(self._room(State(Phase.CONTENT), 0))
+
+    def _start(self, state: State) -> None:
+        placed = self._graph.place(state)
+        self._node = placed.node
+        self._take(self._course_at(placed, _Course()))
+
+    def _continue(self) -> None:
+        """Go on after the accepted tokens, with the budget and the grammars of this request."""
+        self._graph = self._own
+        state, length = self.state, len(self._tokens)
+        further = state.phase in (Phase.SELECT, Phase.TOOL_CALL) and state.calls > 0
+        if further and state.candidates is not None and not state.forced:
+            room = self._room(state, length)
+            state = self._graph.turn.resumed(state, self.call_tokens, room) or state
+        self._node, entry = self._graph.place(state)
+        self._take(self._scheduled(self._course._replace(entry=entry), state, length))
+
+    def _exclude(self) -> None:
+        """Leave out `spec.excluded` of the first mask, unless nothing else is allowed there."""
         if not self._excluded:
-            return None
+            return
         try:
-            return masks.without(self._machine.mask(self._state, self._length), self._excluded)
+            mask = masks.without(self.next_mask(), self._excluded)
         except NoTokenAllowed:  # the next step reports it
-            return None
+            return
+        if mask is not None:
+            self._first_row = self._static.row_of(mask)
+            self._take(self._course._replace(limited=len(self._tokens)))
+
+    @property
+    def _is_first(self) -> bool:
+        return self._first_row is not None and len(self._tokens) == len(self._spec.accepted)
+
+    def _find_row(self) -> Row:
+        if self._is_first:
+            assert self._first_row is not None
+            return self._first_row
+        node, entry = self._node, self._course.entry
+        if isinstance(node, TurnNode):
+            room = self._room(node.state, len(self._tokens))
+            if room is UNLIMITED:
+                return self._graph.row(node)
+            return self._static.row_of(self._graph.turn.mask(node.state, room))
+        assert entry is not None
+        row = entry.graph.row(node)
+        if not row.words.any():  # llguidance has one way to spell forced text
+            row = node.row = self._static.row_of(self._graph.turn.mask(entry.at(node), UNLIMITED))
+        return row
+
+
+def _is_thinking(state: State) -> bool:
+    return state.phase is Phase.THINKING and not state.forced

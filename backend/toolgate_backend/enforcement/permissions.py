@@ -1,8 +1,9 @@
-"""What a sequence's spec and token budget permit in a given state."""
+"""What a request permits in a given state."""
 
 from __future__ import annotations
 
 from .budget import Budget
+from .room import Room
 from .spec import Spec
 from .state import State
 from .static_masks import StaticMasks
@@ -11,8 +12,6 @@ NOTHING = frozenset[int]()
 
 
 class Permissions:
-    """`length` is the number of tokens that the sequence has so far."""
-
     def __init__(self, static: StaticMasks, spec: Spec, budget: Budget) -> None:
         self._static = static
         self._spec = spec
@@ -30,38 +29,35 @@ class Permissions:
         limit = self._spec.max_calls if self._static.form.calls.parallel else 1
         return self._spec.choice != "none" and (limit is None or calls < limit)
 
-    def may_begin_call(self, state: State, length: int) -> bool:
+    def may_begin_call(self, state: State, room: Room) -> bool:
         """Whether the first call may begin. A call that does not fit the budget may not."""
-        return self.within_call_limit(state.calls) and self.budget.fits_call(length)
+        return self.within_call_limit(state.calls) and self.budget.fits_call(room)
 
-    def may_call_after_content(self, length: int) -> bool:
+    def may_call_after_content(self, room: Room) -> bool:
         """Whether the first call may follow a message of content."""
-        return self.within_call_limit(0) and self.budget.fits_call_after_content(length)
+        return self.within_call_limit(0) and self.budget.fits_call_after_content(room)
 
     def may_trigger(self, state: State) -> bool:
         """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
         return state.at_start or not self._static.form.calls.only_at_start
 
-    def may_add_call(self, calls: int, length: int) -> bool:
+    def may_add_call(self, calls: int, room: Room) -> bool:
         """Whether another call may follow after `calls` calls."""
-        return self.within_call_limit(calls) and self.budget.fits_further_call(length)
+        return self.within_call_limit(calls) and self.budget.fits_further_call(room)
 
-    def must_end_reasoning(self, state: State, length: int) -> bool:
-        required = self.call_required(state)
-        return self.budget.must_end_reasoning(
-            length, state.reasoning_tokens, call_required=required
-        )
+    def must_end_reasoning(self, state: State, room: Room) -> bool:
+        return self.budget.must_end_reasoning(room, call_required=self.call_required(state))
 
-    def content_marks(self, state: State, length: int) -> frozenset[int]:
+    def content_marks(self, state: State, room: Room) -> frozenset[int]:
         """The marks that may come in content."""
         required = self.call_required(state)
-        may_reason = state.may_reason and (not required or self.budget.fits_reasoning(length))
-        may_call = required or self.may_begin_call(state, length)
+        may_reason = state.may_reason and (not required or self.budget.fits_reasoning(room))
+        may_call = required or self.may_begin_call(state, room)
         return self._static.content_marks(may_reason=may_reason, may_call=may_call)
 
-    def content_ends(self, length: int) -> frozenset[int]:
-        """The special tokens that may end the content; none before `min_tokens`."""
-        return NOTHING if length < self._spec.min_tokens else self._content_ends
+    def content_ends(self, room: Room) -> frozenset[int]:
+        """The special tokens that may end the content; none while it is too short."""
+        return NOTHING if room.early else self._content_ends
 
     def banned_tokens(self, state: State) -> frozenset[int]:
         """The tokens that would complete a banned sequence (`bad_words`)."""

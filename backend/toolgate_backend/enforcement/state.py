@@ -1,14 +1,15 @@
-"""The state of one sequence's enforcement: an immutable value, replaced at each token."""
+"""The state of a turn: an immutable value, which equal sequences share.
+
+It does not contain what differs between sequences in the same position: lengths, counts, and what
+remains of budgets (automaton.py).
+"""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 from typing import NamedTuple
 
-from ..grammars.completions.scan import Scan
-from .calls.candidates import CandidateSet
-
-NO_TEXT = Scan()
+from .calls.candidates import Candidates
 
 
 class Phase(Enum):
@@ -23,14 +24,12 @@ class Phase(Enum):
 
 
 class State(NamedTuple):
-    """A NamedTuple because `_replace` runs at each token: `dataclasses.replace` takes five times as
-    long."""
-
     phase: Phase
     forced: tuple[int, ...] = ()
     """Tokens that must come next, in this order, before the phase continues."""
     after_forced: Phase | None = None
-    """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END."""
+    """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END. None: `forced`
+    is part of the text of `candidates`."""
     may_reason: bool = False
     message: str = ""
     """The message of content that has begun, if the family writes typed messages: `content` or
@@ -43,30 +42,11 @@ class State(NamedTuple):
     """The end of a free phase's text, if it is the beginning of a mark in ordinary tokens."""
     recent_tokens: tuple[int, ...] = ()
     """The last tokens of a free phase, as many as the longest banned sequence can need."""
-    reasoning_tokens: int = 0
     calls: int = 0
-    candidates: CandidateSet | None = None
-    """The grammars of the current call, or of the constrained content."""
-    grammar_tokens: int = 0
-    """Number of tokens that `candidates` has accepted. The candidates of a call include the text
-    before it."""
-    scan: Scan = NO_TEXT
-    """Position in the JSON text of the call or content; updated only if it may have to be
-    closed."""
-    next_budget_check: int = 0
-    """The sequence length at which to check again whether the call must be closed."""
-    completion: tuple[int, ...] = ()
-    """The completion of the call that the last of these checks found."""
+    candidates: Candidates | None = None
+    """The texts that the current call, or the constrained content, can still become. Those of a
+    call include the text before it."""
     closing: bool = False
     """The end of the call or of constrained content, or of a repeated string in it, was forced: the
     turn ends after it, with the mark of closed calls."""
     ended: bool = False
-
-    def after_grammar_token(self, scan: Scan) -> State:
-        """`_replace` of `grammar_tokens` and `scan`, in a third of the time."""
-        begin, end = self[:_GRAMMAR_TOKENS], self[_GRAMMAR_TOKENS + 2 :]
-        return State._make((*begin, self.grammar_tokens + 1, scan, *end))
-
-
-_GRAMMAR_TOKENS = State._fields.index("grammar_tokens")
-assert State._fields[_GRAMMAR_TOKENS + 1] == "scan"

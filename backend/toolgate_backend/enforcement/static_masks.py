@@ -11,15 +11,15 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
+from ..grammars.graph.token_graph import TokenGraphs
 from ..grammars.literal_grammar import EmptyGrammar
 from ..tokens import masks
-from ..tokens.rows import Rows
+from ..tokens.rows import Row, Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
 from .calls.call_ids import CallIdentifiers
 from .calls.call_prefix import CallPrefixes
-from .calls.candidates import Candidate, CandidateSet
-from .calls.endless_values import ValueBounds
+from .calls.candidates import Candidate, Candidates, CandidateSet
 from .calls.head_matcher import CallVocabulary
 from .free_text.dialect_texts import DialectTexts
 from .free_text.text_match import TextMatch
@@ -60,13 +60,13 @@ class StaticMasks:
         in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
         self.in_grammars = masks.pack(in_grammars, vocabulary.size)
         """The tokens that the grammar of a call may allow."""
+        self.refused = self.special - grammar_marks
+        """The special tokens that are never part of a grammar's text."""
         self._call_vocabulary = CallVocabulary(
-            self._token_index,
-            self.unit_bytes,
-            self.special - grammar_marks,
-            self.in_grammars,
-            ValueBounds(self.form, self.unit_bytes, vocabulary.size),
+            self._token_index, self.unit_bytes, self.refused, self.in_grammars
         )
+        self.graphs = TokenGraphs(self)
+        self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self._token_index)
         )
@@ -88,11 +88,9 @@ class StaticMasks:
 
     # --- candidates ---
 
-    def first_calls(
-        self, grammars: Sequence[MeasuredGrammar], call_id: str, written: bytes
-    ) -> CandidateSet:
-        """The candidates for the first call. `written` is the beginning of its text."""
-        return self._candidate_set(self._calls(self.form.begin, grammars, call_id), written)
+    def first_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
+        """The candidates for the first call."""
+        return self._candidate_set(self._calls(self.form.begin, grammars, call_id))
 
     def further_calls(self, grammars: Sequence[MeasuredGrammar], call_id: str) -> CandidateSet:
         """The candidates after a call: another call, or the text that ends the calls."""
@@ -125,7 +123,7 @@ class StaticMasks:
             candidates.append(Candidate(content, self.texts.begins["content"]))
         return self._candidate_set(candidates)
 
-    def message_kind(self, candidates: CandidateSet) -> str | None:
+    def message_kind(self, candidates: Candidates) -> str | None:
         """The kind of the only message that remains: `reasoning`, `content`, `preamble`, `format`
         or `call`; None if there are several."""
         names = {grammar.name for grammar in candidates.grammars}
@@ -138,7 +136,7 @@ class StaticMasks:
         ]
         if not kinds:
             return None if grammar_key.CONTENT in names else "call"
-        return kinds[0] if candidates.count == 1 else None
+        return kinds[0] if len(candidates.numbers) == 1 else None
 
     def calls_after_content(
         self, grammars: Sequence[MeasuredGrammar], call_id: str, *, may_end: bool
@@ -149,11 +147,11 @@ class StaticMasks:
             candidates.append(Candidate(self._end_of_calls, self.texts.content_last_units))
         return self._candidate_set(candidates)
 
-    def ends_calls(self, candidates: CandidateSet) -> bool:
+    def ends_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is the only candidate that remains."""
         return candidates.grammars == [self._end_of_calls]
 
-    def may_end_calls(self, candidates: CandidateSet) -> bool:
+    def may_end_calls(self, candidates: Candidates) -> bool:
         """Whether the text that ends the calls is among the candidates that remain."""
         return self._end_of_calls in candidates.grammars
 
@@ -165,9 +163,9 @@ class StaticMasks:
     def _make_head(self, opening: str, name: str, call_id: str) -> bytes:
         return units(opening + self.form.head(name, call_id), self.form.marks)
 
-    def _candidate_set(self, candidates: Sequence[Candidate], written: bytes = b"") -> CandidateSet:
+    def _candidate_set(self, candidates: Sequence[Candidate]) -> CandidateSet:
         prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-        return CandidateSet(candidates, prefixes, self._call_vocabulary, written)
+        return CandidateSet(candidates, prefixes, self._call_vocabulary, self.graphs.graph_of)
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
         """Whether the first call of one of the tools can begin with `text`."""
@@ -187,6 +185,22 @@ class StaticMasks:
         first = prefixes.position_after(self.texts.trigger.text if self.texts.trigger else b"")
         if first is not None:
             prefixes.position_after(first.forced)
+
+    # --- masks ---
+
+    def row_of(self, mask: masks.Mask) -> Row:
+        """A mask as a shared row."""
+        words = np.empty_like(self.in_grammars)
+        masks.render(mask, words, self.vocabulary_size)
+        return self.rows.row(words)
+
+    def _plain_tokens(self) -> bytes:
+        """By token: whether it is text that contains no beginning of a text of the dialect."""
+        firsts = self.texts.first_bytes
+        return bytes(
+            token not in self.special and firsts.isdisjoint(text)
+            for token, text in enumerate(self.unit_bytes)
+        )
 
     # --- masks of the free phases ---
 

@@ -24,7 +24,7 @@ STRUCTURE_BYTES = 16
 separators."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeasuredGrammar:
     compiled: CompiledGrammar
     least_tokens: int | None

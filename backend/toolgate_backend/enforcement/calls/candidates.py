@@ -1,26 +1,27 @@
-"""The set of tools that the current call can still be a call of.
+"""The texts that the current call can still become: calls of tools, constrained content, or a text
+of the dialect.
 
 While all candidates are inside their fixed prefixes (call_prefix.py), masks are look-ups. After
-that the matchers of the remaining candidates run side by side: the mask is the OR of their masks,
-and a token removes the candidates that refuse it. Tool names differ, so usually only one matcher
-remains by then, at the cost of one grammar.
+that, each remaining candidate has a position in the graph of its grammar: the mask is the OR of
+their masks, and a token removes the candidates that refuse it. Tool names differ, so usually only
+one candidate remains by then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from ...errors import NoTokenAllowed
 from ...grammars.compiled_grammar import MeasuredGrammar
-from ...grammars.engines.engine import Matcher
+from ...grammars.graph.node import Node
+from ...grammars.graph.token_graph import TokenGraph
 from ...tokens import masks
 from .call_prefix import CallPrefixes, Position, common_prefix
-from .endless_values import EndlessValues, narrowed
-from .head_matcher import CallVocabulary, HeadMatcher
+from .head_matcher import CallVocabulary
 
 
 @dataclass(frozen=True)
@@ -37,171 +38,129 @@ class Candidate:
         return self.head + self.grammar.fixed_prefix
 
 
-@dataclass
-class _Runner:
-    grammar: MeasuredGrammar
-    matcher: HeadMatcher
-    consumed: int = 0
-
-
-class _Progress(NamedTuple):
-    """How far the call has come: inside the fixed prefixes (`position`), or beyond (`running`)."""
-
-    position: Position | None
-    written: bytes = b""
-    """The text so far, inside the prefixes only."""
-    running: tuple[_Runner, ...] = ()
-    """The matchers of the remaining candidates, beyond the prefixes only."""
-
-
 class CandidateSet:
+    """Candidates, shared by all sequences that offer them. Compared by identity."""
+
     def __init__(
         self,
         candidates: Sequence[Candidate],
         prefixes: CallPrefixes,
         vocabulary: CallVocabulary,
-        written: bytes = b"",
+        graph_of: Callable[[MeasuredGrammar], TokenGraph],
     ) -> None:
-        """`prefixes` are those of `candidates`. `written` is text that has been written before the
-        first token."""
-        self._candidates = candidates
-        self._prefixes = prefixes
-        self._vocabulary = vocabulary
-        self._begun = written
-        self._tokens: list[int] = []
-        self._endless = EndlessValues(vocabulary.bounds, self._tokens, written)
-        self._history: list[_Progress] = []
-        self._progress = self._progress_after(written, range(len(candidates)))
+        """`prefixes` are those of `candidates`."""
+        self.candidates = candidates
+        self.prefixes = prefixes
+        self.vocabulary = vocabulary
+        self._graph_of = graph_of
+
+    def graph(self, number: int) -> TokenGraph:
+        """The graph of the grammar of one candidate."""
+        return self._graph_of(self.candidates[number].grammar)
+
+    def begun(self, written: bytes = b"") -> Candidates:
+        """The candidates of which `written` has been written."""
+        return Candidates(self, written)._continued(written, range(len(self.candidates)), ())
+
+
+class Runner(NamedTuple):
+    """The position in one candidate's text."""
+
+    number: int
+    """That of the candidate in its set."""
+    at: int
+    """Bytes of the head so far."""
+    node: Node
+    """The position in the graph of the grammar; at its root inside the head."""
+
+
+class Candidates(NamedTuple):
+    """The candidates that remain, and how far they have come."""
+
+    of: CandidateSet
+    begun: bytes
+    """The text before the first token."""
+    written: bytes | None = None
+    """The text so far, while all candidates are inside their fixed prefixes; None beyond these."""
+    running: tuple[Runner, ...] = ()
+    """The positions in the remaining candidates, beyond the fixed prefixes."""
+    touched: bool = False
+    """Whether there was a token."""
 
     @property
-    def count(self) -> int:
-        """Number of remaining candidates."""
-        position = self._progress.position
-        return len(self._progress.running if position is None else position.candidates)
+    def position(self) -> Position | None:
+        """The position in the fixed prefixes; None beyond these."""
+        return None if self.written is None else self.of.prefixes.position_after(self.written)
 
     @property
     def in_prefix(self) -> bool:
         """Whether all remaining candidates are inside their fixed prefixes."""
-        return self._progress.position is not None
+        return self.written is not None
+
+    @property
+    def remaining(self) -> list[Candidate]:
+        return [self.of.candidates[number] for number in self.numbers]
 
     @property
     def grammars(self) -> list[MeasuredGrammar]:
         """The grammars of the remaining candidates."""
-        position = self._progress.position
-        if position is None:
-            return [runner.grammar for runner in self._progress.running]
-        return [self._candidates[index].grammar for index in position.candidates]
-
-    def matchers(
-        self, grammars: Sequence[MeasuredGrammar]
-    ) -> list[tuple[MeasuredGrammar, HeadMatcher]]:
-        """Matchers of those `grammars` that remain, with all tokens so far accepted.
-
-        Inside the fixed prefixes this creates the matchers, which is too expensive for every step.
-        """
-        position = self._progress.position
-        runners = self._progress.running
-        if position is not None:
-            wanted = [i for i in position.candidates if self._candidates[i].grammar in grammars]
-            runners = self._create_runners(wanted)
-        return [(each.grammar, each.matcher) for each in runners if each.grammar in grammars]
-
-    @property
-    def tokens(self) -> Sequence[int]:
-        """All tokens so far."""
-        return self._tokens
+        return [candidate.grammar for candidate in self.remaining]
 
     @property
     def finished(self) -> bool:
         """Whether the text is complete and nothing may follow it."""
-        running = self._progress.running
-        return len(running) == 1 and running[0].matcher.finished
+        return (only := self.only) is not None and only.node.finished
 
     @property
     def complete(self) -> bool:
         """Whether the text is complete, although more may follow."""
-        running = self._progress.running
-        return len(running) == 1 and running[0].matcher.complete
+        return (only := self.only) is not None and only.node.complete
 
-    def accept(self, token: int) -> bool:
-        """Advance by one token. Returns False and changes nothing if no candidate accepts it."""
-        before = self._progress
-        if before.position is None:
-            accepting = [runner for runner in before.running if runner.matcher.accept(token)]
-            if not accepting:
-                return False
-            for runner in accepting:
-                runner.consumed += 1
-            self._tokens.append(token)
-            if len(accepting) < len(before.running):
-                self._progress = _Progress(None, running=tuple(accepting))
-        elif token in before.position.tokens:
-            self._tokens.append(token)
-            written = before.written + self._vocabulary.unit_bytes[token]
-            self._progress = self._progress_after(written, before.position.candidates)
-        else:
-            return False
-        self._endless.added(token)
-        self._history.append(before)
-        return True
+    @property
+    def only(self) -> Runner | None:
+        """The position in the grammar of the only remaining candidate, beyond its head."""
+        if len(self.running) != 1:
+            return None
+        [runner] = self.running
+        return runner if runner.at == len(self.of.candidates[runner.number].head) else None
 
-    def truncate(self, length: int) -> None:
-        """Undo all tokens after the first `length`, and restore the candidates that they
-        removed."""
-        if length == len(self._tokens):
-            return
-        while len(self._tokens) > length:
-            self._progress = self._history.pop()
-            self._tokens.pop()
-        self._endless.truncated()
-        for runner in self._progress.running:
-            surplus = runner.consumed - length
-            if surplus:
-                runner.matcher.rollback(surplus)
-                runner.consumed = length
+    def at_node(self, node: Node) -> Self:
+        """The same candidates with the only one at another position of its grammar."""
+        [runner] = self.running
+        return self._replace(running=(runner._replace(node=node),))
+
+    def after(self, token: int) -> Self | None:
+        """The candidates after a token; None if none of them accepts it."""
+        position = self.position
+        if position is None:
+            moved = (self._moved(runner, token) for runner in self.running)
+            running = tuple(runner for runner in moved if runner is not None)
+            return self._replace(running=running, touched=True) if running else None
+        if token not in position.tokens:
+            return None
+        assert self.written is not None
+        text = self.of.vocabulary.unit_bytes[token]
+        after = self._continued(self.written + text, position.candidates, (token,))
+        return after._replace(touched=True)
 
     def forced(self) -> bytes:
         """The text that must come next in all remaining candidates."""
-        if self._progress.position is not None:
-            return self._progress.position.forced
-        return common_prefix({runner.matcher.forced() for runner in self._progress.running})
+        if (position := self.position) is not None:
+            return position.forced
+        return common_prefix({self._forced(runner) for runner in self.running})
 
     def mask(self) -> masks.Allow | masks.Bits:
         """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""
-        if self._progress.position is not None:
-            return self._progress.position.allow
-        first, *others = self._progress.running
-        row = np.empty_like(self._vocabulary.allowed)
-        first.matcher.fill(row)
-        if others:
-            scratch = np.empty_like(row)
-            for runner in others:
-                runner.matcher.fill(scratch)
-                row |= scratch
-        if not row.any():
-            return self._forced_text_mask()
-        return masks.Bits(narrowed(row, self._refused()))
-
-    @property
-    def grammar_matcher(self) -> Matcher | None:
-        """The matcher whose mask, without `CallVocabulary.refused`, is `mask()` unless it is empty;
-        None if it is not that of a single grammar, or if a bound on values narrows it."""
-        running = self._progress.running
-        if len(running) != 1 or self._refused():
-            return None
-        return running[0].matcher.grammar
-
-    def _refused(self) -> tuple[masks.BitmaskRow, ...]:
-        """The tokens that bounds on values leave out of the mask (endless_values.py)."""
-        running = self._progress.running
-        if any(each.grammar.limits is None for each in running):
-            return ()
-        return self._endless.refused(running[0].grammar)
+        if (position := self.position) is not None:
+            return position.allow
+        rows = [self._row(runner) for runner in self.running]
+        row = rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows)
+        return masks.Bits(row) if row.any() else self._forced_text_mask()
 
     def _forced_text_mask(self) -> masks.Allow:
         """The tokens that spell the forced text. If a special token has the same text,
         llguidance's mask contains that token only."""
-        tokens = self._vocabulary.token_index.prefixes_of(self.forced())
+        tokens = self.of.vocabulary.token_index.prefixes_of(self.forced())
         if not tokens:
             raise NoTokenAllowed(
                 "The grammar allows no token at this position. This is a bug of the grammar engine "
@@ -209,25 +168,64 @@ class CandidateSet:
             )
         return masks.Allow(masks.token_ids(tokens))
 
-    def _progress_after(self, written: bytes, candidates: Sequence[int]) -> _Progress:
-        """The progress after `written`, the text of `self._tokens`. Beyond the prefixes, a matcher
-        is created for each of `candidates` that accepts the text."""
-        position = self._prefixes.position_after(written)
-        if position is not None:
-            return _Progress(position, written)
-        return _Progress(None, running=self._create_runners(candidates))
+    @property
+    def numbers(self) -> Sequence[int]:
+        """Those of the remaining candidates in their set."""
+        position = self.position
+        return [each.number for each in self.running] if position is None else position.candidates
 
-    def _create_runners(self, candidates: Sequence[int]) -> tuple[_Runner, ...]:
-        """Matchers of those `candidates` that accept the text so far."""
-        runners: list[_Runner] = []
-        for index in candidates:
-            candidate = self._candidates[index]
-            matcher = HeadMatcher(
-                candidate.head,
-                candidate.grammar.matcher(),
-                candidate.grammar.fixed_prefix,
-                self._vocabulary,
-            )
-            if matcher.write(self._begun) and all(map(matcher.accept, self._tokens)):
-                runners.append(_Runner(candidate.grammar, matcher, len(self._tokens)))
-        return tuple(runners)
+    # --- single candidates ---
+
+    def _row(self, runner: Runner) -> masks.BitmaskRow:
+        candidate, vocabulary = self.of.candidates[runner.number], self.of.vocabulary
+        if runner.at == len(candidate.head):
+            return self.of.graph(runner.number).row(runner.node).words
+        tokens = vocabulary.token_index.prefixes_of(candidate.prefix[runner.at :])
+        if not tokens:
+            raise NoTokenAllowed("No token spells the text that must come next in this call.")
+        return masks.pack(masks.token_ids(tokens), len(vocabulary.allowed) * 32)
+
+    def _forced(self, runner: Runner) -> bytes:
+        candidate = self.of.candidates[runner.number]
+        if runner.at == len(candidate.head):
+            return self.of.graph(runner.number).forced(runner.node)
+        return candidate.prefix[runner.at :]
+
+    def _moved(self, runner: Runner, token: int) -> Runner | None:
+        if runner.at < len(self.of.candidates[runner.number].head):
+            return self._advanced(runner, self.of.vocabulary.unit_bytes[token])
+        if token in self.of.vocabulary.refused:
+            return None
+        node = self.of.graph(runner.number).step(runner.node, token)
+        return None if node is None else runner._replace(node=node)
+
+    def _advanced(self, runner: Runner, text: bytes) -> Runner | None:
+        """The position after `text`, which begins inside the head. It may extend into the fixed
+        prefix of the grammar, but not beyond that."""
+        candidate, graph = self.of.candidates[runner.number], self.of.graph(runner.number)
+        rest = candidate.head[runner.at :]
+        if rest.startswith(text):
+            return runner._replace(at=runner.at + len(text))
+        if not text.startswith(rest) or not candidate.prefix.startswith(text, runner.at):
+            return None
+        tokens = self.of.vocabulary.token_index.cover(text[len(rest) :])
+        node: Node | None = runner.node if tokens is not None else None
+        for token in tokens or ():
+            node = node and graph.step(node, token)
+        return None if node is None else runner._replace(at=len(candidate.head), node=node)
+
+    def _continued(self, written: bytes, numbers: Iterable[int], tokens: Sequence[int]) -> Self:
+        """The candidates after `written`, of which `tokens` are the last ones. Beyond the prefixes,
+        those of `numbers` that accept the text."""
+        if self.of.prefixes.position_after(written) is not None:
+            return self._replace(written=written)
+        before = written[
+            : len(written) - sum(len(self.of.vocabulary.unit_bytes[t]) for t in tokens)
+        ]
+        started = (Runner(number, 0, self.of.graph(number).root) for number in numbers)
+        written_runners = (self._advanced(runner, before) for runner in started)
+        running = [runner for runner in written_runners if runner is not None]
+        for token in tokens:
+            moved = (self._moved(runner, token) for runner in running)
+            running = [runner for runner in moved if runner is not None]
+        return self._replace(written=None, running=tuple(running))

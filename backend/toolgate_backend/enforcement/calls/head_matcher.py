@@ -10,7 +10,6 @@ from ...grammars.engines.engine import Matcher
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow
 from ...tokens.token_index import TokenIndex
-from .endless_values import ValueBounds
 
 
 @dataclass(frozen=True)
@@ -23,7 +22,6 @@ class CallVocabulary:
     """The special tokens that are never part of a grammar's text."""
     allowed: BitmaskRow
     """The bits of all other tokens."""
-    bounds: ValueBounds
 
 
 class HeadMatcher:

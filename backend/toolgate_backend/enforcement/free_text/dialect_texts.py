@@ -68,3 +68,8 @@ class DialectTexts:
         self.reasoning_mark = form.marks.token(first) if form.marks.is_mark(first) else None
         """The token with which the reasoning begins, if that is a mark."""
         self.reasoning_begin_rest = vocabulary.literal_tokens(begin[1:]) if begin else ()
+        looked_for = [self.trigger, self.spelled_mark]
+        ends = (self.reasoning_end, self.content_end, self.preamble_end)
+        looked_for += [end.match for end in ends if end is not None]
+        self.first_bytes = frozenset(each.text[0] for each in looked_for if each is not None)
+        """The bytes with which texts begin that are looked for in free phases."""

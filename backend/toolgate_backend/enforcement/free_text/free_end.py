@@ -22,12 +22,13 @@ class FreeEnd:
         """The tokens after the one that ends the phase."""
         self.mark: int | None = None
         """The token that ends the phase, if no text has to precede it."""
-        self._match: TextMatch | None = None
+        self.match: TextMatch | None = None
+        """The text that ends the phase, if it is more than a mark."""
         if len(decisive) == len(in_decisive) == 1:
             self.mark = in_decisive[0]
         else:
             ordinary = [i for i in range(vocabulary.size) if i not in vocabulary.special]
-            self._match = TextMatch(
+            self.match = TextMatch(
                 units(decisive, marks), vocabulary.unit_bytes, [*ordinary, *in_decisive]
             )
         self._units = vocabulary.unit_bytes
@@ -36,23 +37,23 @@ class FreeEnd:
     def ending(self, partial: bytes) -> tuple[frozenset[int], frozenset[int]]:
         """The tokens that end the phase after `partial`, and those that would continue beyond its
         end, which are not allowed."""
-        if self._match is None:
+        if self.match is None:
             return frozenset({self.mark} if self.mark is not None else ()), frozenset()
-        completing = self._match.containing | self._match.completing(partial)
+        completing = self.match.containing | self.match.completing(partial)
         ends = frozenset(t for t in completing if self.ends(partial, t))
         return ends, completing - ends
 
     def ends(self, partial: bytes, token: int) -> bool:
         """Whether `token` ends the phase after `partial`."""
-        if self._match is None:
+        if self.match is None:
             return token == self.mark
-        return self._match.completed(partial, self._units[token]) == b""
+        return self.match.completed(partial, self._units[token]) == b""
 
     def overshoots(self, partial: bytes, token: int) -> bool:
         """Whether `token` contains the end of the phase and more."""
-        return self._match is not None and bool(self._match.completed(partial, self._units[token]))
+        return self.match is not None and bool(self.match.completed(partial, self._units[token]))
 
     def partial(self, before: bytes, token: int) -> bytes:
         """The beginning of the text at the end of what was written; `before` is the previous
         one."""
-        return self._match.partial(before + self._units[token]) if self._match else b""
+        return self.match.partial(before + self._units[token]) if self.match else b""

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from ...tokens import masks
+from ..room import Room
 from ..state import Phase, State
-from .base import PhaseSteps
+from .free_text import FreeText
+from .phase import Rules
 
 
-class ThinkingPhase(PhaseSteps):
-    def _begin_thinking(self, state: State) -> State:
-        return State(Phase.THINKING, reasoning_tokens=state.reasoning_tokens)
+class Thinking:
+    def __init__(self, rules: Rules, text: FreeText) -> None:
+        self._rules = rules
+        self._text = text
+        self._permissions = rules.permissions
+        self._static = rules.static
+        self._end = rules.static.texts.reasoning_end
 
-    def _thinking_mask(self, state: State, length: int) -> masks.Mask:
-        end = self._texts.reasoning_end
+    def mask(self, state: State, room: Room) -> masks.Mask:
+        end = self._end
         assert end is not None
-        if self._permissions.must_end_reasoning(state, length):
+        if self._permissions.must_end_reasoning(state, room):
             return masks.single(end.tokens[0])
         ending, beyond = end.ending(state.partial_trigger)
         banned = self._permissions.banned_tokens(state) | beyond
         marks = ending & self._static.special
         return self._static.free_text_mask(marks, state.partial_mark, banned)
 
-    def _thinking_step(self, state: State, length: int, token: int) -> State | None:
-        end = self._texts.reasoning_end
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        end, turn = self._end, self._rules.turn
         assert end is not None
         if end.ends(state.partial_trigger, token):
-            return self._force(state, end.rest, Phase.CONTENT, length + 1)
-        if self._permissions.must_end_reasoning(state, length):
+            return turn.force(state, end.rest, Phase.CONTENT, room.less(1))
+        if self._permissions.must_end_reasoning(state, room):
             first, *rest = end.tokens
-            forced = tuple(rest)
-            return self._force(state, forced, Phase.CONTENT, length + 1) if token == first else None
+            if token != first:
+                return None
+            return turn.force(state, tuple(rest), Phase.CONTENT, room.less(1))
         if end.overshoots(state.partial_trigger, token):
             return None
-        after = self._free_text_step(state, token, state.reasoning_tokens + 1)
-        return after and self._track(after, end.partial(state.partial_trigger, token))
+        after = self._text.step(state, token)
+        if after is None:
+            return None
+        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.calls.call_prefix import CallPrefixes
-from toolgate_backend.enforcement.calls.candidates import CandidateSet
+from toolgate_backend.enforcement.calls.candidates import Candidates
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks
@@ -64,16 +64,25 @@ def hold(
         assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
 
 
-def begun(static_masks: StaticMasks, grammars: list[CompiledGrammar]) -> CandidateSet:
+def begun(static_masks: StaticMasks, grammars: list[CompiledGrammar]) -> Candidates:
     """The candidates after the mark that begins a call."""
     trigger = static_masks.texts.trigger
     assert trigger is not None
-    return static_masks.first_calls(grammars, "", trigger.text)
+    return static_masks.first_calls(grammars, "").begun(trigger.text)
 
 
-def allowed(candidate_set: CandidateSet, vocabulary: Vocabulary) -> set[int]:
+def after(candidates: Candidates, tokens: Sequence[int]) -> Candidates:
+    """The candidates after tokens that some of them accept."""
+    for token in tokens:
+        following = candidates.after(token)
+        assert following is not None
+        candidates = following
+    return candidates
+
+
+def allowed(candidates: Candidates, vocabulary: Vocabulary) -> set[int]:
     row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-    masks.render(candidate_set.mask(), row, vocabulary.size)
+    masks.render(candidates.mask(), row, vocabulary.size)
     return set(masks.unpack(row).tolist())
 
 
@@ -82,53 +91,47 @@ def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    candidate_set, tokens = begun(static_masks, grammars), list[int]()
-    while not candidate_set.finished and len(tokens) < 40:
-        now = allowed(candidate_set, vocabulary)
+    candidates, tokens = begun(static_masks, grammars), list[int]()
+    while not candidates.finished and len(tokens) < 40:
+        now = allowed(candidates, vocabulary)
         hold(now, grammars, tokens, vocabulary)
         token = rng.choice(sorted(now))
         refused = rng.randrange(vocabulary.size)
         if refused not in now:
-            assert not candidate_set.accept(refused)
-        assert candidate_set.accept(token)
+            assert candidates.after(refused) is None
+        candidates = after(candidates, [token])
         tokens.append(token)
     assert len(tokens) > 10
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rollback_from_arguments_into_names_restores_the_mask(
+def test_earlier_candidates_have_their_masks_still(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    candidate_set, tokens = begun(static_masks, grammars), list[int]()
+    earlier, tokens = [begun(static_masks, grammars)], list[int]()
     for _ in range(120):
-        if candidate_set.finished or (tokens and rng.random() < 0.3):
+        if earlier[-1].finished or (tokens and rng.random() < 0.3):
             back = rng.randint(1, len(tokens))
-            del tokens[-back:]
-            candidate_set.truncate(len(tokens))
-        now = allowed(candidate_set, vocabulary)
+            del tokens[-back:], earlier[-back:]
+        now = allowed(earlier[-1], vocabulary)
         hold(now, grammars, tokens, vocabulary)
         tokens.append(rng.choice(sorted(now)))
-        assert candidate_set.accept(tokens[-1])
+        earlier.append(after(earlier[-1], tokens[-1:]))
 
 
 def test_forced_text_is_the_common_prefix_of_all_candidates(
     static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
-    candidate_set = begun(static_masks, grammars[:3])
-    assert candidate_set.grammars == grammars[:3]
-    assert candidate_set.forced() == b'\n{"name": "get'
-    for token in vocabulary.encode('\n{"name": "get_weather'):
-        assert candidate_set.accept(token)
-    assert candidate_set.count == 2
-    assert candidate_set.grammars == grammars[1:3]
-    assert all(
-        m.accept(vocabulary.encode("_")[0]) for _, m in candidate_set.matchers(grammars[2:3])
-    )
-    assert candidate_set.forced() == b""
-    assert candidate_set.accept(vocabulary.encode('"')[0])
-    assert candidate_set.count == 1
-    assert b'"arguments": {' in candidate_set.forced()
+    candidates = begun(static_masks, grammars[:3])
+    assert candidates.grammars == grammars[:3]
+    assert candidates.forced() == b'\n{"name": "get'
+    candidates = after(candidates, vocabulary.encode('\n{"name": "get_weather'))
+    assert candidates.grammars == grammars[1:3]
+    assert candidates.forced() == b""
+    candidates = after(candidates, vocabulary.encode('"'))
+    assert candidates.grammars == grammars[1:2]
+    assert b'"arguments": {' in candidates.forced()
 
 
 def test_prepared_prefixes_are_not_recomputed_during_a_step(
@@ -141,9 +144,9 @@ def test_prepared_prefixes_are_not_recomputed_during_a_step(
     static_masks.prepare_prefixes(offered)
     static_masks.prepare_prefixes([])
     monkeypatch.setattr(CallPrefixes, "_position", None)
-    candidate_set = begun(static_masks, offered)
-    assert candidate_set.forced() == b'\n{"name": "'
-    assert candidate_set.count == 4
+    candidates = begun(static_masks, offered)
+    assert candidates.forced() == b'\n{"name": "'
+    assert candidates.grammars == offered
 
 
 def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
@@ -154,14 +157,15 @@ def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
     """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
-    candidate_set = begun(static_masks, [compile_tool(each) for each in parse_tools([tool])])
-    for token in vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "'):
-        assert candidate_set.accept(token)
+    candidates = begun(static_masks, [compile_tool(each) for each in parse_tools([tool])])
+    candidates = after(
+        candidates, vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "')
+    )
     rest = b'<think>": "'
     while rest:
-        now = allowed(candidate_set, vocabulary)
+        now = allowed(candidates, vocabulary)
         assert not now & vocabulary.special
         fitting = [each for each in now if rest.startswith(vocabulary.token_bytes[each])]
         token = max(fitting, key=lambda each: len(vocabulary.token_bytes[each]))
-        assert candidate_set.accept(token)
+        candidates = after(candidates, [token])
         rest = rest.removeprefix(vocabulary.token_bytes[token])

@@ -1,0 +1,79 @@
+"""SELECT: what may follow a call, or a message of content that calls may follow."""
+
+from __future__ import annotations
+
+from ...tokens import masks
+from ..permissions import NOTHING
+from ..room import Room
+from ..state import Phase, State
+from .phase import Rules
+
+
+class Select:
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._permissions = rules.permissions
+        self._static = rules.static
+        self._texts = rules.static.texts
+
+    def begin_after_call(self, state: State, room: Room) -> State:
+        """The state after a whole call."""
+        calls, end = state.calls + 1, self._static.call_tokens.end
+        after = State(Phase.SELECT, calls=calls, closing=state.closing)
+        permissions = self._permissions
+        if state.closing or not permissions.may_add_call(calls, room):
+            return self._rules.turn.force(after, end, Phase.END, room)
+        grammars = permissions.budget.fitting_grammars(room, first=False)
+        further = self._static.further_calls(grammars, self._rules.call_id(calls))
+        return after._replace(candidates=further.begun())
+
+    def begin_after_content(self, room: Room) -> State:
+        """The state after a message of content that calls may follow."""
+        after = State(Phase.SELECT)
+        permissions = self._permissions
+        if not (permissions.call_required(after) or permissions.may_call_after_content(room)):
+            return self._rules.turn.force(after, self._texts.content_last, Phase.END, room)
+        grammars = permissions.budget.fitting_grammars(room, first=True)
+        may_end = self._may_end_after_content(after)
+        calls = self._static.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
+        return after._replace(candidates=calls.begun())
+
+    def mask(self, state: State, _: Room) -> masks.Mask:
+        assert state.candidates is not None
+        return masks.also_allow(state.candidates.mask(), self._ends(state))
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        if token in self._ends(state):
+            return state._replace(ended=True)
+        after = self._rules.candidates_step(state, token)
+        if after is None:
+            return None
+        assert after.candidates is not None
+        if self._static.ends_calls(after.candidates):
+            return after._replace(phase=Phase.END) if after.candidates.finished else after
+        if self._static.may_end_calls(after.candidates):
+            return after
+        return self._rules.turn.after_call_token(
+            after._replace(phase=Phase.TOOL_CALL), room.less(1)
+        )
+
+    def end_tokens(self, state: State) -> frozenset[int]:
+        """The tokens that end the turn in a state that may end it."""
+        if state.closing:
+            return self._rules.closed_ends
+        return self._static.call_ends if state.calls else self._static.content_ends
+
+    def _ends(self, state: State) -> frozenset[int]:
+        """The tokens that end the turn here; none if there must be a text before them."""
+        assert state.candidates is not None
+        if state.candidates.touched:
+            return NOTHING
+        if state.calls:
+            may_end = not self._texts.calls_end
+        else:
+            may_end = not self._texts.content_last and self._may_end_after_content(state)
+        return self.end_tokens(state) if may_end else NOTHING
+
+    def _may_end_after_content(self, state: State) -> bool:
+        """Whether the turn may end without a call."""
+        return self._texts.preamble_is_content and not self._permissions.call_required(state)

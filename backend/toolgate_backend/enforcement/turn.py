@@ -1,0 +1,144 @@
+"""The rules of a turn: what equal requests share.
+
+    THINKING ─▶ CONTENT ─▶ TOOL_CALL ─▶ SELECT ─▶ END
+                   │            ▲          │
+                   │            └──────────┘  another call
+                   └─▶ FORMAT ─▶ END          content that is constrained by a schema
+
+Each phase has its rules in phases/: the tokens allowed next, and the state after a token. Both are
+functions of the state and of what remains of the sequence's budgets (room.py).
+
+The free phases THINKING and CONTENT need no grammar. They allow all ordinary tokens and, of the
+special tokens, only the marks of the phase. The candidates (candidates.py) decide inside TOOL_CALL,
+SELECT and FORMAT. Other text that the dialect prescribes is forced token by token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..tokens import masks
+from .budget import Budget
+from .permissions import Permissions
+from .phases.calls import Calls
+from .phases.content import Content
+from .phases.end import End
+from .phases.format import Format
+from .phases.free_text import FreeText
+from .phases.messages import Messages
+from .phases.phase import PhaseRules, Rules
+from .phases.select import Select
+from .phases.thinking import Thinking
+from .room import Room
+from .spec import Spec
+from .state import Phase, State
+from .static_masks import StaticMasks
+
+
+class Turn:
+    def __init__(
+        self,
+        static: StaticMasks,
+        spec: Spec,
+        grammars: Sequence[MeasuredGrammar],
+        content: MeasuredGrammar | None,
+    ) -> None:
+        """`grammars` are those of the tools that may be called. The limits on tokens in `spec` are
+        not used: they are in each `Room`."""
+        self.budget = Budget(static, grammars)
+        self._static = static
+        self._spec = spec
+        self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, self)
+        text = FreeText(self._rules)
+        self._calls = Calls(self._rules)
+        self._select = Select(self._rules)
+        self._messages = Messages(self._rules, text) if static.texts.has_messages else None
+        self._content = self._messages or Content(self._rules, text)
+        self._phases: dict[Phase, PhaseRules] = {
+            Phase.THINKING: Thinking(self._rules, text),
+            Phase.CONTENT: self._content,
+            Phase.FORMAT: Format(self._rules),
+            Phase.TOOL_CALL: self._calls,
+            Phase.SELECT: self._select,
+            Phase.END: End(self._rules, self._select),
+        }
+
+    def initial_state(self, room: Room) -> State:
+        """The state before the first token of the response."""
+        spec, tokens = self._spec, self._static.call_tokens
+        match spec.reasoning:
+            case "open" if spec.skip_reasoning and tokens.reasoning_end:
+                thinking = State(Phase.THINKING)
+                return self.force(thinking, tokens.reasoning_end, Phase.CONTENT, room)
+            case "open":
+                return State(Phase.THINKING)
+            case "must" if tokens.reasoning_begin:
+                content = State(Phase.CONTENT)
+                return self.force(content, tokens.reasoning_begin, Phase.THINKING, room)
+            case "content" if self._messages is not None:
+                return self._messages.begin_inside(room)
+            case _:
+                return self._content.begin(room, may_reason=spec.reasoning == "may")
+
+    def mask(self, state: State, room: Room) -> masks.Mask:
+        """The tokens allowed next. Raises NoTokenAllowed if there are none."""
+        if state.forced:
+            return masks.single(state.forced[0])
+        return self._phases[state.phase].mask(state, room)
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        """The state after `token`; None if the token is not allowed. `room` is that before it."""
+        if state.ended:
+            return self._phases[Phase.END].step(state, room, token)
+        if not state.forced:
+            return self._phases[state.phase].step(state, room, token)
+        if token != state.forced[0]:
+            return None
+        rest, then = state.forced[1:], state.after_forced
+        if then is None:  # the shortest completion of a call or of constrained content
+            return self._phases[state.phase].step(state._replace(forced=rest), room, token)
+        if rest:
+            return state._replace(forced=rest)
+        return self.begin(state._replace(forced=(), after_forced=None), then, room.less(1))
+
+    # --- transitions ---
+
+    def begin(self, state: State, phase: Phase, room: Room) -> State:
+        """The state at the beginning of `phase`, which follows `state`."""
+        if phase is Phase.THINKING:
+            return State(Phase.THINKING)
+        if phase is Phase.CONTENT and state.phase is Phase.THINKING:
+            before = self._static.call_tokens.after_reasoning
+            return self.force(self._content.begin(room.less(len(before))), before, phase, room)
+        if phase is Phase.SELECT and state.phase is Phase.CONTENT:
+            return self._select.begin_after_content(room)
+        if phase is Phase.SELECT:
+            return self._select.begin_after_call(state, room)
+        return state._replace(phase=phase)
+
+    def force(self, state: State, tokens: tuple[int, ...], then: Phase, room: Room) -> State:
+        """`state` with `tokens` to come, and then the phase `then`."""
+        if not tokens:
+            return self.begin(state, then, room)
+        return state._replace(forced=tokens, after_forced=then)
+
+    def begin_call(self, _: State, room: Room, written: bytes) -> State:
+        """The state in the first call, of which `written` has been written."""
+        return self._calls.begin(room, written)
+
+    def after_call_token(self, state: State, room: Room) -> State:
+        """The state after a token of a call, at whose end something else begins."""
+        return self._calls.after_token(state, room)
+
+    def resumed(self, state: State, tokens: Sequence[int], room: Room) -> State | None:
+        """The state with this turn's grammars in place of `state`, which is inside or before a
+        further call of another turn. `tokens` are those of the call so far. None if a text has
+        begun that this turn does not allow."""
+        own: State | None = self._select.begin_after_call(
+            State(Phase.TOOL_CALL, calls=state.calls - 1, closing=state.closing),
+            room._replace(tokens=None if room.tokens is None else room.tokens + len(tokens)),
+        )
+        for token in tokens:
+            own = own and self.step(own, room, token)
+        return own

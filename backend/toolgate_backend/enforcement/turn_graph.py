@@ -1,0 +1,280 @@
+"""The turns of equal requests as a graph over tokens, which is built while it is used.
+
+A node is a position in a turn: a state of the turn's rules (turn.py), or a position in the graph of
+a tool's grammar (grammars/graph/). Its edges are the tokens that have been accepted there before.
+The rules are needed only for a token that no sequence has had at its node, and where a budget
+decides (automaton.py).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.graph.node import Node
+from ..grammars.graph.token_graph import TokenGraph
+from ..tokens.rows import Row
+from .calls.candidates import Candidates, Runner
+from .room import UNLIMITED
+from .spec import Spec
+from .state import Phase, State
+from .static_masks import StaticMasks
+from .turn import Turn
+
+MAX_NODES = 20_000
+"""Maximum number of nodes of one turn, without those of grammars. Beyond it, the graph begins
+anew."""
+MAX_TURNS = 256
+"""Maximum number of graphs: of different requests, of which the least recently used is dropped."""
+
+
+class TurnNode:
+    """A position outside of the grammars' graphs."""
+
+    __slots__ = ("crossings", "loop", "next", "plain", "row", "state")
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.next: dict[int, TurnNode] = {}
+        """The nodes after tokens that change nothing but the node."""
+        self.crossings: dict[int, Placed] = {}
+        """The places after tokens with which something begins or ends."""
+        self.loop: bytes | None = None
+        """Inside free text: not zero for the tokens after which the node is the same."""
+        self.plain: TurnNode | None = None
+        """In free text: the node after each of the tokens of `TurnGraph.plain`."""
+        self.row: Row | None = None
+        """The mask without limits on tokens, once it was needed."""
+
+
+class Entry:
+    """A call, or constrained content, inside the grammar of its only candidate."""
+
+    __slots__ = ("_state", "finish", "graph")
+
+    def __init__(self, state: State, graph: TokenGraph) -> None:
+        self._state = state
+        self.graph = graph
+        self.finish: Placed | None = None
+        """The place after the grammar's text."""
+
+    def at(self, node: Node) -> State:
+        """The state at a position in the grammar."""
+        assert self._state.candidates is not None
+        return self._state._replace(candidates=self._state.candidates.at_node(node))
+
+
+class Placed(NamedTuple):
+    """Where a state is in the graph."""
+
+    node: TurnNode | Node
+    entry: Entry | None = None
+    """That of a position in a grammar's graph."""
+
+
+class TurnGraph:
+    """What its methods return depends on nothing but their arguments, so threads may use it at the
+    same time: one that has not seen another's node makes an equal one."""
+
+    def __init__(
+        self,
+        static: StaticMasks,
+        spec: Spec,
+        grammars: Sequence[MeasuredGrammar],
+        content: MeasuredGrammar | None,
+    ) -> None:
+        self.turn = Turn(static, spec, grammars, content)
+        self._static = static
+        self._nodes: dict[State, TurnNode] = {}
+        self._entries: dict[State, Entry] = {}
+        self._has_history = any(len(word) > 1 for word in spec.bad_words)
+        self.plain, self._sample = _plain(static, spec)
+        self.root = self.turn.initial_state(UNLIMITED)
+
+    def place(self, state: State) -> Placed:
+        only = _inside_grammar(state)
+        return Placed(self._node(state)) if only is None else self._inside(state, only)
+
+    def step(self, node: TurnNode, token: int) -> Placed | None:
+        """The place after a token if nothing limits the tokens; None if it is not allowed."""
+        found = node.crossings.get(token)
+        if found is None and (known := self._known(node, token)) is not None:
+            return Placed(known)
+        if found is None:
+            state = self.turn.step(node.state, UNLIMITED, token)
+            if state is None:
+                return None
+            found = self.place(state)
+            if self._is_shared(state):
+                _connect(node, token, state, found)
+        return found
+
+    def finish(self, entry: Entry, node: Node, token: int) -> Placed | None:
+        """The place after the last token of a grammar if nothing limits the tokens. `node` is the
+        one before it."""
+        if entry.finish is None:
+            state = self.turn.step(entry.at(node), UNLIMITED, token)
+            entry.finish = None if state is None else self.place(state)
+        return entry.finish
+
+    def row(self, node: TurnNode) -> Row:
+        """The mask if nothing limits the tokens."""
+        if node.row is None:
+            node.row = self._static.row_of(self.turn.mask(node.state, UNLIMITED))
+        return node.row
+
+    def _known(self, node: TurnNode, token: int) -> TurnNode | None:
+        after = node.next.get(token)
+        return node.plain if after is None and self.plain[token] else after
+
+    def _node(self, state: State) -> TurnNode:
+        node = self._nodes.get(state)
+        if node is not None:
+            return node
+        node = TurnNode(state)
+        if self._is_shared(state):
+            if len(self._nodes) >= MAX_NODES:
+                self._nodes.clear()
+                self._entries.clear()
+            node = self._nodes.setdefault(state, node)
+            self._make_plain(node)
+        return node
+
+    def _make_plain(self, node: TurnNode) -> None:
+        """Find the node after plain text: the same for each token that begins or ends nothing."""
+        state = node.state
+        if state.phase not in (Phase.THINKING, Phase.CONTENT) or state.forced or state.ended:
+            return
+        if state.candidates is not None or state.partial_trigger or state.partial_mark:
+            return
+        if self._sample is None or (self._static.texts.begins_with_name and state.at_start):
+            return
+        after = self.turn.step(state, UNLIMITED, self._sample)
+        if after == state:
+            node.loop, node.plain = self.plain, node
+        elif after is not None:
+            node.plain = self._node(after)
+
+    def _inside(self, state: State, only: Runner) -> Placed:
+        candidates = state.candidates
+        assert candidates is not None
+        graph = candidates.of.graph(only.number)
+        key = state._replace(candidates=candidates.at_node(graph.root))
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries.setdefault(key, Entry(key, graph))
+        return Placed(only.node, entry)
+
+    def _is_shared(self, state: State) -> bool:
+        """Whether other sequences come to this state: not if its history or a forced end is its
+        own."""
+        if state.forced and state.after_forced is None:
+            return False
+        if self._has_history and state.phase in (Phase.THINKING, Phase.CONTENT):
+            return False
+        candidates = state.candidates
+        return candidates is None or not any(each.node.private for each in candidates.running)
+
+
+def crosses(before: State, after: State) -> bool:
+    """Whether something begins or ends between two states."""
+    if before.phase is not after.phase or bool(before.forced) != bool(after.forced):
+        return True
+    return before.ended != after.ended or _begins(after.candidates)
+
+
+def _begins(candidates: Candidates | None) -> bool:
+    return candidates is not None and not candidates.touched
+
+
+def _connect(node: TurnNode, token: int, state: State, placed: Placed) -> None:
+    if isinstance(placed.node, TurnNode) and not crosses(node.state, state):
+        node.next[token] = placed.node
+    else:
+        node.crossings[token] = placed
+
+
+def _inside_grammar(state: State) -> Runner | None:
+    """The position in the grammar whose graph decides alone. Where constrained content may end and
+    may also go on, the state decides."""
+    candidates = state.candidates
+    if candidates is None or state.forced or state.ended:
+        return None
+    if state.phase not in (Phase.TOOL_CALL, Phase.FORMAT):
+        return None
+    only = candidates.only
+    if only is None or only.node.finished:
+        return None
+    has_end = candidates.of.candidates[only.number].grammar.limits is not None
+    return only if state.phase is Phase.TOOL_CALL or has_end else None
+
+
+def _plain(static: StaticMasks, spec: Spec) -> tuple[bytes, int | None]:
+    """The tokens of free text that begin and end nothing in this turn, by token, and one of them;
+    None if there is none."""
+    plain = bytearray(static.plain)
+    for token in (*spec.stop_ids, *(word[-1] for word in spec.bad_words)):
+        if 0 <= token < len(plain):
+            plain[token] = 0
+    sample = plain.find(1)
+    return bytes(plain), None if sample < 0 else sample
+
+
+class TurnGraphs:
+    """The graphs of the requests to one model."""
+
+    def __init__(self) -> None:
+        self._graphs: OrderedDict[object, TurnGraph] = OrderedDict()
+        self._lock = Lock()
+
+    def graph(
+        self,
+        static: StaticMasks,
+        spec: Spec,
+        grammars: Sequence[MeasuredGrammar],
+        content: MeasuredGrammar | None,
+    ) -> TurnGraph:
+        key = _key(static, spec), tuple(grammars), content
+        with self._lock:
+            found = self._graphs.get(key)
+            if found is not None:
+                self._graphs.move_to_end(key)
+                return found
+        made = TurnGraph(static, spec, grammars, content)
+        with self._lock:
+            self._graphs[key] = made
+            while len(self._graphs) > MAX_TURNS:
+                self._graphs.popitem(last=False)
+        return made
+
+
+def _key(static: StaticMasks, spec: Spec) -> object:
+    """What distinguishes turns with the same grammars."""
+    ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if static.form.has_ids else ()
+    return (
+        spec.choice,
+        spec.max_calls,
+        spec.reasoning,
+        spec.skip_reasoning,
+        spec.ignore_end,
+        spec.stop_ids,
+        spec.bad_words,
+        ids,
+    )
+
+
+_of_models: WeakKeyDictionary[StaticMasks, TurnGraphs] = WeakKeyDictionary()
+
+
+def turn_graph(
+    static: StaticMasks,
+    spec: Spec,
+    grammars: Sequence[MeasuredGrammar],
+    content: MeasuredGrammar | None,
+) -> TurnGraph:
+    """The graph that the sequences of equal requests share."""
+    return _of_models.setdefault(static, TurnGraphs()).graph(static, spec, grammars, content)
