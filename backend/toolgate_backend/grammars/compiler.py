@@ -188,7 +188,7 @@ class Compiler:
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
-        grammar = self._xgrammar.deserialize(blob.unpack(key, packed))
+        grammar = self._xgrammar.deserialize(blob.unpack(key, packed), choice.schema)
         load_ms = (time.thread_time() - started) * 1e3
         return CompileResult(
             GrammarVerdict(key=key, load_ms=load_ms, **_ready_fields(choice, parameters)), grammar

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..tokens.masks import BitmaskRow
 from .engines.engine import Matcher
+from .graph.text_kinds import TextKind
 
 
 class EmptyGrammar:
     """A grammar whose only text is the empty text."""
 
     fixed_prefix = b""
+    by_text = True
+    strings: tuple[TextKind, ...] = ()
 
     def matcher(self) -> Matcher:
         return _EmptyMatcher()
+
+    @property
+    def make(self) -> Callable[[], Matcher]:
+        return _EmptyMatcher
 
 
 class _EmptyMatcher:
@@ -30,3 +39,6 @@ class _EmptyMatcher:
 
     def forced(self) -> bytes:
         return b""
+
+    def check(self) -> None:
+        pass

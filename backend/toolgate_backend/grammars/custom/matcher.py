@@ -9,7 +9,7 @@ and a part of the text before or after it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import llguidance
 import llguidance.numpy
@@ -19,6 +19,7 @@ from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
+from ..graph.text_kinds import TextKind
 from .avoidance import Avoidance
 from .fixed_text import FixedText
 from .views import View
@@ -53,12 +54,15 @@ class Parts:
 
 
 class CustomGrammar:
+    by_text = False
+    strings: tuple[TextKind, ...] = ()
+
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        self.make = partial(CustomMatcher, parts)
         self.fixed_prefix = parts.before.units[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return CustomMatcher(self._parts)
+        return self.make()
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,10 @@ class CustomMatcher:
         if not state.alive and len(state.ends) == 1:
             return self._parts.after.units[state.ends[0] :]
         return b""
+
+    def check(self) -> None:
+        if self._input.is_error():
+            raise BackendError(self._input.get_error())
 
     @property
     def finished(self) -> bool:

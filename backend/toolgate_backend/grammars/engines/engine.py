@@ -6,10 +6,12 @@ call around them (tokens/call_form.py).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ..graph.text_kinds import TextKind
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
@@ -31,6 +33,11 @@ class Matcher(Protocol):
         unchanged."""
         ...
 
+    def check(self) -> None:
+        """Raises BackendError if the matcher has exceeded a limit of the engine. It then refuses
+        every token."""
+        ...
+
     @property
     def finished(self) -> bool:
         """Whether the text is complete and nothing may follow."""
@@ -44,6 +51,23 @@ class Matcher(Protocol):
 
 
 class CompiledGrammar(Protocol):
+    @property
+    def by_text(self) -> bool:
+        """Whether matchers depend on the text alone, not on its tokens, and undo tokens at no
+        cost."""
+        ...
+
+    @property
+    def strings(self) -> tuple[TextKind, ...]:
+        """The kinds of the grammar's strings if all of them are proven to be free
+        (graph/free_strings.py); empty if not."""
+        ...
+
+    @property
+    def make(self) -> Callable[[], Matcher]:
+        """Makes matchers. Does not keep this object alive."""
+        ...
+
     @property
     def fixed_prefix(self) -> bytes:
         """The text with which every call begins, as far as the engine can determine it; at most

@@ -14,6 +14,7 @@ import numpy as np
 from ...errors import BackendError
 from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
+from ..graph.text_kinds import TextKind
 from .engine import MAX_PREFIX_BYTES, Matcher
 
 
@@ -30,24 +31,15 @@ class Mark(NamedTuple):
         return cls(token >> 5, bit, text)
 
 
-class Compiled:
-    def __init__(
-        self,
-        make: Callable[[], llguidance.LLMatcher],
-        marks: tuple[Mark, ...] = (),
-        tags: Mapping[bytes, TagText] = MappingProxyType({}),
-    ) -> None:
-        """`tags`: see `Rules`."""
-        self.tags = tags
+class _Source:
+    """Makes the matchers of one grammar."""
+
+    def __init__(self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...]) -> None:
         self._make = make
         self._marks = marks
         self._fresh = make()
 
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
+    def __call__(self) -> Matcher:
         return LLGuidanceMatcher(self._copy(), self._copy, self._renew, self._marks)
 
     def _copy(self) -> llguidance.LLMatcher:
@@ -57,6 +49,29 @@ class Compiled:
         """Copies share their lexer. One that has exceeded a limit refuses everything from then on,
         in copies that are made later, too."""
         self._fresh = self._make()
+
+
+class Compiled:
+    by_text = False
+
+    def __init__(
+        self,
+        make: Callable[[], llguidance.LLMatcher],
+        marks: tuple[Mark, ...] = (),
+        tags: Mapping[bytes, TagText] = MappingProxyType({}),
+        strings: tuple[TextKind, ...] = (),
+    ) -> None:
+        """`tags`: see `Rules`."""
+        self.tags = tags
+        self.strings = strings
+        self.make = _Source(make, marks)
+
+    @cached_property
+    def fixed_prefix(self) -> bytes:
+        return self.matcher().forced()[:MAX_PREFIX_BYTES]
+
+    def matcher(self) -> Matcher:
+        return self.make()
 
 
 class CompiledText(Compiled):
@@ -115,6 +130,11 @@ class LLGuidanceMatcher:
         matcher = self.native or self._matcher.deep_copy()
         llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
         self.finish(matcher, row)
+
+    def check(self) -> None:
+        if self._matcher.is_error():
+            self._failed()
+            raise BackendError(self._matcher.get_error())
 
     def finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
         """Check and correct the mask that `matcher` has computed. Raises BackendError."""

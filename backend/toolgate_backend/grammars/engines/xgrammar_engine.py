@@ -7,18 +7,21 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import xgrammar
 
 from toolgate_core import grammar_key
 from toolgate_core.dialects.codecs import Json
+from toolgate_core.schema.closed_objects import close_objects
 
 from ...errors import BlobRejected, GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ..graph.free_strings import has_free_strings
+from ..graph.text_kinds import JSON_IN_XGRAMMAR
 from ..members.ebnf import member_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
 
@@ -59,7 +62,7 @@ class XGrammarEngine:
                 tail = [_literal(after)] if after else []
                 parts = [*head, arguments, *tail]
                 grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
-                return _Compiled(self._compiler.compile_grammar(grammar))
+                return _Compiled(self._compiler.compile_grammar(grammar), parameters)
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
                     raise
@@ -90,18 +93,24 @@ class XGrammarEngine:
         with _memory_errors():
             return grammar.serialize() if isinstance(grammar, _Compiled) else None
 
-    def deserialize(self, text: str) -> CompiledGrammar:
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
         """Raises BlobRejected if another xgrammar version wrote the text, or for another
-        vocabulary."""
+        vocabulary. `parameters` is the schema that was compiled."""
         try:
-            return _Compiled(xgrammar.CompiledGrammar.deserialize_json(text, self._info))
+            compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._info)
+            return _Compiled(compiled, parameters)
         except RuntimeError as error:
             raise BlobRejected(f"xgrammar: {type(error).__name__}") from error
 
 
 class _Compiled:
-    def __init__(self, compiled: xgrammar.CompiledGrammar) -> None:
+    by_text = True
+
+    def __init__(self, compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]) -> None:
         self._compiled = compiled
+        self.make = partial(XGrammarMatcher, compiled)
+        is_free = has_free_strings(close_objects(parameters))
+        self.strings = (JSON_IN_XGRAMMAR,) if is_free else ()
 
     def size(self) -> int:
         return int(self._compiled.memory_size_bytes)
@@ -114,7 +123,7 @@ class _Compiled:
         return self.matcher().forced()[:MAX_PREFIX_BYTES]
 
     def matcher(self) -> Matcher:
-        return XGrammarMatcher(self._compiled)
+        return self.make()
 
 
 class XGrammarMatcher:
@@ -135,6 +144,9 @@ class XGrammarMatcher:
             return str(self.native.find_jump_forward_string()).encode()
         except UnicodeDecodeError as error:
             return bytes(error.object)  # the text ends inside a character
+
+    def check(self) -> None:
+        pass
 
     @property
     def finished(self) -> bool:

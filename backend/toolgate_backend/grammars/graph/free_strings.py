@@ -1,0 +1,108 @@
+"""Whether all strings that a schema allows are free: any text, after which the same may follow.
+
+Inside such a string the state of a grammar never changes, whatever is written. So the state after
+each text is known without an engine. The proof is by a list of keywords that have no part in the
+text of a string, and for alternatives by their types, of which one value has one only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
+
+_KEYWORDS = frozenset(
+    {"type", "enum", "const", "anyOf", "$ref"}
+    | {"properties", "required", "additionalProperties"}
+    | {"items", "prefixItems", "minItems", "maxItems"}
+    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+)
+_TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
+"""Of JSON values. An integer is a number."""
+_MAX_DEPTH = 64
+
+
+def has_free_strings(schema: Any) -> bool:
+    """`schema` is as the engine gets it, with closed objects."""
+    types = _Types(schema)
+    return all(_is_known(node, types) for _, node in subschemas(schema))
+
+
+def _is_known(node: Any, types: _Types) -> bool:
+    """Whether a subschema, without those inside it, is one of those for which this is proven."""
+    if not isinstance(node, dict):
+        return node is True or node is False
+    beside = node.keys() - ANNOTATIONS - {"$defs"}
+    if beside - _KEYWORDS:
+        return False
+    if beside & {"anyOf", "$ref"} and len(beside) > 1:
+        return False
+    return _has_known_names(node) and types.are_different(node.get("anyOf", ()))
+
+
+def _has_known_names(node: dict[str, Any]) -> bool:
+    """Whether an object has either declared members or any members. If others may be beside
+    declared ones, their names may be any text but some."""
+    declared = bool(node.get("properties")) or bool(node.get("required"))
+    return not declared or node.get("additionalProperties") is False
+
+
+class _Types:
+    """The types of the values that a schema allows, or more. Each subschema is visited once."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._known: dict[int, frozenset[str]] = {}
+
+    def are_different(self, options: Iterable[Any]) -> bool:
+        """Whether a value's type tells to which of the alternatives it belongs."""
+        seen: set[str] = set()
+        for each in options:
+            found = self._of(each, _MAX_DEPTH)
+            if seen & found:
+                return False
+            seen |= found
+        return True
+
+    def _of(self, node: Any, depth: int) -> frozenset[str]:
+        if not isinstance(node, dict) or depth == 0:
+            return _TYPES
+        if id(node) not in self._known:
+            self._known[id(node)] = _TYPES  # for a schema inside itself
+            self._known[id(node)] = self._found(node, depth - 1)
+        return self._known[id(node)]
+
+    def _found(self, node: dict[str, Any], depth: int) -> frozenset[str]:
+        if "$ref" in node:
+            pointer = pointer_of_ref(node["$ref"])
+            try:
+                return (
+                    _TYPES if pointer is None else self._of(at_pointer(self._root, pointer), depth)
+                )
+            except LookupError:
+                return _TYPES
+        if "anyOf" in node:
+            return frozenset().union(*(self._of(each, depth) for each in node["anyOf"]))
+        if "enum" in node or "const" in node:
+            return frozenset(map(_type_of, node.get("enum", [node.get("const")])))
+        kinds = node.get("type", [*_TYPES])
+        named = [kinds] if isinstance(kinds, str) else kinds
+        return frozenset("number" if each == "integer" else each for each in named)
+
+
+def _type_of(value: Any) -> str:
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "boolean"
+        case int() | float():
+            return "number"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case _:
+            return "object"

@@ -1,0 +1,62 @@
+"""The states of a grammar, as far as sequences have reached them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...tokens.rows import Row
+    from .plain_table import PlainTable
+    from .private_texts import PrivateText
+    from .value_places import AnyPlace
+
+NOTHING: dict[int, Node] = {}
+"""For nodes without edges. Never changed."""
+
+
+class Node:
+    """A state of the grammar: what may follow some text. Only `TokenGraph` changes nodes."""
+
+    __slots__ = (
+        "anchor", "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop",
+        "next", "origin", "parent", "place", "private", "row", "since", "strings", "texts", "token",
+    )  # fmt: skip
+
+    next: dict[int, Node]
+    """The nodes after tokens that have been accepted here, without finished ones."""
+    loop: bytes | None
+    """Inside free text: one byte for each token id, which is not zero for the tokens after which
+    the node is the same."""
+    row: Row | None
+    """The mask of the next token; None until somebody asks for it."""
+    ends: dict[int, Node]
+    """The finished nodes after tokens that have been accepted here."""
+    finished: bool
+    """Whether the text is complete and nothing may follow."""
+    complete: bool
+    """Whether the text is complete, although more may follow."""
+
+    def __init__(self, parent: Node | None, token: int, generation: int) -> None:
+        self.next = self.ends = NOTHING
+        self.loop = self.row = None
+        self.finished = self.complete = False
+        self.parent, self.token = parent, token
+        """A path to the node: its engine's matcher accepts the tokens up to the root."""
+        self.depth: int = 0 if parent is None else parent.depth + 1
+        self.generation = generation
+        self.forced: bytes | None = None
+        self.place: AnyPlace | None = None
+        """For the bounds on values."""
+        self.strings: PlainTable | None = None
+        """The kind of the free string whose inside the node is."""
+        self.origin: Node | None = None
+        """The inside of the free string in which a character, an escape or a mark has begun."""
+        self.begun = b""
+        """The text that has begun there."""
+        self.anchor: Node = self if parent is None else parent.anchor
+        self.since = b""
+        """The text since `anchor`, by which the node is found."""
+        self.texts: dict[bytes, Node] | None = None
+        """By the text since this anchor: the nodes after it."""
+        self.private: PrivateText | None = None
+        """The text of a node that is no part of the graph."""

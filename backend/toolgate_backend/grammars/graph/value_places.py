@@ -1,0 +1,220 @@
+"""The place at which the text of a call ends, as far as it matters for bounds on values: inside a
+string or outside, how deep inside objects and arrays, and the number that has begun.
+
+Each codec has a reader, which reads a text part by part. Texts are units (tokens/units.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from toolgate_core.dialects.codecs import GemmaValues, NestedTags, Pythonic, Tagged
+
+from ...tokens.call_form import CallForm
+from ...tokens.units import units
+from ..codecs.rules import OTHERS, TagText
+
+Tags = Mapping[bytes, TagText]
+"""What the text in tags is, by name."""
+_WORD = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-"
+MAX_NAME = 4096
+"""Maximum length of a tag that is read."""
+
+
+class Place(NamedTuple):
+    """A place inside a value. `begun` and `word` are parts of the text before it that matter."""
+
+    quote: bytes = b""
+    """The mark of the string in which the text ends; empty outside of strings."""
+    depth: int = 0
+    word: bytes = b""
+    """The letters, digits and signs at the end, outside of strings."""
+    begun: bytes = b""
+    """An escape, or a mark, that may have begun at the end. It is not read yet."""
+
+
+class TagPlace(NamedTuple):
+    """A place inside tags."""
+
+    value: Place | None = None
+    """The place inside a value; None if it is not inside one, or inside raw text."""
+    head: bytes = b""
+    """The text since the last value."""
+    tail: bytes = b""
+    """The last bytes, in which the end of a value may have begun."""
+    raw: bool = False
+
+
+AnyPlace = Place | TagPlace
+BEGIN = Place()
+
+
+def value_of(place: AnyPlace) -> Place | None:
+    """The place inside a value; None if it is not inside one, or inside raw text."""
+    return place if isinstance(place, Place) else place.value
+
+
+class PlaceReader(Protocol):
+    begin: AnyPlace
+
+    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
+        """The place after some more text. `place` is one of this reader's."""
+        ...
+
+    def ends(self, token: bytes) -> bool:
+        """Whether a token may end a string and then open a value."""
+        ...
+
+
+class _Quoted:
+    """Strings in quotation marks."""
+
+    begin: AnyPlace = BEGIN
+
+    def __init__(self, marks: tuple[bytes, ...], *, escapes: bool) -> None:
+        self._marks = marks
+        self._escapes = escapes
+        char = rb"[^%b\\]|\\." if escapes else rb"(?!%b)."
+        ways = (b"%b(?:%b)*(%b)?" % (m, char % m, m) for m in map(re.escape, marks))
+        self._strings = re.compile(b"|".join(ways), re.DOTALL)
+        self._ending = re.compile(b"(?:%b).*[\\[{]" % b"|".join(map(re.escape, marks)), re.DOTALL)
+
+    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
+        assert isinstance(place, Place)
+        return self.place_after(place, text)
+
+    def place_after(self, place: Place, text: bytes) -> Place:
+        quote = b""
+
+        def outside(found: re.Match[bytes]) -> bytes:
+            nonlocal quote
+            closed = found.lastindex is not None
+            quote = b"" if closed else next(m for m in self._marks if found[0].startswith(m))
+            return b'"'
+
+        text = place.begun + text
+        begun = self._begun(text)
+        text, left = text[: len(text) - begun], text[len(text) - begun :]
+        rest = self._strings.sub(outside, place.quote + text)
+        word = b"" if quote else _word(place.word + rest)
+        return Place(quote, place.depth + _depth(rest), word, left)
+
+    def _begun(self, text: bytes) -> int:
+        """The length of an escape, or of a mark, that may have begun at the end of a text."""
+        if self._escapes:
+            return (len(text) - len(text.rstrip(b"\\"))) % 2
+        longest = max(map(len, self._marks)) - 1
+        begun = (n for n in range(longest, 0, -1) if text.endswith(self._marks[0][:n]))
+        return next(begun, 0)
+
+    def ends(self, token: bytes) -> bool:
+        return self._ending.search(token) is not None
+
+
+JSON = _Quoted((b'"',), escapes=True)
+
+
+class _Tags:
+    """JSON or raw strings between tags."""
+
+    begin: AnyPlace = TagPlace()
+
+    def __init__(self, form: CallForm, codec: Tagged) -> None:
+        def encoded(text: str) -> bytes:
+            return units(form.marks.encode(text), form.marks)
+
+        after_key, _, after_type = codec.middle.partition("{type}")
+        self._begin, self._after_key = encoded(codec.begin), encoded(after_key)
+        self._after_type, self._end = encoded(after_type), encoded(codec.end)
+        self._string = dict(codec.types).get("string", "").encode()
+
+    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
+        assert isinstance(place, TagPlace)
+        seen = place.tail + text
+        at = seen.rfind(self._end)
+        if at >= 0:
+            seen = text = seen[at + len(self._end) :]
+            place = TagPlace()
+        tail = seen[max(0, len(seen) - len(self._end) + 1) :]
+        if place.raw:
+            return place._replace(tail=tail)
+        if place.value is not None:
+            return place._replace(value=JSON.place_after(place.value, text), tail=tail)
+        return self._argument(place.head + text, tags)._replace(tail=tail)
+
+    def _argument(self, head: bytes, tags: Tags) -> TagPlace:
+        """The place after a text that has begun outside of a value."""
+        key, _, value = head.partition(self._begin)[2].partition(self._after_key)
+        kind = tags.get(key) or tags.get(OTHERS, "text")
+        if self._after_type:
+            kind_written, _, value = value.partition(self._after_type)
+            kind = "text" if kind_written == self._string else "json"
+        if not value and len(head) <= MAX_NAME:
+            return TagPlace(head=head)
+        if not value or kind == "text" or (kind == "either" and value[:1] not in (b"{", b"[")):
+            return TagPlace(raw=True)
+        return TagPlace(JSON.place_after(BEGIN, value))
+
+    def ends(self, token: bytes) -> bool:
+        return JSON.ends(token)
+
+
+class _NestedTags:
+    """As `_Tags`, without JSON. The nesting of tags is not read."""
+
+    begin: AnyPlace = TagPlace()
+
+    def __init__(self, form: CallForm, codec: NestedTags) -> None:
+        self._namespace = units(form.marks.encode(codec.namespace), form.marks)
+        namespace = re.escape(self._namespace)
+        self._value = re.compile(rb"%b<([^/>][^>]*)>([^<>]*)" % namespace)
+
+    def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
+        assert isinstance(place, TagPlace)
+        seen = place.tail + text
+        at = seen.rfind(self._namespace)
+        if at < 0 and place.value is not None and not (b"<" in text or b">" in text):
+            word = _word(place.value.word + text)
+            return place._replace(value=place.value._replace(word=word), tail=self._tail(seen))
+        head = seen[at:] if at >= 0 else place.head + text if place.head else b""
+        found = self._value.fullmatch(head)
+        if found is not None:
+            is_json = tags.get(found[1]) == "json"
+            value = Place(word=_word(found[2])) if is_json else None
+            return TagPlace(value, tail=self._tail(seen), raw=not is_json)
+        is_tag = b">" not in head[len(self._namespace) :] and len(head) <= MAX_NAME
+        return TagPlace(head=head if is_tag else b"", tail=self._tail(seen))
+
+    def _tail(self, seen: bytes) -> bytes:
+        return seen[max(0, len(seen) - len(self._namespace) + 1) :]
+
+    def ends(self, token: bytes) -> bool:
+        return False
+
+
+def reader_of(form: CallForm) -> PlaceReader:
+    """The reader of a dialect's calls."""
+    match form.codec:
+        case Tagged() as codec:
+            return _Tags(form, codec)
+        case NestedTags() as codec:
+            return _NestedTags(form, codec)
+        case GemmaValues(quote=quote):
+            mark = units(form.marks.encode(quote), form.marks)
+            return _Quoted((mark,), escapes=False)
+        case Pythonic():
+            return _Quoted((b'"', b"'"), escapes=True)
+        case _:
+            return JSON
+
+
+def _word(text: bytes) -> bytes:
+    return text[len(text.rstrip(_WORD)) :]
+
+
+def _depth(text: bytes) -> int:
+    """The number of brackets that are open. Those of the units of marks are closed."""
+    opened = text.count(b"[") + text.count(b"{")
+    return opened - text.count(b"]") - text.count(b"}")

@@ -1,0 +1,130 @@
+"""Random walks over a token graph, beside the engine's own matcher."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+
+from tests.support.dialects.model import DialectModel, EndingChoice
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.engines.engine import Matcher
+from toolgate_backend.grammars.graph.node import Node
+from toolgate_backend.grammars.graph.token_graph import TokenGraph
+from toolgate_backend.grammars.graph.token_graphs import TokenGraphs
+from toolgate_backend.grammars.graph.value_bounds import ValueBounds, narrowed
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import BitmaskRow
+
+
+def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
+    static, vocabulary = model.static, model.vocabulary
+    return TokenGraphs(
+        unit_bytes=vocabulary.unit_bytes,
+        token_index=static.completion.token_index,
+        allowed=static.in_grammars,
+        refused=vocabulary.special - vocabulary.form.grammar_marks,
+        rows=static.rows,
+        bounds=ValueBounds(vocabulary.form, vocabulary.unit_bytes, vocabulary.size),
+        **{"max_bytes": 2**26, **bounds},
+    )
+
+
+class Pair:
+    """A node of a graph, and a matcher of the engine after the same tokens."""
+
+    def __init__(self, model: DialectModel, graph: TokenGraph, grammar: MeasuredGrammar) -> None:
+        self._model = model
+        self.graph = graph
+        self._grammar = grammar
+        self._bounds = ValueBounds(
+            model.vocabulary.form, model.vocabulary.unit_bytes, model.vocabulary.size
+        ).of(grammar)
+        self.nodes: list[Node] = [graph.root]
+        self.tokens: list[int] = []
+        self._matcher: Matcher = grammar.matcher()
+
+    @property
+    def node(self) -> Node:
+        return self.nodes[-1]
+
+    def text(self) -> bytes:
+        return b"".join(self._model.vocabulary.unit_bytes[token] for token in self.tokens)
+
+    def wanted(self) -> BitmaskRow:
+        """The mask by the engine's matcher."""
+        row = np.zeros_like(self._model.static.in_grammars)
+        self._matcher.fill(row)
+        row &= self._model.static.in_grammars
+        if self._bounds is None:
+            return row
+        place = self._bounds.begin
+        for token in self.tokens:
+            place = self._bounds.after(place, self._model.vocabulary.unit_bytes[token])
+        return narrowed(row, self._bounds.refused(place))
+
+    def check(self) -> BitmaskRow:
+        """The mask, after it was compared."""
+        found, wanted = self.graph.row(self.node).words, self.wanted()
+        assert np.array_equal(found, wanted), (
+            self.text(),
+            [self._model.vocabulary.unit_bytes[t] for t in masks.unpack(found & ~wanted)[:9]],
+            [self._model.vocabulary.unit_bytes[t] for t in masks.unpack(wanted & ~found)[:9]],
+        )
+        return found
+
+    def accept(self, token: int) -> bool:
+        """Accept a token in both, if both do."""
+        after = self.graph.step(self.node, token)
+        refused = (
+            token in self._model.vocabulary.special - self._model.vocabulary.form.grammar_marks
+        )
+        wanted = not refused and self._matcher.accept(token)
+        unit = self._model.vocabulary.unit_bytes[token]
+        assert (after is not None) == wanted, (self.text(), unit, wanted)
+        if after is None:
+            return False
+        self.nodes.append(after)
+        self.tokens.append(token)
+        assert after.finished == self._matcher.finished, self.text()
+        assert after.complete == self._matcher.complete, self.text()
+        return True
+
+    def rollback(self, count: int) -> None:
+        """Go back. The engine reads the tokens again: its own way back is not what is tested."""
+        del self.nodes[-count:]
+        del self.tokens[-count:]
+        self._matcher = self._grammar.matcher()
+        assert all(map(self._matcher.accept, self.tokens))
+
+
+def walk(
+    pair: Pair, model: DialectModel, seed: int, limit: int = 200, injected: list[list[int]] = ()
+) -> int:
+    """Walk until the text ends. Returns the number of masks that were compared."""
+    rng = random.Random(seed)
+    choose = EndingChoice(model, rng)
+    texts = model.vocabulary.unit_bytes
+    parts = np.array([b"\\" in each or any(c >= 0x80 for c in each) for each in texts])
+    compared = 0
+    while len(pair.tokens) < limit and not pair.node.finished:
+        allowed = masks.unpack(pair.check())
+        compared += 1
+        if rng.random() < 0.05:
+            assert pair.graph.forced(pair.node) == pair._matcher.forced(), pair.text()
+        if rng.random() < 0.3 and pair.accept(rng.randrange(len(texts))):
+            pair.rollback(1)
+        if injected and rng.random() < 0.2:
+            for token in rng.choice(injected):
+                if pair.node.finished or not pair.accept(token):
+                    break
+            continue
+        if not len(allowed):
+            return compared  # the mask of forced text, which is not the graph's
+        split = allowed[parts[allowed]]
+        some = split if len(split) and rng.random() < 0.15 else allowed
+        assert pair.accept(choose(some))
+        if rng.random() < 0.08:
+            pair.rollback(rng.randint(1, min(6, len(pair.tokens))))
+    return compared
