@@ -11,8 +11,10 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
-from ..grammars.graph.token_graph import TokenGraphs
+from ..grammars.graph.token_graphs import TokenGraphs
+from ..grammars.graph.value_bounds import ValueBounds
 from ..grammars.literal_grammar import EmptyGrammar
+from ..settings import settings
 from ..tokens import masks
 from ..tokens.rows import Row, Rows
 from ..tokens.units import units
@@ -65,7 +67,15 @@ class StaticMasks:
         self._call_vocabulary = CallVocabulary(
             self._token_index, self.unit_bytes, self.refused, self.in_grammars
         )
-        self.graphs = TokenGraphs(self)
+        self.graphs = TokenGraphs(
+            unit_bytes=self.unit_bytes,
+            token_index=self._token_index,
+            allowed=self.in_grammars,
+            refused=self.refused,
+            rows=self.rows,
+            bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
+            max_bytes=settings().graph_mb << 20,
+        )
         self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
             lambda prefixes: CallPrefixes(prefixes, self._token_index)

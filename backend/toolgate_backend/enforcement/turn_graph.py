@@ -225,10 +225,12 @@ def _plain(static: StaticMasks, spec: Spec) -> tuple[bytes, int | None]:
 
 
 class TurnGraphs:
-    """The graphs of the requests to one model."""
+    """The graphs of the requests to one model. They begin anew with those of the grammars, of which
+    they have nodes."""
 
     def __init__(self) -> None:
         self._graphs: OrderedDict[object, TurnGraph] = OrderedDict()
+        self._generation = 0
         self._lock = Lock()
 
     def graph(
@@ -239,7 +241,11 @@ class TurnGraphs:
         content: MeasuredGrammar | None,
     ) -> TurnGraph:
         key = _key(static, spec), tuple(grammars), content
+        generation = static.graphs.memory.generation
         with self._lock:
+            if generation != self._generation:
+                self._graphs.clear()
+                self._generation = generation
             found = self._graphs.get(key)
             if found is not None:
                 self._graphs.move_to_end(key)

@@ -96,10 +96,8 @@ class HeadMatcher:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
         row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
 
-    @property
-    def grammar(self) -> Matcher | None:
-        """The matcher of the grammar if the head is complete; None before."""
-        return self._grammar if self._at == len(self._head) else None
+    def check(self) -> None:
+        self._grammar.check()
 
     def forced(self) -> bytes:
         if self._at == len(self._head):
