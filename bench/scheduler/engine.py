@@ -23,6 +23,7 @@ from vllm.v1.worker.gpu_input_batch import InputBatch
 
 from tests import tools
 from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters.engine_sequences import engine_sequences
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.grammars.worker_rpc import source_text
@@ -148,7 +149,7 @@ def make_batch(profile: Profile, vocabulary_size: int) -> Any:
 
 def grammar_store() -> GrammarStore:
     """That of the adapter structured_output."""
-    return vllm_host._engine_sequences(_base_config()).store
+    return engine_sequences(_base_config()).store
 
 
 @cache

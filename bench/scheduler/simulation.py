@@ -13,6 +13,7 @@ from vllm.v1.request import Request, RequestStatus
 
 from bench.support.outcomes import Outcome
 from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters.engine_sequences import engine_sequences
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 
@@ -35,7 +36,7 @@ class Simulation:
         self._profile = profile
         self._rng = random.Random(f"run-{profile.seed}")
         self._tools = engine.loaded_tools()
-        sequences = vllm_host._engine_sequences(engine._base_config())
+        sequences = engine_sequences(engine._base_config())
         static, store = sequences._static, sequences.store
         vocabulary = engine.vocabulary()
         self._marks = vocabulary.marks

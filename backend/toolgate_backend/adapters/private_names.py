@@ -1,8 +1,10 @@
 """vLLM's private names that Toolgate uses, and the use of each.
 
 Each name is checked at start-up (probe.py) and has a behavioural test in tests/backend/ or
-tests/gateway/. Attributes that exist only on instances (`AsyncLLM.engine_core`,
-`OpenAIServingModels.lora_requests`) cannot be checked at start-up; they have only those tests.
+tests/gateway/. Attributes that exist only on instances cannot be checked at start-up; they have
+only those tests: `AsyncLLM.engine_core`, `OpenAIServingModels.lora_requests`, `requests` and
+`vllm_config` of the scheduler, `structured_output_request` and `is_prefill_chunk` of its requests,
+`executor`, `backend`, `_grammar_bitmask` and `_use_async_grammar_compilation` of the manager.
 
 Interfaces that vLLM provides for plug-ins are not listed: the plug-in groups, `LogitsProcessor` and
 its types, `EngineClient.collective_rpc`, `LoRARequest` and `init_logger`.
@@ -30,6 +32,7 @@ SERVER_MODULES = ("vllm.entrypoints.openai.api_server", "vllm.entrypoints.cli.se
 ENGINE_MODULES = (ENGINE, "vllm.v1.worker.gpu_worker")
 """The largest modules of the engine's processes."""
 MANAGER = "vllm.v1.structured_output:StructuredOutputManager"
+SCHEDULE = "vllm.v1.core.sched"
 GRAMMAR = "vllm.v1.structured_output.backend_types:StructuredOutputGrammar"
 RENDERER = "vllm.renderers.base:BaseRenderer"
 MODEL_CONFIG = "vllm.config:ModelConfig"
@@ -135,7 +138,14 @@ GRAMMAR_METHODS = {
 
 STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     # vLLM has no registry of grammar back ends. `_create_grammar` builds a request's grammar in the
-    # engine's pool. `validate_tokens` is called with each draft before it is scheduled.
+    # engine's pool, after `grammar_init` has created vLLM's own back end, which takes a second.
+    # `validate_tokens` is called with each draft before it is scheduled.
+    PrivateName(
+        f"{MANAGER}.grammar_init",
+        "creates Toolgate's grammars without vLLM's own back end",
+        ("self", "request"),
+        replaced=True,
+    ),
     PrivateName(
         f"{MANAGER}._create_grammar",
         "creates Toolgate's grammars",
@@ -150,9 +160,32 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     ),
     PrivateName(
         f"{MANAGER}.grammar_bitmask",
-        "computes the masks of a step together",
+        "allocates the bitmask if vLLM's own back end does not exist",
         ("self", "requests", "structured_output_request_ids", "scheduled_spec_decode_tokens"),
         replaced=True,
+    ),
+    # Called at each step. vLLM's own loops over sequences cost more than Toolgate's masks.
+    PrivateName(
+        f"{MANAGER}.accept_tokens",
+        "accepts sampled tokens",
+        ("self", "request", "new_token_ids"),
+        replaced=True,
+    ),
+    PrivateName(
+        f"{SCHEDULE}.scheduler:Scheduler.get_grammar_bitmask",
+        "computes the masks of a step",
+        ("self", "scheduler_output"),
+        replaced=True,
+    ),
+    PrivateName(
+        f"{SCHEDULE}.output:SchedulerOutput",
+        "the sequences of a step",
+        ("num_scheduled_tokens", "has_structured_output_requests"),
+    ),
+    PrivateName(
+        f"{SCHEDULE}.output:GrammarOutput",
+        "the masks of a step",
+        ("structured_output_request_ids", "grammar_bitmask"),
     ),
     PrivateName(GRAMMAR, "the grammar interface", abstract=tuple(GRAMMAR_METHODS)),
     *(
@@ -172,9 +205,12 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
         ("method",),
         older="vllm.v1.engine.core_client:AsyncMPClient._call_utility_async",  # 0.31
     ),
-    PrivateName(
-        "vllm.v1.structured_output.request:StructuredOutputRequest.grammar",
-        "distinguishes Toolgate's grammars from vLLM's",
+    *(
+        PrivateName(
+            f"vllm.v1.structured_output.request:StructuredOutputRequest.{name}",
+            "distinguishes Toolgate's grammars from vLLM's",
+        )
+        for name in ("grammar", "_grammar")
     ),
     PrivateName("vllm.config:SpeculativeConfig.method", "whether drafts may be replaced"),
     PrivateName("vllm.config:VllmConfig.num_speculative_tokens", "number of drafts in a step"),

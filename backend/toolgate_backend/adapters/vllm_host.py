@@ -1,35 +1,28 @@
-"""Hooks into vLLM's engine and workers, and the choice of the adapter.
+"""Toolgate's methods in vLLM's engine and workers, and the choice of the adapter.
 
-vLLM has no registry of grammar back ends, so `StructuredOutputManager._create_grammar` is replaced.
-`validate_tokens` is replaced as well: vLLM calls it with each draft before the draft is scheduled,
-and drafts made from text (ngram, suffix) are replaced by forced text. `grammar_bitmask` computes
-the masks of a step together. Grammars are loaded through methods that are added to `WorkerBase` and
-`EngineCore`. private_names.py lists the private names that this module uses.
+Grammars are loaded through methods that are added to `WorkerBase` and `EngineCore`. engine_hooks.py
+contains the hooks of the adapter structured_output, and private_names.py the private names in use.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Callable, Sequence
-from threading import Lock
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.engine.core import EngineCore
-from vllm.v1.structured_output import StructuredOutputManager
-from vllm.v1.structured_output.utils import strip_speculative_padding
 from vllm.v1.worker.worker_base import WorkerBase
 
 from toolgate_core.host_probe import find, find_problems
 
-from ..enforcement import spec
 from ..errors import IncompatibleServer
 from ..grammars.store import WORKER_METHODS
 from ..grammars.worker_rpc import Rpc
 from . import probe
+from .engine_sequences import engine_sequences
 from .private_names import CALL_IDS, STRUCTURED_OUTPUT
-from .structured_output import EnforcementGrammar, EngineSequences
 
 AdapterName = Literal["logits_processor", "structured_output"]
 
@@ -46,10 +39,9 @@ def register() -> None:
         setattr(WorkerBase, name, method)
     if hasattr(EngineCore, "toolgate_report") or any(find_problems(STRUCTURED_OUTPUT)):
         return
-    manager = StructuredOutputManager
-    manager._create_grammar = _hook_create_grammar(manager._create_grammar)
-    manager.validate_tokens = _hook_validate_tokens(manager.validate_tokens)
-    manager.grammar_bitmask = _hook_grammar_bitmask(manager.grammar_bitmask)
+    from . import engine_hooks  # imports names that vLLM may lack
+
+    engine_hooks.install()
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
 
@@ -112,102 +104,24 @@ def structured_outputs_params() -> StructuredOutputsParams:
     return StructuredOutputsParams(choice=[NOT_HOOKED])
 
 
-def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    @functools.wraps(original)
-    def create(self: Any, request: Any) -> Any:
-        params = request.sampling_params
-        constraints = spec.from_extra_args(params.extra_args, params.seed) if params else None
-        if constraints is None:
-            return original(self, request)
-        return _engine_sequences(self.vllm_config).create_grammar(constraints)
-
-    return create
-
-
-def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
-    """Propose forced text as drafts.
-
-    Not under async scheduling: there the worker already has its drafts, and the scheduler can only
-    remove some. Not with a draft model: there the rejection sampler needs the draft model's
-    probabilities for each proposed token.
-    """
-
-    @functools.wraps(original)
-    def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
-        structured = request.structured_output_request
-        grammar = structured.grammar if structured is not None else None
-        if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
-            return original(self, request, spec_tokens)
-        proposed = strip_speculative_padding(spec_tokens)
-        return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
-
-    return validate
-
-
-def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Compute the masks of a step together, before vLLM requests each one. Not with drafts, for
-    which the grammars have to advance between two masks."""
-
-    @functools.wraps(original)
-    def grammar_bitmask(
-        self: Any,
-        requests: Any,
-        structured_output_request_ids: list[str],
-        scheduled_spec_decode_tokens: dict[str, list[int]],
-    ) -> Any:
-        ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
-        bitmask = self._grammar_bitmask  # None before vLLM's first step with a grammar
-        if bitmask is not None and not drafts:
-            grammars = [requests[each].structured_output_request.grammar for each in ids]
-            rows = [(row, g) for row, g in enumerate(grammars) if isinstance(g, EnforcementGrammar)]
-            if len(rows) == len(ids):  # vLLM's threads would wait for Python's lock
-                self.fill_bitmask_parallel_threshold = max(
-                    self.fill_bitmask_parallel_threshold, len(ids)
-                )
-            if rows:
-                _engine_sequences(self.vllm_config).fill_together(bitmask, rows)
-        return original(self, requests, ids, drafts)
-
-    return grammar_bitmask
-
-
-def _may_replace_drafts(config: Any) -> bool:
-    from_text = config.speculative_config.method in ("ngram", "suffix")
-    return from_text and not config.scheduler_config.async_scheduling
-
-
-_sequences: EngineSequences | None = None
-_sequences_lock = Lock()
-
-
-def _engine_sequences(vllm_config: Any) -> EngineSequences:
-    """The sequences of this engine process. Created by the API process's first call at start-up, so
-    that no request waits until the vocabulary is read."""
-    global _sequences
-    with _sequences_lock:
-        if _sequences is None:
-            _sequences = EngineSequences(vllm_config.model_config)
-        return _sequences
-
-
 # --- methods added to vLLM's EngineCore: positional arguments, plain values ---
 
 
 def _load(engine: Any, owner: str, sources: dict[str, str]) -> None:
-    _engine_sequences(engine.vllm_config).store.load(owner, sources)
+    engine_sequences(engine.vllm_config).store.load(owner, sources)
 
 
 def _verdicts(engine: Any, keys: list[str]) -> list[str]:
-    verdicts = _engine_sequences(engine.vllm_config).store.verdicts(keys)
+    verdicts = engine_sequences(engine.vllm_config).store.verdicts(keys)
     return [verdict.model_dump_json() for verdict in verdicts]
 
 
 def _release(engine: Any, owner: str, keys: list[str]) -> None:
-    _engine_sequences(engine.vllm_config).store.release(owner, keys)
+    engine_sequences(engine.vllm_config).store.release(owner, keys)
 
 
 def _report(engine: Any) -> dict[str, int]:
-    sequences = _engine_sequences(engine.vllm_config)
+    sequences = engine_sequences(engine.vllm_config)
     return {"grammars": len(sequences.store), "sequences": len(sequences)}
 
 

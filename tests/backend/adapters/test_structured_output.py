@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from tests import tools
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, EngineSequences
+from toolgate_backend.adapters.structured_output import (
+    EnforcementGrammar,
+    FailedSequence,
+    Shared,
+)
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.batch import BatchMasks
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.settings import settings
@@ -26,9 +28,8 @@ Make = Callable[[Automaton], EnforcementGrammar]
 
 @pytest.fixture
 def make(static_masks: StaticMasks, vocabulary: Vocabulary) -> Make:
-    return lambda automaton: EnforcementGrammar(
-        automaton, static_masks, JumpForward(vocabulary.encode)
-    )
+    shared = Shared(FailedSequence(static_masks), JumpForward(vocabulary.encode))
+    return lambda automaton: EnforcementGrammar(automaton, shared)
 
 
 def allowed(grammar: EnforcementGrammar, vocabulary: Vocabulary) -> set[int]:
@@ -110,7 +111,7 @@ def test_a_masked_token_is_rejected(grammar: EnforcementGrammar, vocabulary: Voc
     assert not grammar.accept_tokens("r", list(vocabulary.encode("a")))
 
 
-@pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_mask"])
+@pytest.mark.parametrize("verb", ["accept_tokens", "validate_tokens", "rollback", "next_row"])
 def test_an_internal_error_ends_the_sequence_without_raising(
     automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, verb: str
 ) -> None:
@@ -122,7 +123,7 @@ def test_an_internal_error_ends_the_sequence_without_raising(
         raise RuntimeError("broken")
 
     setattr(machine, "rollback" if verb == "rollback" else verb, broken)
-    if verb == "next_mask":
+    if verb == "next_row":
         allowed(grammar, vocabulary)
     else:
         assert grammar.validate_tokens(drafts) == ([] if verb != "validate_tokens" else drafts)
@@ -146,50 +147,3 @@ def test_slow_masks_end_their_sequence(
     assert masks[-2] == {vocabulary.marks.tokens["<tool_call>"]}
     assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])
-
-
-def test_masks_of_a_step_are_computed_together(
-    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, static_masks: StaticMasks
-) -> None:
-    sequences = EngineSequences.__new__(EngineSequences)
-    sequences._batch = BatchMasks(static_masks.in_grammars, seconds=60.0)
-    grammars = [make(automaton([tools.WEATHER], choice="required")) for _ in range(4)]
-    for count, each in enumerate(grammars):  # at the beginning, in the head, in the arguments
-        assert each.accept_tokens("r", call(vocabulary)[: 20 * count])
-    grammars[1].failed = True
-    bitmask = torch.full((5, (vocabulary.size + 31) // 32), 5, dtype=torch.int32)
-    sequences.fill_together(bitmask, list(enumerate(grammars)))
-    assert (bitmask[4] == 5).all()
-    found = [set(unpack(row.numpy()).tolist()) for row in bitmask[:4]]
-    assert found == [allowed(each, vocabulary) for each in grammars]
-    assert found[1] == {vocabulary.marks.failure}
-
-    bitmask[:] = 7
-    grammars[3].fill_bitmask(bitmask, 3)  # its row has the mask already
-    assert (bitmask[3] == 7).all()
-    grammars[3].fill_bitmask(bitmask, 2)
-    assert set(unpack(bitmask[2].numpy()).tolist()) == found[3]
-    token = min(found[3])
-    assert grammars[3].accept_tokens("r", [token])
-    grammars[3].fill_bitmask(bitmask, 3)
-    assert (bitmask[3] != 7).any()
-
-
-def test_an_error_of_the_batch_leaves_the_masks_to_the_sequences(
-    automaton: MakeAutomaton, make: Make, vocabulary: Vocabulary, static_masks: StaticMasks
-) -> None:
-    def broken(*_: Any) -> Any:
-        raise RuntimeError("broken")
-
-    sequences: Any = EngineSequences.__new__(EngineSequences)
-    sequences._batch = BatchMasks(static_masks.in_grammars, seconds=60.0)
-    sequences._batch._fill = SimpleNamespace(fill=broken)
-    grammars = [make(automaton([tools.WEATHER], choice="required")) for _ in range(2)]
-    text = vocabulary.encode('\n{"name": "get_weather", "arguments": {"city": "O')
-    for each in grammars:
-        assert each.accept_tokens("r", [vocabulary.marks.tokens["<tool_call>"], *text])
-        assert each.automaton.grammar_matcher is not None
-    bitmask = torch.full((2, (vocabulary.size + 31) // 32), 5, dtype=torch.int32)
-    sequences.fill_together(bitmask, list(enumerate(grammars)))
-    for row, each in zip(bitmask, grammars, strict=True):
-        assert set(unpack(row.numpy()).tolist()) == allowed(each, vocabulary)

@@ -1,0 +1,166 @@
+"""Hooks into vLLM's engine for the adapter structured_output.
+
+vLLM has no registry of grammar back ends, so methods of its manager and of its scheduler are
+replaced. Each replacement handles the requests that have our spec, and leaves all others to vLLM.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from vllm.v1.core.sched.output import GrammarOutput
+from vllm.v1.core.sched.scheduler import Scheduler
+from vllm.v1.structured_output import StructuredOutputManager
+from vllm.v1.structured_output.utils import strip_speculative_padding
+
+from ..enforcement import spec
+from ..tokens.masks import words_per_row
+from .engine_sequences import engine_sequences
+from .structured_output import EnforcementGrammar
+
+
+def install() -> None:
+    manager = StructuredOutputManager
+    manager.grammar_init = _hook_grammar_init(manager.grammar_init)
+    manager._create_grammar = _hook_create_grammar(manager._create_grammar)
+    manager.accept_tokens = _hook_accept_tokens(manager.accept_tokens)
+    manager.validate_tokens = _hook_validate_tokens(manager.validate_tokens)
+    manager.grammar_bitmask = _hook_grammar_bitmask(manager.grammar_bitmask)
+    Scheduler.get_grammar_bitmask = _hook_get_grammar_bitmask(Scheduler.get_grammar_bitmask)
+
+
+# --- a request comes ---
+
+
+def _hook_grammar_init(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
+    """Submit the creation of our grammars without a back end of vLLM, which takes a second to
+    create, and which vLLM 0.33 lets no request use after one with another back end."""
+
+    @functools.wraps(original)
+    def init(self: Any, request: Any) -> None:
+        structured, params = request.structured_output_request, request.sampling_params
+        enforced = params is not None and spec.EXTRA_ARG in (params.extra_args or ())
+        if structured is None or not enforced or not self._use_async_grammar_compilation:
+            original(self, request)
+        else:
+            structured.grammar = self.executor.submit(self._create_grammar, request)
+
+    return init
+
+
+def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    @functools.wraps(original)
+    def create(self: Any, request: Any) -> Any:
+        params = request.sampling_params
+        constraints = spec.from_extra_args(params.extra_args, params.seed) if params else None
+        if constraints is None:
+            return original(self, request)
+        return engine_sequences(self.vllm_config).create_grammar(constraints)
+
+    return create
+
+
+# --- a step ---
+
+
+def _hook_accept_tokens(original: Callable[[Any, Any, list[int]], bool]) -> Any:
+    """Skip vLLM's search for the end of reasoning: our grammars include it."""
+
+    @functools.wraps(original)
+    def accept(self: Any, request: Any, new_token_ids: list[int]) -> bool:
+        structured = request.structured_output_request
+        if structured is not None:
+            grammar = structured._grammar
+            if type(grammar) is EnforcementGrammar:
+                return grammar.accept_tokens(request.request_id, new_token_ids)
+        return original(self, request, new_token_ids)
+
+    return accept
+
+
+def _hook_get_grammar_bitmask(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Use our own loop if all structured requests of a step are ours. The runners accept the
+    requests in any order.
+
+    Not in engines with drafts, for which the grammars have to advance between two masks, and whose
+    bitmasks have another layout in each release of vLLM."""
+
+    @functools.wraps(original)
+    def get_grammar_bitmask(self: Any, scheduler_output: Any) -> Any:
+        if not scheduler_output.has_structured_output_requests:
+            return None
+        requests = self.requests
+        grammars = {
+            each: structured._grammar
+            for each in scheduler_output.num_scheduled_tokens
+            if (request := requests.get(each)) is not None
+            and (structured := request.structured_output_request) is not None
+            and not request.is_prefill_chunk
+        }
+        ours = set(map(type, grammars.values())) == OURS
+        if not ours or self.vllm_config.num_speculative_tokens:
+            return original(self, scheduler_output)
+        return GrammarOutput(*engine_sequences(self.vllm_config).step_masks.fill(grammars))
+
+    return get_grammar_bitmask
+
+
+OURS = {EnforcementGrammar}
+
+
+def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`."""
+
+    @functools.wraps(original)
+    def grammar_bitmask(
+        self: Any,
+        requests: Any,
+        structured_output_request_ids: list[str],
+        scheduled_spec_decode_tokens: dict[str, list[int]],
+    ) -> Any:
+        if self._grammar_bitmask is None and self.backend is None:
+            config = self.vllm_config
+            positions = 1 + config.num_speculative_tokens
+            self._grammar_bitmask = torch.full(
+                (
+                    config.scheduler_config.max_num_seqs * positions,
+                    words_per_row(config.model_config.get_vocab_size()),
+                ),
+                -1,
+                dtype=torch.int32,
+            )
+        return original(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+
+    return grammar_bitmask
+
+
+# --- drafts ---
+
+
+def _hook_validate_tokens(original: Callable[[Any, Any, list[int]], list[int]]) -> Any:
+    """Propose forced text as drafts. vLLM calls this method with each draft before the draft is
+    scheduled.
+
+    Not under async scheduling: there the worker already has its drafts, and the scheduler can only
+    remove some. Not with a draft model: there the rejection sampler needs the draft model's
+    probabilities for each proposed token.
+    """
+
+    @functools.wraps(original)
+    def validate(self: Any, request: Any, spec_tokens: list[int]) -> list[int]:
+        structured = request.structured_output_request
+        grammar = structured.grammar if structured is not None else None
+        if not isinstance(grammar, EnforcementGrammar) or not _may_replace_drafts(self.vllm_config):
+            return original(self, request, spec_tokens)
+        proposed = strip_speculative_padding(spec_tokens)
+        return grammar.drafts(proposed, self.vllm_config.num_speculative_tokens)
+
+    return validate
+
+
+def _may_replace_drafts(config: Any) -> bool:
+    from_text = config.speculative_config.method in ("ngram", "suffix")
+    return from_text and not config.scheduler_config.async_scheduling

@@ -1,0 +1,56 @@
+"""The grammars and running sequences of one engine process."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import Any
+from weakref import WeakSet
+
+from ..enforcement.automaton import Automaton
+from ..enforcement.jump_forward import JumpForward
+from ..enforcement.spec import Spec
+from ..enforcement.static_masks import StaticMasks
+from ..grammars import store
+from ..settings import settings
+from ..tokens.masks import words_per_row
+from ..tokens.vocabulary import from_model_config
+from .step_masks import StepMasks
+from .structured_output import EnforcementGrammar, FailedSequence, Shared
+
+
+class EngineSequences:
+    def __init__(self, model_config: Any) -> None:
+        vocabulary = from_model_config(model_config)
+        self._static = StaticMasks(vocabulary)
+        self._shared = Shared(FailedSequence(self._static), JumpForward(vocabulary.encode))
+        self.store = store.GrammarStore(vocabulary)
+        self.step_masks = StepMasks(words_per_row(vocabulary.size), settings().mask_budget_ms / 1e3)
+        self._running: WeakSet[EnforcementGrammar] = WeakSet()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def create_grammar(self, spec: Spec) -> EnforcementGrammar:
+        """Called in the engine's pool. Raises GrammarNotLoaded, which ends that request only."""
+        grammars = spec.grammars_in(self.store)
+        self._static.prepare_prefixes(grammars.candidates)
+        automaton = Automaton(self._static, spec, *grammars)
+        grammar = EnforcementGrammar(automaton, self._shared)
+        with self._lock:
+            self._running.add(grammar)
+        return grammar
+
+
+_sequences: EngineSequences | None = None
+_sequences_lock = Lock()
+
+
+def engine_sequences(vllm_config: Any) -> EngineSequences:
+    """The sequences of this engine process. Created by the API process's first call at start-up, so
+    that no request waits until the vocabulary is read."""
+    global _sequences
+    with _sequences_lock:
+        if _sequences is None:
+            _sequences = EngineSequences(vllm_config.model_config)
+        return _sequences

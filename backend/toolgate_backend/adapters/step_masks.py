@@ -1,0 +1,80 @@
+"""The bitmask of a step whose structured requests are all Toolgate's.
+
+Each sequence keeps its row of the bitmask as long as it runs, and a row is written only if its mask
+has changed. Inside a string, it does not change for many steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+import numpy as np
+
+from ..tokens.masks import BitmaskRows
+from ..tokens.rows import Row
+from .structured_output import EnforcementGrammar
+
+TIMED_STEPS = 16
+"""Number of steps after a slow step in which each mask is timed. Then the sequence with slow masks
+is known (mask_time_budget.py), and one that stays slow ends."""
+FIRST_ROWS = 64
+
+
+class StepMasks:
+    """Not thread-safe.
+
+    Like vLLM's own bitmask, a returned one is overwritten in the next step. By then, vLLM's
+    executors and workers have copied or sent it.
+    """
+
+    def __init__(self, words: int, seconds: float) -> None:
+        """`words`: the width of a row. `seconds`: the wall time above which a step is slow."""
+        self._words = words
+        self._seconds = seconds
+        self._timed_steps = 0
+        self._ids: list[str] = []
+        """The sequence of each row. Never changed in place, because vLLM gets this list."""
+        self._placed = frozenset[str]()
+        self._allocate(FIRST_ROWS)
+
+    def fill(self, grammars: Mapping[str, EnforcementGrammar]) -> tuple[list[str], BitmaskRows]:
+        """The masks of these sequences, by request id: the order of the rows, and the rows."""
+        if grammars.keys() != self._placed:
+            self._place(grammars)
+        next_row = EnforcementGrammar.next_row
+        if self._timed_steps:
+            self._timed_steps -= 1
+            next_row = EnforcementGrammar.next_timed_row
+        ids, held, views = self._ids, self._held, self._views
+        began = time.perf_counter()
+        for at, request_id in enumerate(ids):
+            row = next_row(grammars[request_id])
+            if held[at] is not row:
+                views[at][:] = row.view
+                held[at] = row
+        if time.perf_counter() - began > self._seconds:
+            self._timed_steps = TIMED_STEPS
+        return ids, self._bitmask[: len(ids)]
+
+    def _place(self, grammars: Mapping[str, EnforcementGrammar]) -> None:
+        """Give rows to new sequences, and leave all others where they are. If there are fewer than
+        before, the last ones move to the rows that are free."""
+        new = iter([each for each in grammars if each not in self._placed])
+        ids = [each if each in grammars else next(new, None) for each in self._ids]
+        ids += new
+        while None in ids:
+            last = ids.pop()
+            if last is not None:
+                ids[ids.index(None)] = last
+        self._ids = [each for each in ids if each is not None]
+        self._placed = frozenset(self._ids)
+        if len(ids) > len(self._held):
+            self._allocate(2 * len(ids))
+
+    def _allocate(self, rows: int) -> None:
+        self._bitmask: BitmaskRows = np.empty((rows, self._words), np.int32)
+        self._views = [memoryview(row).cast("B") for row in self._bitmask]
+        """The same memory. Copying into a memoryview keeps Python's lock, numpy gives it up."""
+        self._held: list[Row | None] = [None] * rows
+        """What is written in each row."""
