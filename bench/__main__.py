@@ -22,6 +22,7 @@ BENCHMARKS = {
     "codec-masks": "micro.codec_masks",
     "codec-throughput": "growth.codecs",
     "gpu-masks": "micro.gpu_masks",
+    "engine-steps": "engine_steps.run",
     "gpu-steps": "micro.gpu_steps",
     "gpu-throughput": "throughput.gpu",
     "grammars": "micro.grammars",

@@ -1,0 +1,77 @@
+"""What was measured, as a session's process returns it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from .options import Kind, Text
+
+SECTIONS = ("schedule", "bitmask", "update")
+"""The parts of a step in which enforcement takes part: vLLM's scheduler schedules, fills the
+bitmask, and processes the sampled tokens."""
+
+
+@dataclass(frozen=True)
+class Step:
+    tokens: int
+    ns: Counter[str]
+    """Processor time by section."""
+    ended: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive steps of one kind. Times are µs of processor time of the engine's main thread."""
+
+    tokens: float
+    """Mean per step."""
+    by_section: dict[str, float]
+    """Mean per sequence and step."""
+    median: float
+    """Of the sum of all sections in a step, per sequence."""
+    process: float
+    """Of all threads of the process, per sequence and step."""
+    step_ms: float
+    """Wall time of the median step."""
+
+    @property
+    def mean(self) -> float:
+        return sum(self.by_section.values())
+
+
+@dataclass
+class Measured:
+    """The blocks of one kind."""
+
+    cold: Block
+    """From the kind's first request in the process on."""
+    warm: list[Block] = field(default_factory=list)
+    """One per round, in a steady state."""
+
+
+@dataclass(frozen=True)
+class Session:
+    streams: int
+    text: Text
+    kinds: dict[Kind, Measured]
+    checked: int
+    """Tokens that were looked up in a mask."""
+    profile: str = ""
+
+
+def block_of(steps: Sequence[Step], process_ns: int) -> Block:
+    tokens = sum(step.tokens for step in steps)
+    spent = sum((step.ns for step in steps), Counter[str]())
+    gaps = [after.ended - before.ended for before, after in pairwise(steps)]
+    sums = [sum(step.ns[s] for s in SECTIONS) / step.tokens for step in steps if step.tokens]
+    return Block(
+        tokens=tokens / len(steps),
+        by_section={section: spent[section] / tokens / 1e3 for section in SECTIONS},
+        median=statistics.median(sums) / 1e3,
+        process=process_ns / tokens / 1e3,
+        step_ms=statistics.median(gaps) * 1e3,
+    )

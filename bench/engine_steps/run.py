@@ -1,0 +1,86 @@
+"""Processor time that enforcement adds to a step of vLLM's engine, on a simulated accelerator.
+
+    python -m bench engine-steps MODEL_DIR [--streams 16 64 256] [--json FILE]
+
+vLLM's own engine loop, asynchronous scheduler, structured-output manager and cache of prefixes run
+in one process. Instead of a model, an executor writes prepared calls of 8 BFCL tools, and keeps the
+time line of an accelerator. All kinds get the same responses in the same order:
+
+- free: no constraint
+- strict: vLLM's strict tools (the structural tag of its hermes parser, with xgrammar)
+- structured_output: Toolgate's adapter of this name
+
+Each token is looked up in the mask that the engine computed for it.
+
+Counted is the processor time of the engine's main thread in the scheduler's `schedule`,
+`get_grammar_bitmask` and `update_from_output`, per sequence and step, beyond that of free. The
+columns *schedule*, *bitmask* and *update* contain free's time. *median step* leaves out the steps
+in which calls begin and end. *cold* are the first steps of a kind in a process. *all threads*
+contains the simulation's own time as well, as far as it differs from that of free. Not counted are
+the application of bitmasks to logits, the creation of requests and everything else in the workers.
+
+The kinds take turns in each round. Each number of streams has a process of its own. On a busy
+machine, only the ratios of one run count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import get_args
+
+from .options import Kind, Options, Text
+from .report import rows, table
+from .results import Session
+from .session_process import ENVIRONMENT, run
+
+STREAMS = (16, 64, 256)
+
+
+def sessions(options: Options, texts: Sequence[Text], streams: Sequence[int]) -> Iterator[Session]:
+    """Each in a new process, one after the other."""
+    context = multiprocessing.get_context("spawn")
+    for text, count in product(texts, streams):
+        with ProcessPoolExecutor(1, mp_context=context) as pool:
+            yield pool.submit(run, options, text, count).result()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m bench engine-steps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("model", help="directory of a model with the vocabulary")
+    parser.add_argument("--streams", type=int, nargs="+", default=STREAMS)
+    parser.add_argument("--rounds", type=int, default=3, help="after a cold one")
+    parser.add_argument("--steps", type=int, default=150, help="of a kind in a round")
+    parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), default=get_args(Kind))
+    parser.add_argument("--profile", choices=get_args(Kind), help="print this kind's functions")
+    parser.add_argument("--json", type=Path, help="file to write a list of objects to")
+    options = parser.parse_args()
+    os.environ.update(
+        {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
+    )
+    wanted = Options(
+        model=options.model,
+        kinds=("free", *(kind for kind in options.kinds if kind != "free")),
+        rounds=options.rounds,
+        steps=options.steps,
+        profiled=options.profile,
+    )
+    found = []
+    for session in sessions(wanted, get_args(Text), options.streams):
+        found += rows(session)
+        print(session.profile, end="")
+    print(table(found))
+    if options.json is not None:
+        options.json.write_text(json.dumps([asdict(row) for row in found], indent=2) + "\n")
+    return 0
