@@ -8,13 +8,9 @@ from typing import Any
 from .channel import Channel
 from .cpu_times import CpuTimes
 from .load import Load
-from .options import Kind
+from .options import RAMP_STEPS, SETTLING_STEPS, Kind
 from .results import Block, Step, block_of
 
-RAMP_STEPS = 40
-"""The streams of a block begin one after the other, in this number of steps."""
-SETTLING_STEPS = 100
-"""Steps after which responses begin and end independently of each other."""
 FINISHED = ("STOP", "LENGTH")
 
 
@@ -77,7 +73,7 @@ class Engine:
         return Step(tokens, spent, ended) if computed else None
 
     def _abort(self) -> None:
-        self._channel.admit()
+        self._channel.admit(wait=True)
         self._core.abort_requests([*self._core.scheduler.requests])
         while self._core.scheduler.has_requests() or self._core.batch_queue:
             self._core.step_fn()

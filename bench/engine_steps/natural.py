@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
+from bench.support.tools import small_tools
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.tools import Tool
+from toolgate_core.tools import parse_tools
 
+TOOLS = 8
 SENTENCE = (
     "the quick report of Oslo weather in March shows that revenue grew by seven percent while "
     "costs fell and customers from Norway asked about new delivery options for winter boots"
@@ -19,14 +21,19 @@ STRING_WORDS = 8, 40
 """The least number of words in a string, and the first number above the most."""
 
 
-def natural_call(vocabulary: Vocabulary, tools: Sequence[Tool], rng: random.Random) -> list[int]:
-    """The tokens of a call of one of the tools, with the end of the turn."""
-    tool, form = rng.choice(tools), vocabulary.form
-    before, after = form.grammar_texts(tool.name)
-    arguments = json.dumps(_value(tool.parameters, rng), ensure_ascii=False)
-    text = form.begin + form.head(tool.name) + before + arguments + after + form.tail(tool.name)
-    end = vocabulary.tokenizer.eos_token_id
-    return [*vocabulary.literal_tokens(text + form.end), end]
+def natural_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:
+    """The tokens of calls of one of the tools each, with the end of the turn."""
+    rng, form = random.Random(1), vocabulary.form
+    tools = parse_tools(small_tools(TOOLS))
+    end = vocabulary.marks.end_of_turn[0]
+    calls = []
+    for _ in range(count):
+        tool = rng.choice(tools)
+        before, after = form.grammar_texts(tool.name)
+        arguments = json.dumps(_value(tool.parameters, rng), ensure_ascii=False)
+        text = form.begin + form.head(tool.name) + before + arguments + after + form.tail(tool.name)
+        calls.append([*vocabulary.literal_tokens(text + form.end), end])
+    return calls
 
 
 def _value(schema: Mapping[str, Any], rng: random.Random) -> Any:

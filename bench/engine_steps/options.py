@@ -9,7 +9,13 @@ from typing import Literal
 from .device import StepTimes
 
 Kind = Literal["free", "strict", "structured_output"]
-Text = Literal["natural"]
+Text = Literal["natural", "random"]
+
+RAMP_STEPS = 40
+"""The streams of a block begin one after the other, in this number of steps."""
+SETTLING_STEPS = 100
+"""Steps after which responses begin and end independently of each other."""
+MOST_RESPONSES = 2000
 
 
 @dataclass(frozen=True)
@@ -24,3 +30,9 @@ class Options:
     threads: bool = False
     displaced_bytes: int = 0
     profiled: Kind | None = None
+
+    def responses(self, streams: int) -> int:
+        """About as many as a kind gets requests, if responses have 80 tokens. They are used again
+        if there are not enough."""
+        steps = RAMP_STEPS + SETTLING_STEPS + self.steps
+        return min(MOST_RESPONSES, (self.rounds + 1) * streams * (2 + steps // 80))

@@ -27,29 +27,33 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
-from itertools import product
 from pathlib import Path
 from typing import get_args
 
+from .device import StepTimes
 from .options import Kind, Options, Text
+from .process import in_new_process, measure, write
 from .report import rows, table
 from .results import Session
-from .session_process import ENVIRONMENT, run
 
 STREAMS = (16, 64, 256)
+ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_PLUGINS": "",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+}
 
 
 def sessions(options: Options, texts: Sequence[Text], streams: Sequence[int]) -> Iterator[Session]:
-    """Each in a new process, one after the other."""
-    context = multiprocessing.get_context("spawn")
-    for text, count in product(texts, streams):
-        with ProcessPoolExecutor(1, mp_context=context) as pool:
-            yield pool.submit(run, options, text, count).result()
+    for text in texts:
+        count = max(map(options.responses, streams))
+        responses = in_new_process(write, options.model, text, count)
+        for each in streams:
+            yield in_new_process(measure, options, text, each, responses)
 
 
 def main() -> int:
@@ -63,6 +67,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3, help="after a cold one")
     parser.add_argument("--steps", type=int, default=150, help="of a kind in a round")
     parser.add_argument("--kinds", nargs="+", choices=get_args(Kind), default=get_args(Kind))
+    parser.add_argument("--text", nargs="+", choices=get_args(Text), default=get_args(Text))
+    parser.add_argument("--threads", action="store_true", help="vLLM's input and output threads")
+    parser.add_argument("--displace", type=float, default=0, help="MB of caches, in each step")
+    parser.add_argument("--forward", type=float, default=0, help="ms of the accelerator")
+    parser.add_argument("--sample", type=float, default=0, help="ms of the accelerator")
+    parser.add_argument("--prep", type=float, default=0, help="ms of the host before each forward")
     parser.add_argument("--profile", choices=get_args(Kind), help="print this kind's functions")
     parser.add_argument("--json", type=Path, help="file to write a list of objects to")
     options = parser.parse_args()
@@ -74,10 +84,13 @@ def main() -> int:
         kinds=("free", *(kind for kind in options.kinds if kind != "free")),
         rounds=options.rounds,
         steps=options.steps,
+        times=StepTimes(options.forward / 1e3, options.sample / 1e3, options.prep / 1e3),
+        threads=options.threads,
+        displaced_bytes=int(options.displace * 2**20),
         profiled=options.profile,
     )
     found = []
-    for session in sessions(wanted, get_args(Text), options.streams):
+    for session in sessions(wanted, options.text, options.streams):
         found += rows(session)
         print(session.profile, end="")
     print(table(found))
