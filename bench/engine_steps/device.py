@@ -5,22 +5,37 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
-class StepTimes:
-    """Seconds that a model takes for one step."""
+class StepWork:
+    """What a model does in one step. Times are in seconds."""
 
     forward: float = 0.0
     sample: float = 0.0
     prepare: float = 0.0
     """Processor time of the host before each forward pass, such as that of preparing inputs."""
+    displaced_bytes: int = 0
+    """Memory that the host touches before each forward pass, which displaces its caches."""
+
+
+CACHE_LINE = 64
 
 
 class Device:
-    def __init__(self, times: StepTimes) -> None:
-        self.times = times
+    def __init__(self, work: StepWork) -> None:
+        self.work = work
+        self._displaced = np.zeros(work.displaced_bytes, np.uint8)[::CACHE_LINE]
         self._free_at = 0.0
         """When everything that is queued is done."""
+
+    def prepare(self) -> None:
+        """Do the host's work."""
+        self._displaced += 1
+        end = time.perf_counter() + self.work.prepare
+        while time.perf_counter() < end:
+            pass
 
     def queue(self, seconds: float) -> float:
         """Queue work, and return when it will be done."""
@@ -32,10 +47,3 @@ def wait_until(moment: float) -> None:
     left = moment - time.perf_counter()
     if left > 0:
         time.sleep(left)
-
-
-def work_for(seconds: float) -> None:
-    """Keep the processor busy, as code that prepares inputs does."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        pass

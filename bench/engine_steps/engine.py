@@ -9,11 +9,12 @@ from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.core import EngineCore
 
 from toolgate_backend.adapters import vllm_host
-from toolgate_backend.adapters.structured_output import EngineSequences
 from toolgate_backend.adapters.vllm_version import patch_version_lookup
 
+from .cpu_times import CpuTimes
 from .device import Device
 from .executor import BLOCK_SIZE, FakeExecutor
+from .processor import HostProcessor
 
 MAX_LENGTH = 4096
 BATCHED_TOKENS = 8192
@@ -40,14 +41,11 @@ def make_config(model: str, streams: int) -> Any:
     return config
 
 
-def make_engine(config: Any, device: Device, displaced_bytes: int = 0) -> EngineCore:
-    executor = partial(FakeExecutor, device=device, displaced_bytes=displaced_bytes)
+def make_engine(
+    config: Any, device: Device, times: CpuTimes, processor: HostProcessor | None
+) -> EngineCore:
+    executor = partial(FakeExecutor, device=device, times=times, processor=processor)
     engine = EngineCore(config, executor, log_stats=True)
     if engine.batch_queue is None:
         raise RuntimeError("vLLM's engine has no batch queue, so it does not schedule ahead")
     return engine
-
-
-def sequences_of(config: Any) -> EngineSequences:
-    """Those of the adapter structured_output in this process."""
-    return vllm_host._engine_sequences(config)

@@ -53,7 +53,7 @@ class Load:
             reasoning_ended=True if kind == "strict" else None,
         )
         tokens = self._responses[number % len(self._responses)]
-        return request, Response(tokens, masked=kind in ("strict", "structured_output"))
+        return request, Response(tokens, kind)
 
     def _params(self, kind: Kind) -> SamplingParams:
         structured, extra = None, None
@@ -61,6 +61,7 @@ class Load:
             structured = StructuredOutputsParams(structural_tag=self._tools.strict_tag)
         elif kind == "structured_output":
             structured = vllm_host.structured_outputs_params()
+        if kind in ("structured_output", "logits_processor"):
             extra = self._tools.spec.to_extra_args()
         if structured is not None:
             structured._backend = "xgrammar"

@@ -30,6 +30,7 @@ class Engine:
         # The adapter structured_output raises it for good.
         manager = self._core.structured_output_manager
         manager.fill_bitmask_parallel_threshold = self._parallel_above
+        self._core.model_executor.serve(kind)
         skipped = RAMP_STEPS + SETTLING_STEPS if settle else 0
         done: list[Step] = []
         unsent = streams

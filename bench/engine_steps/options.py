@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .device import StepTimes
+from .device import StepWork
 
-Kind = Literal["free", "strict", "structured_output"]
+Kind = Literal["free", "strict", "structured_output", "logits_processor"]
 Text = Literal["natural", "random"]
 
 RAMP_STEPS = 40
@@ -26,9 +26,8 @@ class Options:
     rounds: int
     steps: int
     """Steps of a kind in a round."""
-    times: StepTimes = field(default_factory=StepTimes)
+    work: StepWork = field(default_factory=StepWork)
     threads: bool = False
-    displaced_bytes: int = 0
     profiled: Kind | None = None
 
     def responses(self, streams: int) -> int:

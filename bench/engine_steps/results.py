@@ -10,9 +10,9 @@ from itertools import pairwise
 
 from .options import Kind, Text
 
-SECTIONS = ("schedule", "bitmask", "update")
+SECTIONS = ("schedule", "bitmask", "update", "worker")
 """The parts of a step in which enforcement takes part: vLLM's scheduler schedules, fills the
-bitmask, and processes the sampled tokens."""
+bitmask, and processes the sampled tokens. In the worker, a logits processor computes masks."""
 
 
 @dataclass(frozen=True)

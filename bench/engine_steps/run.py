@@ -33,7 +33,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
-from .device import StepTimes
+from .device import StepWork
 from .options import Kind, Options, Text
 from .process import in_new_process, measure, write
 from .report import rows, table
@@ -84,9 +84,13 @@ def main() -> int:
         kinds=("free", *(kind for kind in options.kinds if kind != "free")),
         rounds=options.rounds,
         steps=options.steps,
-        times=StepTimes(options.forward / 1e3, options.sample / 1e3, options.prep / 1e3),
+        work=StepWork(
+            forward=options.forward / 1e3,
+            sample=options.sample / 1e3,
+            prepare=options.prep / 1e3,
+            displaced_bytes=int(options.displace * 2**20),
+        ),
         threads=options.threads,
-        displaced_bytes=int(options.displace * 2**20),
         profiled=options.profile,
     )
     found = []

@@ -7,9 +7,11 @@ import gc
 import io
 import pstats
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 
+from toolgate_backend.grammars.store import worker_load, worker_verdicts
 from toolgate_backend.tokens.vocabulary import from_model_config
 
 from .channel import DirectChannel, ThreadedChannel
@@ -19,6 +21,7 @@ from .engine import make_config, make_engine
 from .load import Load
 from .measurement import Engine
 from .options import Kind, Options, Text
+from .processor import HostProcessor
 from .results import Block, Measured, Session
 from .tools import bench_tools, load_grammars
 
@@ -30,12 +33,16 @@ def run_session(
 ) -> Session:
     torch.set_num_threads(1)
     config = make_config(options.model, streams)
-    core = make_engine(config, Device(options.times), options.displaced_bytes)
-    tools = bench_tools()
+    tools, times = bench_tools(), CpuTimes()
+    processor = None
+    if "logits_processor" in options.kinds:
+        processor = HostProcessor(config, times)
+        load_grammars(partial(worker_load, None), partial(worker_verdicts, None), tools)
+    core = make_engine(config, Device(options.work), times, processor)
     load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     load = Load(tools, responses, from_model_config(config.model_config).marks.end_of_turn)
     channel = ThreadedChannel(core) if options.threads else DirectChannel(core)
-    engine = Engine(core, load, channel, CpuTimes())
+    engine = Engine(core, load, channel, times)
     gc.collect()
     gc.freeze()
 

@@ -1,0 +1,85 @@
+"""The adapter logits_processor without a GPU: what the host does for it.
+
+Its logits are on torch's device `meta`, which has no memory. It therefore takes the path of a GPU,
+and the operations on tensors compute nothing. Their time is left out, because it is not that of
+launching kernels. Arrays that would be copied to the GPU are copied into the host's memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+import xgrammar
+from torch.overrides import TorchFunctionMode
+
+from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
+from toolgate_backend.tokens.masks import Allow, Bits, Forbid, Mask
+
+from .cpu_times import CpuTimes
+
+META = torch.device("meta")
+STAGED_BYTES = 8 << 20
+
+
+class _HostOnly(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-checked
+    """Leaves out the time of operations on tensors, but not that of copies to the device."""
+
+    def __init__(self, times: CpuTimes) -> None:
+        super().__init__()
+        self._times = times
+        self._staged = np.empty(STAGED_BYTES, np.uint8)
+
+    def __torch_function__(
+        self, function: Any, _types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        if function is torch.Tensor.to:
+            source = args[0].numpy()
+            np.copyto(self._staged[: source.nbytes].view(source.dtype), source.ravel())
+        began = time.thread_time_ns()
+        try:
+            return function(*args, **kwargs or {})
+        finally:
+            self._times.leave_out("worker", time.thread_time_ns() - began)
+
+
+class HostProcessor:
+    def __init__(self, config: Any, times: CpuTimes) -> None:
+        # The kernel of structured_output as well, which nothing calls in this process.
+        xgrammar.apply_token_bitmask_inplace = lambda *_args, **_options: None
+        self.processor = EnforcementLogitsProcessor(config, META, False)
+        times.watch(self.processor, "update_state", "worker")
+        times.watch(self.processor, "apply", "worker")
+        self._host_only = _HostOnly(times)
+        self._size = config.model_config.get_vocab_size()
+        self._masks: dict[int, Mask] = {}
+        applier: Any = self.processor._applier
+        applier.apply = self._noting(applier.apply)
+
+    def apply(self, rows: int) -> dict[int, Mask]:
+        """The masks of the rows that have one."""
+        self._masks = {}
+        logits = torch.empty(rows, self._size, device=META)
+        with self._host_only:
+            self.processor.apply(logits)
+        return self._masks
+
+    def _noting(self, apply: Callable[..., None]) -> Callable[..., None]:
+        def noting(logits: Any, rows: Iterable[tuple[int, Mask]]) -> None:
+            self._masks = dict(rows)
+            apply(logits, rows)
+
+        return noting
+
+
+def allows(mask: Mask, token: int) -> bool:
+    match mask:
+        case Allow(ids):
+            return bool((ids == token).any())
+        case Forbid(ids):
+            return not (ids == token).any()
+        case Bits(words):
+            return bool(words[token >> 5] >> (token & 31) & 1)
