@@ -3,7 +3,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs docs-demo trace record-streams fuzz bench bench-list bench-growth \
-	bench-overhead bench-hop bench-masks bench-grammars bench-drafts bench-validation bench-looks \
+	bench-overhead bench-hop bench-masks bench-engine-steps bench-grammars bench-drafts bench-validation bench-looks \
 	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak rolling
 
 PORT ?= 4000
@@ -125,6 +125,9 @@ bench-hop: bench-overhead ## Earlier name of bench-overhead
 
 bench-masks: tiny-qwen3-vocab ## Measure the enforcement time per engine step
 	@python -m bench masks $(QWEN3_VOCAB) $(ARGS)
+
+bench-engine-steps: tiny-qwen3-vocab ## Measure what enforcement adds to a step of vLLM's engine
+	@python -m bench engine-steps $(QWEN3_VOCAB) $(ARGS)
 
 bench-grammars: tiny-qwen3-vocab ## Measure compile and load times of grammars
 	@python -m bench grammars $(QWEN3_VOCAB) $(ARGS)

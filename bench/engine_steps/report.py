@@ -78,10 +78,14 @@ def rows(session: Session) -> list[Row]:
     return [row(name, kind) for name, kind in session.kinds.items()]
 
 
-def table(found: Sequence[Row]) -> str:
-    """Markdown."""
-    lines = [f"| {' | '.join(HEAD)} |", "| --- " * len(HEAD) + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(_cells(row))} |" for row in found)])
+def head() -> str:
+    """The first two lines of a Markdown table."""
+    return f"| {' | '.join(HEAD)} |\n" + "| --- " * len(HEAD) + "|"
+
+
+def lines(found: Sequence[Row]) -> str:
+    """Further lines of the table."""
+    return "\n".join(f"| {' | '.join(_cells(row))} |" for row in found)
 
 
 def _cells(row: Row) -> list[str]:

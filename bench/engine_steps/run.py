@@ -2,25 +2,35 @@
 
     python -m bench engine-steps MODEL_DIR [--streams 16 64 256] [--json FILE]
 
-vLLM's own engine loop, asynchronous scheduler, structured-output manager and cache of prefixes run
-in one process. Instead of a model, an executor writes prepared calls of 8 BFCL tools, and keeps the
-time line of an accelerator. All kinds get the same responses in the same order:
+vLLM's own engine loop, asynchronous scheduler, structured-output manager, prefix cache and
+persistent batch run in one process. Instead of a model, an executor writes prepared calls of 8 BFCL
+tools, and keeps the time line of an accelerator. All kinds get the same responses in the same
+order:
 
 - free: no constraint
 - strict: vLLM's strict tools (the structural tag of its hermes parser, with xgrammar)
-- structured_output: Toolgate's adapter of this name
+- structured_output, logits_processor: Toolgate's adapters
 
-Each token is looked up in the mask that the engine computed for it.
+Texts are natural (words in strings) or random (tokens that the masks of Toolgate and strict allow,
+as random weights write them). No engine has seen them before. Each token is looked up in the mask
+that was computed for it.
 
-Counted is the processor time of the engine's main thread in the scheduler's `schedule`,
-`get_grammar_bitmask` and `update_from_output`, per sequence and step, beyond that of free. The
-columns *schedule*, *bitmask* and *update* contain free's time. *median step* leaves out the steps
-in which calls begin and end. *cold* are the first steps of a kind in a process. *all threads*
-contains the simulation's own time as well, as far as it differs from that of free. Not counted are
-the application of bitmasks to logits, the creation of requests and everything else in the workers.
+Counted is the processor time of the engine's main thread beyond that of free, per sequence and
+step: that of the scheduler's `schedule`, `get_grammar_bitmask` and `update_from_output`, and that
+of a logits processor in the worker, which runs in the same thread: it receives changes of the batch
+and the last tokens, computes masks and prepares their rows. Not counted are operations on tensors
+(a GPU's kernels and their launches), the application of bitmasks by vLLM's worker, the creation of
+requests, and everything else in the worker.
+
+The columns of sections contain the time of free. *beyond free* is the mean over steps. *median
+step* leaves out the steps in which calls begin and end. *cold* are the first steps of a kind in a
+process. *all threads* contains the simulation's own time as well, as far as it differs from that of
+free. *step* is wall time. With --forward, --sample and --prep, the step is bound by the accelerator
+or by the host.
 
 The kinds take turns in each round. Each number of streams has a process of its own. On a busy
-machine, only the ratios of one run count.
+machine, only the ratios of one run count. With --profile, a further block of one kind is profiled,
+and its functions are printed to the standard error.
 """
 
 from __future__ import annotations
@@ -28,6 +38,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -36,7 +47,7 @@ from typing import get_args
 from .device import StepWork
 from .options import Kind, Options, Text
 from .process import in_new_process, measure, write
-from .report import rows, table
+from .report import Row, head, lines, rows
 from .results import Session
 
 STREAMS = (16, 64, 256)
@@ -73,7 +84,9 @@ def main() -> int:
     parser.add_argument("--forward", type=float, default=0, help="ms of the accelerator")
     parser.add_argument("--sample", type=float, default=0, help="ms of the accelerator")
     parser.add_argument("--prep", type=float, default=0, help="ms of the host before each forward")
-    parser.add_argument("--profile", choices=get_args(Kind), help="print this kind's functions")
+    parser.add_argument(
+        "--profile", choices=get_args(Kind), help="print this kind's functions, by their own time"
+    )
     parser.add_argument("--json", type=Path, help="file to write a list of objects to")
     options = parser.parse_args()
     os.environ.update(
@@ -93,11 +106,13 @@ def main() -> int:
         threads=options.threads,
         profiled=options.profile,
     )
-    found = []
+    found: list[Row] = []
+    print(head(), flush=True)
     for session in sessions(wanted, options.text, options.streams):
         found += rows(session)
-        print(session.profile, end="")
-    print(table(found))
+        print(lines(rows(session)), flush=True)
+        if session.profile:
+            print(session.profile, file=sys.stderr)
     if options.json is not None:
         options.json.write_text(json.dumps([asdict(row) for row in found], indent=2) + "\n")
     return 0

@@ -1,0 +1,65 @@
+"""The report of engine steps: what each kind adds to free, and its ratio to strict."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from bench.engine_steps.report import HEAD, head, lines, rows
+from bench.engine_steps.results import Block, Measured, Session, Step, block_of
+
+
+def block(us: float, step_ms: float = 1.0) -> Block:
+    sections = {"schedule": us / 2, "bitmask": us / 2, "update": 0.0, "worker": 0.0}
+    return Block(8.0, sections, median=us + 1, process=us + 2, step_ms=step_ms)
+
+
+FREE = Measured(block(10), [block(10), block(12), block(90)])
+STRICT = Measured(block(60), [block(30), block(32), block(110)])
+OURS = Measured(block(20), [block(14), block(16), block(91)])
+
+
+def test_times_are_beyond_free_and_ratios_to_strict() -> None:
+    session = Session(
+        8, "natural", {"free": FREE, "strict": STRICT, "structured_output": OURS}, checked=7
+    )
+    free, strict, ours = rows(session)
+    assert (free.us, free.us_cold, free.strict_ratio) == (0, 0, None)
+    assert (strict.us, strict.us_cold, strict.strict_ratio) == (20, 50, 1)
+    assert (ours.us, ours.us_median, ours.us_process, ours.us_cold) == (4, 4, 4, 10)
+    assert ours.strict_ratio == ours.median_strict_ratio == pytest.approx(0.2)
+    assert ours.cold_strict_ratio == pytest.approx(0.2)
+    assert ours.sections["bitmask"] == 8
+
+
+def test_without_strict_there_is_no_ratio() -> None:
+    session = Session(8, "random", {"free": FREE, "structured_output": OURS}, checked=7)
+    assert [row.strict_ratio for row in rows(session)] == [None, None]
+
+
+def test_steps_are_compared_with_free() -> None:
+    slow = Measured(block(14), [block(14, step_ms=1.5)])
+    session = Session(8, "natural", {"free": Measured(block(1), [block(1)]), "strict": slow}, 7)
+    assert [row.step_ratio for row in rows(session)] == [1.0, 1.5]
+
+
+def test_the_table_has_a_cell_for_each_column() -> None:
+    session = Session(8, "natural", {"free": FREE, "strict": STRICT}, checked=7)
+    table = [*head().splitlines(), *lines(rows(session)).splitlines()]
+    assert [line.count("|") for line in table] == [len(HEAD) + 1] * 4
+
+
+def test_a_block_sums_the_sections_of_its_steps() -> None:
+    steps = [
+        Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, "other": 9000}), at)
+        for tokens, at in [(0, 0.0), (2, 0.001), (4, 0.004)]
+    ]
+    found = block_of(steps, process_ns=60_000)
+    assert found.by_section == pytest.approx(
+        {"schedule": 1, "bitmask": 2, "update": 0, "worker": 0}
+    )
+    assert found.mean == pytest.approx(3)
+    assert found.median == pytest.approx((3 + 2) / 2)
+    assert (found.tokens, found.process) == pytest.approx((2, 10))
+    assert found.step_ms == pytest.approx(2)
