@@ -9,6 +9,7 @@ from typing import Literal
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
+from ..graph.text_kinds import RawText, TextKind
 
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
@@ -37,6 +38,12 @@ class Rules:
     preparation removed."""
     tags: dict[bytes, TagText] = field(default_factory=dict)
     """What the text in tags is, by name, as it is written; `OTHERS`: for all other names."""
+    strings: tuple[TextKind, ...] = ()
+    """The kinds of the strings if all are proven to be free (graph/free_strings.py)."""
+    raw: RawText | None = None
+    """The kind of raw strings that are not constrained."""
+    has_constrained: bool = False
+    """Whether a raw string is constrained."""
     _names: dict[str, str] = field(default_factory=dict)
     _length: int = 0
 

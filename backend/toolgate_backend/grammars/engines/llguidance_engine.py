@@ -123,7 +123,9 @@ class LLGuidanceEngine:
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         grammar = f"start: {start}\n{rules.text}\n"
-        compiled = Compiled(lambda: self._matcher(grammar, parameters), marks, rules.tags)
+        compiled = Compiled(
+            lambda: self._matcher(grammar, parameters), marks, rules.tags, rules.strings
+        )
         return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:

@@ -24,10 +24,12 @@ _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
 _MAX_DEPTH = 64
 
 
-def has_free_strings(schema: Any) -> bool:
-    """`schema` is as the engine gets it, with closed objects."""
+def has_free_strings(schema: Any, *, with_names: bool = True) -> bool:
+    """`schema` is as the engine gets it, with closed objects. Without `with_names`, it must have no
+    undeclared members: their names may be constrained."""
     types = _Types(schema)
-    return all(_is_known(node, types) for _, node in subschemas(schema))
+    found = (node for _, node in subschemas(schema))
+    return all(_is_known(node, types) and (with_names or types.are_named(node)) for node in found)
 
 
 def _is_known(node: Any, types: _Types) -> bool:
@@ -55,6 +57,15 @@ class _Types:
     def __init__(self, root: Any) -> None:
         self._root = root
         self._known: dict[int, frozenset[str]] = {}
+
+    def are_named(self, node: Any) -> bool:
+        """Whether an object of a schema has no undeclared members."""
+        if "object" not in self._of(node, _MAX_DEPTH):
+            return True
+        return isinstance(node, dict) and (
+            bool(node.keys() & {"anyOf", "$ref", "enum", "const"})
+            or node.get("additionalProperties") is False
+        )
 
     def are_different(self, options: Iterable[Any]) -> bool:
         """Whether a value's type tells to which of the alternatives it belongs."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+from ...tokens.units import ESCAPE
+
 _HIGH = (
     rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|\xed[\x80-\x9f][\x80-\xbf]"
     rb"|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xf0[\x90-\xbf][\x80-\xbf]{2}"
@@ -24,8 +26,15 @@ _HIGH_BEGUN = (
 )
 
 
+_CHARACTERS = re.compile(rb"(?:[\x00-\x7f]|%b)*+" % _HIGH)
+_CHARACTER_BEGUN = re.compile(_HIGH_BEGUN)
+
+
 class TextKind(Protocol):
     """Immutable, and compared by value."""
+
+    quote: bytes
+    """The mark in which the string is; empty if it is raw text between tags."""
 
     def begun(self, text: bytes) -> bytes | None:
         """What has begun at the end of `text`, which is read from a whole place: part of a
@@ -45,7 +54,7 @@ class TextKind(Protocol):
 
 
 @dataclass(frozen=True)
-class QuotedText:
+class QuotedText(TextKind):
     """A string between two marks of one byte, with escapes."""
 
     quote: bytes
@@ -94,6 +103,50 @@ class QuotedText:
         return found.end()
 
 
+@dataclass(frozen=True)
+class RawText(TextKind):
+    """Text without escapes up to a mark."""
+
+    quote: bytes
+    closes: tuple[bytes, ...]
+    """The texts that the string can't contain."""
+    ends: tuple[bytes, ...]
+    """Texts that the string may contain, but after which its end may come."""
+    end: bytes
+    """What ends the string."""
+
+    @cached_property
+    def _beginnings(self) -> frozenset[bytes]:
+        """The texts in which an end may have begun."""
+        found = {each[:n] for each in self.closes for n in range(1, len(each))}
+        return frozenset(
+            found.union(each[:n] for each in self.ends for n in range(1, len(each) + 1))
+        )
+
+    @cached_property
+    def _longest(self) -> int:
+        return max(map(len, self._beginnings), default=0)
+
+    def begun(self, text: bytes) -> bytes | None:
+        if any(each in text for each in self.closes):
+            return None
+        found = _CHARACTERS.match(text)
+        assert found is not None
+        begun = text[found.end() :]
+        if begun and not _CHARACTER_BEGUN.fullmatch(begun):
+            return None
+        longest = range(min(len(text), self._longest), len(begun), -1)
+        ends = (text[-n:] for n in longest if text[-n:] in self._beginnings)
+        return next(ends, begun)
+
+    def content(self, text: bytes) -> int | None:
+        end = text.find(self.end)
+        return None if end < 0 else end
+
+    def opening(self, text: bytes) -> int | None:
+        return None
+
+
 JSON_IN_XGRAMMAR = QuotedText(
     b'"',
     rb"[\x20\x21\x23-\x5b\x5d-\x7f]",
@@ -110,3 +163,16 @@ JSON_IN_LLGUIDANCE = QuotedText(
     b'"',
 )
 """llguidance's: `\\u` for control characters only."""
+PYTHON = (
+    QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b"", b"'\""),
+    QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b"", b"'\""),
+)
+"""Those of `codecs/pythonic.py`."""
+
+
+def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool, quote: bytes = b"") -> RawText:
+    """The kind of the strings of `codecs/strings/raw_strings.py`. `end`: the text of the end before
+    its first mark. `close`: what looks like the end in text."""
+    if ends_with_mark:
+        return RawText(quote, (close,), (end,) if end else (), ESCAPE)
+    return RawText(quote, tuple(dict.fromkeys((end, close))), (), end)

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import BackendError
+from ...tokens.masks import BitmaskRow
 from ...tokens.rows import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import Matcher
 from .memory import EDGE_BYTES, NODE_BYTES
 from .node import NOTHING, Node
+from .plain_table import PlainTable
 from .private_texts import PrivateText, text_at
 from .scouts import Scouts
 from .value_bounds import narrowed
@@ -301,7 +303,7 @@ class TokenGraph:
             self._leave(node, matcher)
             words &= shared.allowed
         if node.origin is None and node.loop is None:
-            node.strings = next((each for each in self._kinds if each.is_inside(words)), None)
+            node.strings = self._strings(node, words)
             node.loop = None if node.strings is None else node.strings.loop
         if self._bounds is not None and node.place is not None:
             words = narrowed(words, self._bounds.refused(node.place))
@@ -310,6 +312,16 @@ class TokenGraph:
         if len(shared.rows) > before and node.private is None:
             self._count(words.nbytes)
         return node.row
+
+    def _strings(self, node: Node, words: BitmaskRow) -> PlainTable | None:
+        """The kind of the free string inside which a node is, by its mask and its place."""
+        value = None if node.place is None else value_of(node.place)
+        quote = b"" if value is None else value.quote
+        for table in self._kinds:
+            is_raw = value is None and not table.kind.quote
+            if (is_raw or (quote and table.kind.quote == quote)) and table.is_inside(words):
+                return table
+        return None
 
     def _is_unknown_text(self, node: Node, row: Row) -> bool:
         """Whether a mask is that of text of which nothing is known."""

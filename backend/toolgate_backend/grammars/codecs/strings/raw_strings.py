@@ -20,6 +20,7 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ....errors import GrammarRefused
+from ...graph.text_kinds import raw_text
 from ..codec_grammar import encoded_literal, quoted
 from ..rules import Rules
 from ..structure.alternatives import listed
@@ -31,7 +32,8 @@ MAX_COUNTED = 100
 length and each beginning of the end mark: beyond a few hundred it gives up in the middle of a text,
 and then for every request with the grammar."""
 COUNTS = ("minLength", "maxLength")
-ANY = "/(?s:.*)/"
+FREE = "(?s:.*)"
+ANY = f"/{FREE}/"
 SOME = "/(?s:.+)/"
 _TEXT_KEYWORDS = frozenset(
     {"type", "enum", "const", "minLength", "maxLength", "pattern", "format", "allOf"}
@@ -66,6 +68,9 @@ class RawStrings:
         self._cdata = cdata
         looks_like = marks.decode(close)
         self._close = looks_like
+        rules.raw = raw_text(
+            self.end.text.encode(), looks_like.encode(), ends_with_mark=bool(self.end.rest)
+        )
         text = quoted(self.end.text) if self.end.text else ""
         if self.end.rest:
             closed = f"{ANY} {quoted(looks_like)} {ANY}"
@@ -87,6 +92,8 @@ class RawStrings:
         uncounted = too_long(schema)
         schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
         parts = [_length(schema), *patterns_of(schema)]
+        if parts != [FREE] or forbidden or self._cdata:
+            self._rules.has_constrained = True
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
         can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "", validate_formats=True)
         if not self._cdata:
@@ -99,7 +106,8 @@ class RawStrings:
         return self._rules.add("text", " | ".join(each for each in both if each))
 
     def scalars(self, regexes: Sequence[str]) -> str:
-        """The rule of a scalar with its end."""
+        """The rule of a scalar with its end, which stands beside strings."""
+        self._rules.has_constrained = True
         body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
         if self.end.rest and not self.end.text:
             return self._rules.add("scalar", f"{body} {self.end.rest}")
@@ -178,7 +186,7 @@ def uncounted_lengths(schema: Mapping[str, Any]) -> list[ResidualKeyword]:
 def _length(schema: dict[str, Any]) -> str:
     least, most = schema.get("minLength", 0), schema.get("maxLength", "")
     if not least and most == "":
-        return "(?s:.*)"
+        return FREE
     return f"(?s:.{{{int(least)},{most if most == '' else int(most)}}})"
 
 
