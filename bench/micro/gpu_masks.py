@@ -10,7 +10,7 @@ The forward pass, here matrix products, runs on the main stream. The logits of t
 structured_output follows vLLM's runners (v1/worker/gpu/structured_outputs.py). During the forward
 pass the bitmask's rows are written to pinned memory and copied on a second stream. The main stream
 waits for the copy. Then one kernel applies the rows to the logits. logits_processor is Toolgate's
-own application of masks (backend/toolgate_backend/adapters/apply_masks.py), on the main stream.
+own application of masks (backend/toolgate_backend/adapters/device_masks.py), on the main stream.
 
 Blocks of steps with and without masks alternate. Prints Markdown:
 
@@ -36,8 +36,8 @@ import numpy.typing as npt
 import torch
 import xgrammar
 
-from toolgate_backend.adapters.apply_masks import MaskApplier
-from toolgate_backend.tokens import masks
+from toolgate_backend.adapters.apply_masks import make_applier
+from toolgate_backend.tokens.rows import Row
 
 VOCABULARY = 151_936
 STEPS = 20
@@ -48,6 +48,9 @@ ALLOWED, FORBIDDEN = 40, VOCABULARY // 100
 """Allowed tokens of a sparse row, and forbidden tokens of a dense row."""
 VARIETY = 4
 """Number of bitmasks, used in turn."""
+
+NEW_ROWS = 32
+"""One of so many rows of the adapter logits_processor has never been on the GPU."""
 
 Kind = Literal["sparse", "dense"]
 Adapter = Literal["structured_output", "logits_processor"]
@@ -182,18 +185,23 @@ class RunnerMasks(Masks):
 
 
 class ProcessorMasks(Masks):
-    """The adapter logits_processor. Sequences in free text share one mask."""
+    """The adapter logits_processor. Rows return, as those of a grammar do, except for one of every
+    `NEW_ROWS`, which is new."""
 
     def __init__(self, bitmasks: Sequence[Bitmask], fill_us: float) -> None:
         super().__init__(bitmasks, fill_us)
-        self._applier = MaskApplier(torch.device("cuda"), pin_memory=True)
-        shared = masks.unpack(~bitmasks[0][0])
-        self._shared = masks.Forbid(shared) if len(shared) < VOCABULARY / 2 else None
+        self._applier = make_applier(torch.device("cuda"), VOCABULARY, pin_memory=True)
+        self._rows = [[Row(row.tobytes()) for row in bitmask] for bitmask in bitmasks]
 
     def apply(self, step: int, kernels_begin: Any) -> None:
-        rows = [(index, self._shared or masks.Bits(row)) for index, row in self._compute(step)]
+        rows = [
+            row if index % NEW_ROWS else Row(words.tobytes())
+            for row, (index, words) in zip(
+                self._rows[step % len(self._rows)], self._compute(step), strict=True
+            )
+        ]
         kernels_begin.record()
-        self._applier.apply(self._logits, rows)
+        self._applier.apply(self._logits, range(len(rows)), rows)
 
 
 ADAPTERS: dict[Adapter, type[Masks]] = {

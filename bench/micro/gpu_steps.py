@@ -29,7 +29,7 @@ import torch
 from bench.micro.gpu_masks import STEPS, Blocks, added, p99, simulated_forward
 from bench.micro.masks import JSON_CLOSERS, compile_tools
 from bench.support.vocabularies import vocabulary_of
-from toolgate_backend.adapters.apply_masks import MaskApplier
+from toolgate_backend.adapters.apply_masks import make_applier
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
@@ -83,7 +83,7 @@ class Batch:
         keys = tuple(str(at) for at in range(len(grammars)))
         self._spec = Spec("required", keys, max_calls=1, reasoning="closed")
         self._automata = [self._automaton() for _ in range(size)]
-        self._applier = MaskApplier(device, pin_memory=device.type == "cuda")
+        self._applier = make_applier(device, vocabulary.size, pin_memory=device.type == "cuda")
         self._random = torch.randn(size, vocabulary.size, device=device)
         marks = {*vocabulary.marks.tokens.values(), *vocabulary.marks.end_of_turn}
         texts = enumerate(vocabulary.token_bytes)
@@ -104,9 +104,9 @@ class Batch:
         if enforced:
             began = time.perf_counter()
             self._accept()
-            masks = [(row, each.next_mask()) for row, each in enumerate(self._automata)]
+            rows = [each.next_row() for each in self._automata]
             computed = time.perf_counter()
-            self._applier.apply(self._logits, masks)
+            self._applier.apply(self._logits, range(len(rows)), rows)
             self.masks.append((computed - began) * 1e6)
             self.apply.append((time.perf_counter() - computed) * 1e6)
         noise = torch.empty_like(self._logits).exponential_()

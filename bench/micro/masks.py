@@ -28,7 +28,7 @@ import torch
 
 from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
-from toolgate_backend.adapters.apply_masks import MaskApplier
+from toolgate_backend.adapters.apply_masks import make_applier
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.state import Phase
@@ -100,7 +100,7 @@ def measure(
     closing_texts: Collection[bytes] = JSON_CLOSERS,
 ) -> dict[str, Times]:
     """Times by phase, of consecutive responses. Every second one reasons, if the family does."""
-    applied = MaskApplier(torch.device("cpu"))
+    applied = make_applier(torch.device("cpu"), vocabulary.size)
     found: dict[str, Times] = defaultdict(lambda: defaultdict(list))
     logits = torch.zeros(1, vocabulary.size)
     row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
@@ -125,8 +125,8 @@ def measure(
         times["mask"].append(_timed(automaton.next_mask))
         times["row"].append(_timed(lambda: automaton.fill_bitmask(row)))  # noqa: B023
         allowed = masks.unpack(row)
-        mask = automaton.next_mask()
-        times["apply"].append(_timed(lambda: applied.apply(logits, [(0, mask)])))  # noqa: B023
+        shared = automaton.next_row()
+        times["apply"].append(_timed(lambda: applied.apply(logits, [0], [shared])))  # noqa: B023
         logits.zero_()
         closing = [token for token in allowed[:4000].tolist() if token in closers]
         early = closing and rng.random() < CALL_BIAS

@@ -65,7 +65,7 @@ class Simulation:
         finally:
             self._runner.batch.logitsprocs = None
             if self._profile.adapter == "logits_processor":
-                engine.processor()._rows.clear()
+                engine.processor()._sequences.clear()
         self.counts["moves"] = self._runner.moves
         return self.counts + self._oracle.counts
 

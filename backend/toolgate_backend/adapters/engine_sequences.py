@@ -14,8 +14,9 @@ from ..grammars import store
 from ..settings import settings
 from ..tokens.masks import words_per_row
 from ..tokens.vocabulary import from_model_config
+from .failed_sequence import FailedSequence
 from .step_masks import StepMasks
-from .structured_output import EnforcementGrammar, FailedSequence, Shared
+from .structured_output import EnforcementGrammar, Shared
 
 
 class EngineSequences:

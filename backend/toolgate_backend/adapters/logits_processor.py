@@ -11,11 +11,9 @@ flag.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.sampling_params import SamplingParams
@@ -32,18 +30,17 @@ from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
-from ..tokens import masks
-from ..tokens.masks import words_per_row
+from ..tokens.rows import Row
 from ..tokens.vocabulary import from_model_config
-from .apply_masks import MaskApplier
+from .apply_masks import make_applier
+from .failed_sequence import FailedSequence
+from .step_timer import StepTimer
 
 logger = init_logger(__name__)
 
-T = TypeVar("T")
-
 
 @dataclass
-class _Row:
+class _Sequence:
     """One sequence in the batch."""
 
     automaton: Automaton | None
@@ -62,13 +59,13 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
         self._static = StaticMasks(vocabulary)
-        self._applier = MaskApplier(device, pin_memory=is_pin_memory)
-        self._applier.compile_kernels(vocabulary.size)
+        self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
         store.install(self._store)
-        self._rows: dict[int, _Row] = {}
-        self._vocabulary_size = vocabulary.size
-        self._together = np.empty((0, words_per_row(vocabulary.size)), np.int32)
+        self._sequences: dict[int, _Sequence] = {}
+        """By row of the batch."""
+        self._failure_row = FailedSequence(self._static).next_row()
+        self._timer = StepTimer(settings().mask_budget_ms / 1e3)
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
@@ -88,82 +85,73 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def update_state(self, batch_update: BatchUpdate | None) -> None:
         if batch_update is None:
             return
-        rows = self._rows
+        sequences = self._sequences
         for index in batch_update.removed:
-            rows.pop(index, None)
+            sequences.pop(index, None)
         for index, params, _, output in batch_update.added:
-            rows.pop(index, None)
-            row = self._create_row(params, output)
-            if row is not None:
-                rows[index] = row
+            sequences.pop(index, None)
+            sequence = self._create_sequence(params, output)
+            if sequence is not None:
+                sequences[index] = sequence
         for source, target, direction in batch_update.moved:
-            moved, other = rows.pop(source, None), rows.pop(target, None)
+            moved, other = sequences.pop(source, None), sequences.pop(target, None)
             if moved is not None:
-                rows[target] = moved
+                sequences[target] = moved
             if other is not None and direction is MoveDirectionality.SWAP:
-                rows[source] = other
-        store.report_sequences(len(rows))
+                sequences[source] = other
+        store.report_sequences(len(sequences))
 
     def apply(self, logits: torch.Tensor) -> torch.Tensor:
-        if not self._rows:
-            return logits
-        for row in self._rows.values():
-            self._unless_failed(row, None, self._accept)
-        self._applier.apply(logits, list(self._masks()))
+        if self._sequences:
+            timed = self._timer.begin()
+            rows = [self._next_row(each, timed=timed) for each in self._sequences.values()]
+            self._timer.end()
+            self._applier.apply(logits, list(self._sequences), rows)
         return logits
 
-    def _masks(self) -> Iterator[tuple[int, masks.Mask]]:
-        """The mask of each row."""
-        rows = list(self._rows.items())
-        if len(self._together) < len(rows):
-            self._together = np.empty((len(rows), words_per_row(self._vocabulary_size)), np.int32)
-        automata = [(at, row.automaton) for at, (_, row) in enumerate(rows) if row.automaton]
-        done = self._batch.fill(self._together, automata)
-        failure: masks.Mask = self._static.failure_mask
-        for at, (index, row) in enumerate(rows):
-            if at in done:
-                yield index, masks.Bits(self._together[at])
-            else:
-                yield index, self._unless_failed(row, failure, self._mask)
-
-    def _create_row(self, params: SamplingParams, output: list[int]) -> _Row | None:
-        """None for a request without enforcement. A row without an automaton if the automaton could
-        not be created, for any reason; see `_unless_failed`."""
+    def _create_sequence(self, params: SamplingParams, output: list[int]) -> _Sequence | None:
+        """None for a request without enforcement. A sequence without an automaton if the automaton
+        could not be created, for any reason; see `_next_row`."""
         try:
             constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:
                 return None
             grammars = constraints.grammars_in(self._store)
-            return _Row(Automaton(self._static, constraints, *grammars), output)
+            return _Sequence(Automaton(self._static, constraints, *grammars), output)
         except Exception as error:  # noqa: BLE001 - an exception would end the whole engine
             logger.error("Toolgate: cannot enforce a sequence, ending it with an error: %r", error)
-            return _Row(None, output)
+            return _Sequence(None, output)
 
-    def _unless_failed(self, row: _Row, otherwise: T, action: Callable[[_Row, Automaton], T]) -> T:
-        """The result of `action`; `otherwise` if the sequence has failed, or fails in `action`. An
-        error in one sequence ends that sequence only, whereas an exception would end the whole
+    def _next_row(self, sequence: _Sequence, *, timed: bool) -> Row:
+        """Accept the new tokens of a sequence; the tokens allowed next.
+
+        An error in one sequence ends that sequence only, whereas an exception would end the whole
         engine (EngineDeadError)."""
-        if row.automaton is not None:
-            try:
-                return action(row, row.automaton)
-            except Exception:
-                logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
-                row.automaton = None
-        return otherwise
+        automaton = sequence.automaton
+        if automaton is None:
+            return self._failure_row
+        try:
+            if len(sequence.output) != sequence.accepted:
+                _accept(sequence, automaton)
+            if not timed:
+                return automaton.next_row()
+            with sequence.mask_time:
+                return automaton.next_row()
+        except Exception:
+            logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
+            sequence.automaton = None
+            return self._failure_row
 
-    def _accept(self, row: _Row, automaton: Automaton) -> None:
-        """Accept the new tokens of a row."""
-        output = row.output
-        if row.accepted > len(output):
-            raise BackendError(
-                f"vLLM's output list shrank from {row.accepted} to {len(output)} tokens; the "
-                "adapter logits_processor does not support rollback"
-            )
-        new = output[row.accepted :]
-        if new and not automaton.accept_tokens(new):
-            raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
-        row.accepted = len(output)
 
-    def _mask(self, row: _Row, automaton: Automaton) -> masks.Mask:
-        with row.mask_time:
-            return masks.Bits(automaton.next_row().words)
+def _accept(sequence: _Sequence, automaton: Automaton) -> None:
+    """Accept the new tokens of a sequence."""
+    output = sequence.output
+    if sequence.accepted > len(output):
+        raise BackendError(
+            f"vLLM's output list shrank from {sequence.accepted} to {len(output)} tokens; the "
+            "adapter logits_processor does not support rollback"
+        )
+    new = output[sequence.accepted :]
+    if not automaton.accept_tokens(new):
+        raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
+    sequence.accepted = len(output)

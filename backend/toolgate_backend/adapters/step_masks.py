@@ -6,18 +6,15 @@ has changed. Inside a string, it does not change for many steps.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 import numpy as np
 
 from ..tokens.masks import BitmaskRows
 from ..tokens.rows import Row
+from .step_timer import StepTimer
 from .structured_output import EnforcementGrammar
 
-TIMED_STEPS = 16
-"""Number of steps after a slow step in which each mask is timed. Then the sequence with slow masks
-is known (mask_time_budget.py), and one that stays slow ends."""
 FIRST_ROWS = 64
 
 
@@ -31,8 +28,7 @@ class StepMasks:
     def __init__(self, words: int, seconds: float) -> None:
         """`words`: the width of a row. `seconds`: the wall time above which a step is slow."""
         self._words = words
-        self._seconds = seconds
-        self._timed_steps = 0
+        self._timer = StepTimer(seconds)
         self._ids: list[str] = []
         """The sequence of each row. Never changed in place, because vLLM gets this list."""
         self._placed = frozenset[str]()
@@ -42,19 +38,15 @@ class StepMasks:
         """The masks of these sequences, by request id: the order of the rows, and the rows."""
         if grammars.keys() != self._placed:
             self._place(grammars)
-        next_row = EnforcementGrammar.next_row
-        if self._timed_steps:
-            self._timed_steps -= 1
-            next_row = EnforcementGrammar.next_timed_row
         ids, held, views = self._ids, self._held, self._views
-        began = time.perf_counter()
+        timed = self._timer.begin()
+        next_row = EnforcementGrammar.next_timed_row if timed else EnforcementGrammar.next_row
         for at, request_id in enumerate(ids):
             row = next_row(grammars[request_id])
             if held[at] is not row:
                 views[at][:] = row.view
                 held[at] = row
-        if time.perf_counter() - began > self._seconds:
-            self._timed_steps = TIMED_STEPS
+        self._timer.end()
         return ids, self._bitmask[: len(ids)]
 
     def _place(self, grammars: Mapping[str, EnforcementGrammar]) -> None:

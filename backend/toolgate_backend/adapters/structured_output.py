@@ -10,12 +10,11 @@ step_masks.py the loop over their masks in steps without drafts and without othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
 
-import numpy as np
 import torch
 from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
@@ -23,37 +22,14 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
-from ..enforcement.static_masks import StaticMasks
 from ..settings import settings
-from ..tokens import masks
 from ..tokens.rows import Row
+from .failed_sequence import FailedSequence
 
 logger = init_logger(__name__)
 
 FAILED = "Toolgate: enforcement failed, ending the sequence with an error"
 T = TypeVar("T")
-
-
-class FailedSequence:
-    """Takes the automaton's place in a sequence whose enforcement has failed. Its mask allows the
-    failure token only, and it accepts no token, so that the response is an error."""
-
-    def __init__(self, static: StaticMasks) -> None:
-        words = np.empty_like(static.in_grammars)
-        masks.render(static.failure_mask, words, static.vocabulary_size)
-        self._row = static.rows.row(words)
-
-    def accept_tokens(self, tokens: Sequence[int]) -> bool:
-        return False
-
-    def next_row(self) -> Row:
-        return self._row
-
-    def is_terminated(self) -> bool:
-        return False
-
-    def reset(self) -> None:
-        pass
 
 
 @dataclass(frozen=True)

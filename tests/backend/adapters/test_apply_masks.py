@@ -1,87 +1,131 @@
-"""Whatever its form, and however many rows share it, a mask leaves just what it allows."""
+"""Whatever tokens a row allows, and however many sequences share it, these are left."""
 
 from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolgate_backend.adapters.apply_masks import MaskApplier
+from toolgate_backend.adapters.apply_masks import MaskApplier, make_applier
+from toolgate_backend.adapters.listed_masks import ListedMasks
 from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.rows import Row
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
+SLOTS = 3
 tokens = st.sets(st.integers(0, VOCABULARY - 1), min_size=1)
+DEVICES = ["cpu", "interpreted", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
-@st.composite
-def any_mask(draw: st.DrawFn) -> tuple[masks.Mask, set[int]]:
-    """A mask, and what it allows."""
-    chosen = draw(tokens)
-    kind = draw(st.sampled_from(("forbid", "allow", "bits")))
-    if kind == "forbid":
-        return masks.Forbid(masks.token_ids(chosen)), set(range(VOCABULARY)) - chosen
-    if kind == "allow":
-        return masks.Allow(masks.token_ids(chosen)), chosen
-    words = masks.pack(masks.token_ids(chosen), VOCABULARY)
-    words[-1] |= np.int32(np.uint32(0x70000000))  # beyond the vocabulary
-    return masks.Bits(words), chosen
+def make_row(allowed: set[int], *, beyond: bool = False, size: int = VOCABULARY) -> Row:
+    words = masks.pack(masks.token_ids(allowed), size)
+    if beyond:
+        words[-1] |= np.int32(np.uint32(0x70000000))  # beyond the vocabulary
+    return Row(words.tobytes())
 
 
-DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
-# One applier for all examples: what it caches must not leak into others.
-appliers = {
-    device: MaskApplier(torch.device(device), pin_memory=device == "cuda") for device in DEVICES
-}
+@pytest.fixture(scope="module", params=DEVICES)
+def applier(request: pytest.FixtureRequest) -> Iterator[MaskApplier]:
+    """One for all examples: what it keeps must not leak into others. `interpreted` is the
+    application for GPUs on a CPU, with few slots."""
+    if request.param != "interpreted":
+        yield make_applier(torch.device(request.param), VOCABULARY, pin_memory=True)
+        return
+    interpreter = pytest.importorskip("triton.runtime.interpreter")
+    from toolgate_backend.adapters import device_masks, row_kernel
+
+    with pytest.MonkeyPatch.context() as patch:
+        kernel = interpreter.InterpretedFunction(row_kernel.mask_rows.fn)
+        patch.setattr(row_kernel, "mask_rows", kernel)
+        patch.setattr(row_kernel, "BLOCK", 64)
+        yield device_masks.DeviceMasks(torch.device("cpu"), VOCABULARY, slots=SLOTS)
 
 
-@pytest.mark.parametrize("device", DEVICES)
-@given(st.lists(any_mask(), min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=6))
-def test_each_row_keeps_the_logits_its_mask_allows(
-    device: str, kinds: list[tuple[masks.Mask, set[int]]], picks: list[int]
+def device_of(applier: MaskApplier) -> torch.device:
+    return getattr(applier, "_device", torch.device("cpu"))
+
+
+@settings(suppress_health_check=[HealthCheck.differing_executors], deadline=None)
+@given(
+    st.lists(st.tuples(tokens, st.booleans()), min_size=1, max_size=6),
+    st.lists(st.integers(0, 5), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_each_sequence_keeps_the_logits_that_its_row_allows(
+    applier: MaskApplier, kinds: list[tuple[set[int], bool]], picks: list[int], rng: object
 ) -> None:
-    rows = {row: kinds[pick % len(kinds)] for row, pick in enumerate(picks)}
-    before = torch.rand(len(rows) + 1, VOCABULARY, device=device)
+    made = [(make_row(allowed, beyond=beyond), allowed) for allowed, beyond in kinds]
+    given_rows = [made[pick % len(made)] for pick in picks]
+    count = len(given_rows) + 1
+    indices = list(range(count))
+    rng.shuffle(indices)  # type: ignore[attr-defined]
+    *indices, free = indices
+    before = torch.rand(count, VOCABULARY, device=device_of(applier))
     after = before.clone()
-    appliers[device].apply(after, [(row, mask) for row, (mask, _) in rows.items()])
-    assert after[len(rows)].equal(before[len(rows)])
-    for row, (mask, allowed) in rows.items():
-        left = set(torch.nonzero(after[row] > float("-inf")).flatten().tolist())
+    applier.apply(after, indices, [row for row, _ in given_rows])
+    assert after[free].equal(before[free])
+    for index, (_, allowed) in zip(indices, given_rows, strict=True):
+        left = set(torch.nonzero(after[index] > float("-inf")).flatten().tolist())
         assert left == allowed
-        if len(allowed) > 1 or isinstance(mask, masks.Forbid):
+        if len(allowed) > 1:
             kept = sorted(allowed)
-            assert after[row, kept].equal(before[row, kept])
+            assert after[index, kept].equal(before[index, kept])
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_single_allowed_token_is_forced_whatever_its_logit(device: str) -> None:
-    logits = torch.full((1, VOCABULARY), float("-inf"), device=device)
-    appliers[device].apply(logits, [(0, masks.Allow(masks.token_ids([7])))])
-    assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 7]]
+def test_rows_that_were_replaced_return(applier: MaskApplier) -> None:
+    """More rows than the table has slots, in one step and over several."""
+    rows = [make_row({number, number + 1}) for number in range(3 * SLOTS)]
+    for order in (rows, rows[:2], rows[::-1], rows[1:4], rows):
+        logits = torch.zeros(len(order), VOCABULARY, device=device_of(applier))
+        applier.apply(logits, range(len(order)), order)
+        for row, left in zip(order, logits, strict=True):
+            assert torch.nonzero(left == 0).flatten().tolist() == masks.unpack(row.words).tolist()
 
 
-@pytest.mark.parametrize("device", DEVICES)
-def test_kernels_are_compiled_for_any_device(device: str) -> None:
-    appliers[device].compile_kernels(VOCABULARY)
+@pytest.mark.parametrize("beyond", [False, True])
+@pytest.mark.parametrize("token", [7, VOCABULARY - 1])
+def test_a_single_allowed_token_is_forced_whatever_its_logit(
+    applier: MaskApplier, token: int, beyond: bool
+) -> None:
+    logits = torch.full((2, VOCABULARY), float("-inf"), device=device_of(applier))
+    applier.apply(logits, [1], [make_row({token}, beyond=beyond)])
+    assert torch.nonzero(logits > float("-inf")).tolist() == [[1, token]]
+
+
+def test_several_allowed_tokens_are_not_forced(applier: MaskApplier) -> None:
+    logits = torch.full((1, VOCABULARY), float("-inf"), device=device_of(applier))
+    logits[0, 8] = 1.5
+    applier.apply(logits, [0], [make_row({7, 8})])
+    assert torch.nonzero(logits > float("-inf")).tolist() == [[0, 8]]
+
+
+def test_lists_are_kept_as_long_as_their_row() -> None:
+    applier = ListedMasks()
+    row = make_row({1, 2})
+    applier.apply(torch.zeros(1, VOCABULARY), [0], [row])
+    assert len(applier._lists) == 1
+    del row
+    gc.collect()
+    assert not applier._lists
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_nothing_waits_for_the_gpu() -> None:
     """A wait would last as long as the forward pass."""
-    many = 6000
-    rows: list[masks.Mask] = [
-        masks.Forbid(masks.token_ids(range(3))),
-        masks.Forbid(masks.token_ids(range(many))),
-        masks.Allow(masks.token_ids([7])),
-        masks.Allow(masks.token_ids([7, 8])),
-        masks.Allow(masks.token_ids(range(many))),
-        masks.Bits(masks.pack(masks.token_ids([1, 2]), 2 * many)),
+    size = 12_000
+    applier = make_applier(torch.device("cuda"), size, pin_memory=True)
+    rows = [
+        make_row(set(allowed), size=size) for allowed in ([7], [7, 8], range(6000), range(3, size))
     ]
-    logits = torch.zeros((len(rows), 2 * many), device="cuda")
-    appliers["cuda"].apply(logits, enumerate(rows))  # compiles the kernel
+    logits = torch.zeros((len(rows), size), device="cuda")
     torch.cuda.set_sync_debug_mode("error")
     try:
-        appliers["cuda"].apply(logits, enumerate(rows))
+        for first in range(len(rows)):  # new rows in each step
+            applier.apply(logits[first:], range(len(rows) - first), rows[first:])
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -17,6 +17,7 @@ from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcesso
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text
+from toolgate_backend.settings import settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
@@ -170,6 +171,31 @@ def test_a_failing_sequence_does_not_affect_others(
         )
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}
+    assert len(neighbour) > 1000
+
+
+def test_slow_masks_end_their_sequence(
+    processor: EnforcementLogitsProcessor, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    for clock in ("thread_time", "perf_counter"):
+        monkeypatch.setattr(f"time.{clock}", lambda: now)
+    update(processor, [(0, params(choice="none"), []), (1, params(choice="none"), [])])
+    machine: Any = processor._sequences[0].automaton
+    row = machine.next_row()
+
+    def slow() -> Any:
+        nonlocal now
+        now += 60.0
+        return row
+
+    machine.next_row = slow
+    # The first slow step is not timed, and the first slow mask is only noticed.
+    for _ in range(1 + settings().max_slow_masks):
+        slow_one, neighbour, *_ = allowed(processor, vocabulary)
+        assert slow_one == neighbour
+    slow_one, neighbour, *_ = allowed(processor, vocabulary)
+    assert slow_one == {vocabulary.marks.failure}
     assert len(neighbour) > 1000
 
 

@@ -10,12 +10,10 @@ import pytest
 
 from tests import tools
 from toolgate_backend.adapters import step_masks
+from toolgate_backend.adapters.failed_sequence import FailedSequence
 from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.adapters.structured_output import (
-    EnforcementGrammar,
-    FailedSequence,
-    Shared,
-)
+from toolgate_backend.adapters.step_timer import TIMED_STEPS
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.static_masks import StaticMasks
@@ -134,7 +132,7 @@ def test_slow_masks_end_their_sequence(
     for _ in range(1 + settings().max_slow_masks):
         assert filled(masks, grammars) == {"a": call, "b": call}
     assert filled(masks, grammars) == {"a": {vocabulary.marks.failure}, "b": call}
-    assert masks._timed_steps
-    for _ in range(step_masks.TIMED_STEPS):
+    assert masks._timer._timed_steps
+    for _ in range(TIMED_STEPS):
         filled(masks, grammars)
-    assert not masks._timed_steps
+    assert not masks._timer._timed_steps
