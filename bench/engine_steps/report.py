@@ -29,7 +29,7 @@ class Row:
     """Median of the rounds of the mean of the steps."""
     strict_ratio: float | None
     us_median: float
-    """Median of the rounds of the median step."""
+    """Of the median step of the best round, which leaves out most of what else the machine does."""
     median_strict_ratio: float | None
     us_cold: float
     """Of the steps from the kind's first request in the process on."""
@@ -121,7 +121,7 @@ def _mean(kind: Measured, free: Measured) -> float:
 
 
 def _median_step(kind: Measured, free: Measured) -> float:
-    return _added(kind, free, lambda block: block.median)
+    return min(block.median for block in kind.warm) - min(block.median for block in free.warm)
 
 
 def _cold(kind: Measured, free: Measured) -> float:

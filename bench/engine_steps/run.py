@@ -23,8 +23,8 @@ and the last tokens, computes masks and prepares their rows. Not counted are ope
 requests, and everything else in the worker.
 
 The columns of sections contain the time of free. *beyond free* is the mean over steps. *median
-step* leaves out the steps in which calls begin and end. *cold* are the first steps of a kind in a
-process. *all threads* contains the simulation's own time as well, as far as it differs from that of
+step* is that of the best round, which leaves out the steps in which calls begin and end, and most
+of what else the machine does. *cold* are the first steps of a kind in a process. *all threads* contains the simulation's own time as well, as far as it differs from that of
 free. *step* is wall time. With --forward, --sample and --prep, the step is bound by the accelerator
 or by the host.
 

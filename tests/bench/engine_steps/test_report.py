@@ -17,7 +17,7 @@ def block(us: float, step_ms: float = 1.0) -> Block:
 
 FREE = Measured(block(10), [block(10), block(12), block(90)])
 STRICT = Measured(block(60), [block(30), block(32), block(110)])
-OURS = Measured(block(20), [block(14), block(16), block(91)])
+OURS = Measured(block(20), [block(14), block(16), block(13)])
 
 
 def test_times_are_beyond_free_and_ratios_to_strict() -> None:
@@ -27,8 +27,9 @@ def test_times_are_beyond_free_and_ratios_to_strict() -> None:
     free, strict, ours = rows(session)
     assert (free.us, free.us_cold, free.strict_ratio) == (0, 0, None)
     assert (strict.us, strict.us_cold, strict.strict_ratio) == (20, 50, 1)
-    assert (ours.us, ours.us_median, ours.us_process, ours.us_cold) == (4, 4, 4, 10)
-    assert ours.strict_ratio == ours.median_strict_ratio == pytest.approx(0.2)
+    assert (ours.us, ours.us_median, ours.us_process, ours.us_cold) == (4, 3, 4, 10)
+    assert ours.strict_ratio == pytest.approx(4 / 20)
+    assert ours.median_strict_ratio == pytest.approx(3 / 20)
     assert ours.cold_strict_ratio == pytest.approx(0.2)
     assert ours.sections["bitmask"] == 8
 
