@@ -25,6 +25,7 @@ class EngineSequences:
         self._static = StaticMasks(vocabulary)
         self._shared = Shared(FailedSequence(self._static), JumpForward(vocabulary.encode))
         self.store = store.GrammarStore(vocabulary)
+        self.store.on_release = self._static.turns.forget
         self.step_masks = StepMasks(words_per_row(vocabulary.size), settings().mask_budget_ms / 1e3)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()

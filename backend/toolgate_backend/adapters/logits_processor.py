@@ -61,6 +61,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._static = StaticMasks(vocabulary)
         self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
+        self._store.on_release = self._static.turns.forget
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}
         """By row of the batch."""

@@ -80,10 +80,13 @@ class Tracer:
     async def _parts(self) -> tuple[StaticMasks, GrammarStore]:
         async with self._lock:
             if self._loaded is None:
-                self._loaded = await asyncio.to_thread(
-                    lambda: (StaticMasks(self._vocabulary), GrammarStore(self._vocabulary))
-                )
+                self._loaded = await asyncio.to_thread(self._make)
         return self._loaded
+
+    def _make(self) -> tuple[StaticMasks, GrammarStore]:
+        static, store = StaticMasks(self._vocabulary), GrammarStore(self._vocabulary)
+        store.on_release = static.turns.forget
+        return static, store
 
 
 class Trace:

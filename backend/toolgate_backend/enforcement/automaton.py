@@ -26,7 +26,7 @@ from .room import UNLIMITED, Room
 from .spec import Spec
 from .state import Phase, State
 from .static_masks import StaticMasks
-from .turn_graph import Entry, Placed, TurnNode, turn_graph
+from .turn_graph import Entry, Placed, TurnNode
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
@@ -66,9 +66,9 @@ class Automaton:
         BackendError if `spec.accepted` contains tokens that the spec does not allow."""
         self._static = static
         self._spec = spec
-        self._own = turn_graph(static, spec, grammars, content)
+        self._own = static.turns.graph(spec, grammars, content)
         self._earlier = (
-            self._own if accepted is None else turn_graph(static, spec, accepted, content)
+            self._own if accepted is None else static.turns.graph(spec, accepted, content)
         )
         self._excluded = frozenset(spec.excluded)
         self._usual_call = self._own.turn.budget.usual_call(spec)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,9 @@ from .calls.candidates import Candidate, Candidates, CandidateSet
 from .calls.head_matcher import CallVocabulary
 from .free_text.dialect_texts import DialectTexts
 from .free_text.text_match import TextMatch
+
+if TYPE_CHECKING:
+    from .turn_graph import TurnGraphs
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
@@ -95,6 +99,13 @@ class StaticMasks:
             kind: Candidate(MeasuredGrammar(EmptyGrammar(), 0, 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
+
+    @cached_property
+    def turns(self) -> TurnGraphs:
+        """The graphs of the requests' turns."""
+        from .turn_graph import TurnGraphs  # which needs this module
+
+        return TurnGraphs(self)
 
     # --- candidates ---
 

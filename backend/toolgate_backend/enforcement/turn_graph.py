@@ -12,7 +12,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from threading import Lock
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
@@ -224,24 +223,33 @@ def _plain(static: StaticMasks, spec: Spec) -> tuple[bytes, int | None]:
     return bytes(plain), None if sample < 0 else sample
 
 
+class _Key(NamedTuple):
+    """What distinguishes turns."""
+
+    constraints: tuple[object, ...]
+    grammars: tuple[MeasuredGrammar, ...]
+    content: MeasuredGrammar | None
+
+
 class TurnGraphs:
     """The graphs of the requests to one model. They begin anew with those of the grammars, of which
     they have nodes."""
 
-    def __init__(self) -> None:
-        self._graphs: OrderedDict[object, TurnGraph] = OrderedDict()
+    def __init__(self, static: StaticMasks) -> None:
+        self._static = static
+        self._graphs: OrderedDict[_Key, TurnGraph] = OrderedDict()
         self._generation = 0
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        return len(self._graphs)
+
     def graph(
-        self,
-        static: StaticMasks,
-        spec: Spec,
-        grammars: Sequence[MeasuredGrammar],
-        content: MeasuredGrammar | None,
+        self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> TurnGraph:
-        key = _key(static, spec), tuple(grammars), content
-        generation = static.graphs.memory.generation
+        """The graph that the sequences of equal requests share."""
+        key = _Key(_constraints(self._static, spec), tuple(grammars), content)
+        generation = self._static.graphs.memory.generation
         with self._lock:
             if generation != self._generation:
                 self._graphs.clear()
@@ -250,15 +258,22 @@ class TurnGraphs:
             if found is not None:
                 self._graphs.move_to_end(key)
                 return found
-        made = TurnGraph(static, spec, grammars, content)
+        made = TurnGraph(self._static, spec, grammars, content)
         with self._lock:
             self._graphs[key] = made
             while len(self._graphs) > MAX_TURNS:
                 self._graphs.popitem(last=False)
         return made
 
+    def forget(self, grammar: MeasuredGrammar) -> None:
+        """Drop the graphs of turns with a grammar that is no longer loaded."""
+        with self._lock:
+            for key in [*self._graphs]:
+                if grammar is key.content or grammar in key.grammars:
+                    del self._graphs[key]
 
-def _key(static: StaticMasks, spec: Spec) -> object:
+
+def _constraints(static: StaticMasks, spec: Spec) -> tuple[object, ...]:
     """What distinguishes turns with the same grammars."""
     ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if static.form.has_ids else ()
     return (
@@ -271,16 +286,3 @@ def _key(static: StaticMasks, spec: Spec) -> object:
         spec.bad_words,
         ids,
     )
-
-
-_of_models: WeakKeyDictionary[StaticMasks, TurnGraphs] = WeakKeyDictionary()
-
-
-def turn_graph(
-    static: StaticMasks,
-    spec: Spec,
-    grammars: Sequence[MeasuredGrammar],
-    content: MeasuredGrammar | None,
-) -> TurnGraph:
-    """The graph that the sequences of equal requests share."""
-    return _of_models.setdefault(static, TurnGraphs()).graph(static, spec, grammars, content)

@@ -16,7 +16,7 @@ import json
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -75,6 +75,8 @@ class GrammarStore:
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
+        self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
+        """Is called with each grammar that is no longer loaded."""
         self.cache_warmed: Future[None] = Future()
         """Done when the parts that nearly all tools share are compiled."""
         self._threads.submit(self._warm_cache)
@@ -112,6 +114,7 @@ class GrammarStore:
         return [entry.verdict for entry in entries if entry is not None and entry.verdict]
 
     def release(self, owner: str, keys: Iterable[str]) -> None:
+        released: list[MeasuredGrammar] = []
         with self._lock:
             for key in keys:
                 entry = self._entries.get(key)
@@ -119,6 +122,9 @@ class GrammarStore:
                     entry.owners.discard(owner)
                     if not entry.owners:
                         del self._entries[key]
+                        released += [entry.compiled] if entry.compiled else []
+        for grammar in released:
+            self.on_release(grammar)
 
     def get(self, key: str) -> MeasuredGrammar:
         entry = self._entries.get(key)

@@ -1,0 +1,109 @@
+"""Sequences of equal requests share a graph, and it goes with its grammars."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests import tools
+from toolgate_backend.enforcement import turn_graph
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.graph.token_graph import TokenGraph
+from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.tools import Tool, parse_tools
+
+MakeAutomaton = Callable[..., Automaton]
+CALL = '\n{"name": "note", "arguments": {"text": "Hello, world", "count": 12}}\n'
+NOTE = tools.tool("note", {"text": {"type": "string"}, "count": {"type": "integer"}})
+
+
+def tokens_of(vocabulary: Vocabulary) -> list[int]:
+    marks = vocabulary.marks.tokens
+    call = [marks["<tool_call>"], *vocabulary.encode(CALL), marks["</tool_call>"]]
+    return [*vocabulary.encode("Let me see."), *call, min(vocabulary.call_ends)]
+
+
+def test_known_tokens_are_not_looked_up_in_the_rules(
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+    static_masks: StaticMasks,
+    vocabulary: Vocabulary,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The second sequence asks neither the rules nor an engine, whatever its own text is."""
+    grammars = [compile_tool(tool) for tool in parse_tools([NOTE])]
+    spec = Spec("auto", budget=10_000, reasoning="closed")
+
+    def run(tokens: list[int]) -> None:
+        machine = Automaton(static_masks, spec, grammars)
+        for token in tokens:
+            assert machine.next_row().words[token // 32] >> (token % 32) & 1
+            assert machine.accept(token)
+        assert machine.is_terminated()
+
+    run(tokens_of(vocabulary))
+    monkeypatch.setattr(turn_graph.Turn, "step", None)
+    monkeypatch.setattr(turn_graph.Turn, "mask", None)
+    monkeypatch.setattr(TokenGraph, "_matcher", None)
+    run(tokens_of(vocabulary))
+
+
+@pytest.mark.parametrize("limits", [{"budget": 30}, {"min_tokens": 3}, {"reasoning_budget": 1}])
+def test_limits_decide_beside_sequences_without_them(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, limits: dict[str, Any]
+) -> None:
+    """A shared graph has no decision of another sequence's budget, and none is missed."""
+    how: dict[str, Any] = {"choice": "required", "reasoning": "open"}
+    text = vocabulary.encode("One two three four five six seven eight nine ten, and so on for ever")
+    alone = [automaton([NOTE], **how, **limits) for _ in range(2)]
+    free = automaton([NOTE], **how)
+    ended = None
+    for at, token in enumerate(text):
+        assert free.accept(token)
+        found = {machine.accept(token) for machine in alone}
+        assert len(found) == 1
+        if found == {False}:
+            ended = at
+            break
+    expected = {"budget": True, "min_tokens": False, "reasoning_budget": True}
+    assert (ended is not None) == expected[next(iter(limits))]
+    assert free.accept(text[0])
+
+
+def test_a_graph_goes_with_its_grammars(
+    compile_tool: Callable[[Tool], MeasuredGrammar], static_masks: StaticMasks
+) -> None:
+    [tool] = parse_tools([tools.tool("gone", {"x": {"type": "string"}})])
+    grammar = compile_tool(tool)
+    kept = weakref.ref(static_masks.turns.graph(Spec("required"), [grammar], None))
+    gc.collect()
+    assert kept() is not None
+    static_masks.turns.forget(grammar)
+    gc.collect()
+    assert kept() is None
+
+
+def test_graphs_are_bounded(
+    automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_graph, "MAX_TURNS", 3)
+    for number in range(6):
+        automaton([NOTE], choice="auto", max_calls=number + 1)
+    assert len(static_masks.turns) == 3
+
+
+def test_a_turn_begins_anew_at_its_bound(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turn_graph, "MAX_NODES", 4)
+    for _ in range(3):
+        machine = automaton([NOTE], choice="auto", reasoning="closed", max_calls=7)
+        for token in tokens_of(vocabulary):
+            assert machine.accept(token)
+        assert machine.is_terminated()
