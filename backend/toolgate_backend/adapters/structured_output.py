@@ -4,7 +4,7 @@ The interface is in vllm/v1/structured_output/backend_types.py. The automaton ru
 scheduler's process, once for each sequence however many ranks the model has. It works with both
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
 built, requests one mask for each draft position, and validates and rolls back drafts with the
-grammar's methods. vllm_host.py contains the hooks that make vLLM use these grammars, and
+grammar's methods. engine_hooks.py contains the hooks that make vLLM use these grammars, and
 step_masks.py the loop over their masks in steps without drafts and without other grammars.
 """
 
