@@ -85,14 +85,14 @@ class Turn:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
         if state.forced:
             return masks.single(state.forced[0])
-        return self._phases[state.phase].mask(state, room)
+        phase = Phase.END if state.ended else state.phase
+        return self._phases[phase].mask(state, room)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         """The state after `token`; None if the token is not allowed. `room` is that before it."""
-        if state.ended:
-            return self._phases[Phase.END].step(state, room, token)
-        if not state.forced:
-            return self._phases[state.phase].step(state, room, token)
+        if state.ended or not state.forced:
+            phase = Phase.END if state.ended else state.phase
+            return self._phases[phase].step(state, room, token)
         if token != state.forced[0]:
             return None
         rest, then = state.forced[1:], state.after_forced
