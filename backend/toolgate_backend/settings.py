@@ -63,6 +63,9 @@ class GrammarSettings(Section):
     """Order of the members of objects in JSON arguments. `schema` is the order of `properties`, in
     which more text is forced, so that drafts save more steps. Responses in a JSON format always
     have the schema's order."""
+    graph_mb: int = Field(default=128, gt=0)
+    """Maximum size of the token graphs of all grammars, in megabytes: the masks and steps that
+    sequences have met, which others then look up. When it is reached, all graphs begin anew."""
     blob_cache_mb: int = Field(default=64, ge=0)
     """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
     if its Redis was emptied."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ class Pair:
         ).of(grammar)
         self.nodes: list[Node] = [graph.root]
         self.tokens: list[int] = []
-        self._matcher: Matcher = grammar.matcher()
+        self.matcher: Matcher = grammar.matcher()
 
     @property
     def node(self) -> Node:
@@ -55,7 +56,7 @@ class Pair:
     def wanted(self) -> BitmaskRow:
         """The mask by the engine's matcher."""
         row = np.zeros_like(self._model.static.in_grammars)
-        self._matcher.fill(row)
+        self.matcher.fill(row)
         row &= self._model.static.in_grammars
         if self._bounds is None:
             return row
@@ -80,29 +81,34 @@ class Pair:
         refused = (
             token in self._model.vocabulary.special - self._model.vocabulary.form.grammar_marks
         )
-        wanted = not refused and self._matcher.accept(token)
+        wanted = not refused and self.matcher.accept(token)
         unit = self._model.vocabulary.unit_bytes[token]
         assert (after is not None) == wanted, (self.text(), unit, wanted)
         if after is None:
             return False
         self.nodes.append(after)
         self.tokens.append(token)
-        assert after.finished == self._matcher.finished, self.text()
-        assert after.complete == self._matcher.complete, self.text()
+        assert after.finished == self.matcher.finished, self.text()
+        assert after.complete == self.matcher.complete, self.text()
         return True
 
     def rollback(self, count: int) -> None:
         """Go back. The engine reads the tokens again: its own way back is not what is tested."""
         del self.nodes[-count:]
         del self.tokens[-count:]
-        self._matcher = self._grammar.matcher()
-        assert all(map(self._matcher.accept, self.tokens))
+        self.matcher = self._grammar.matcher()
+        assert all(map(self.matcher.accept, self.tokens))
 
 
 def walk(
-    pair: Pair, model: DialectModel, seed: int, limit: int = 200, injected: list[list[int]] = ()
+    pair: Pair,
+    model: DialectModel,
+    seed: int,
+    limit: int = 120,
+    injected: Sequence[Sequence[int]] = (),
 ) -> int:
-    """Walk until the text ends. Returns the number of masks that were compared."""
+    """Walk until the text ends. Texts of `injected` tokens are tried where masks may not allow
+    them. Returns the number of masks that were compared."""
     rng = random.Random(seed)
     choose = EndingChoice(model, rng)
     texts = model.vocabulary.unit_bytes
@@ -112,7 +118,7 @@ def walk(
         allowed = masks.unpack(pair.check())
         compared += 1
         if rng.random() < 0.05:
-            assert pair.graph.forced(pair.node) == pair._matcher.forced(), pair.text()
+            assert pair.graph.forced(pair.node) == pair.matcher.forced(), pair.text()
         if rng.random() < 0.3 and pair.accept(rng.randrange(len(texts))):
             pair.rollback(1)
         if injected and rng.random() < 0.2:

@@ -26,7 +26,7 @@ _HIGH_BEGUN = (
 )
 
 
-_CHARACTERS = re.compile(rb"(?:[\x00-\x7f]|%b)*+" % _HIGH)
+_CHARACTERS = re.compile(rb"(?:[\x00-\x7f]|%b)*" % _HIGH)
 _CHARACTER_BEGUN = re.compile(_HIGH_BEGUN)
 
 
@@ -69,7 +69,7 @@ class QuotedText(TextKind):
 
     @cached_property
     def _content(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:%b|%b|\\(?:%b))*+" % (self.plain, _HIGH, self.escaped))
+        return re.compile(rb"(?:%b|%b|\\(?:%b))*" % (self.plain, _HIGH, self.escaped))
 
     @cached_property
     def _begun(self) -> re.Pattern[bytes]:
@@ -78,7 +78,7 @@ class QuotedText(TextKind):
     @cached_property
     def _strings(self) -> re.Pattern[bytes]:
         marks = [re.escape(self.quotes[at : at + 1]) for at in range(len(self.quotes))]
-        ways = (rb"%b(?:[^%b\\]|\\.)*+(?:%b|\Z)" % (m, m, m) for m in marks)
+        ways = (rb"%b(?:[^%b\\]|\\.)*(?:%b|\Z)" % (m, m, m) for m in marks)
         return re.compile(b"|".join(ways), re.DOTALL)
 
     def begun(self, text: bytes) -> bytes | None:

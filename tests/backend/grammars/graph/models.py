@@ -1,0 +1,57 @@
+"""Models with each codec, and the grammars of a few schemas."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from tests.support.dialects.marks import marks_of
+from tests.support.dialects.model import DialectModel
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_core.dialects.registry import DIALECTS
+
+CODECS = {
+    "qwen3": False,
+    "qwen3_coder": False,
+    "glm45": True,
+    "deepseek_v32": False,
+    "gemma4": True,
+    "kimi_k3": True,
+    "gpt_oss": True,
+    "minimax_m3": True,
+    "minicpm5": False,
+    "llama32_pythonic": False,
+}
+"""Dialects with each codec, and whether their marks are tokens."""
+
+
+def parameters(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": [*properties][:1]}
+
+
+TEXT = {"type": "string"}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    "free": parameters(a=TEXT, n={"type": "integer"}, b=TEXT),
+    "list": parameters(a={"type": "array", "items": TEXT}, b={"type": "number"}),
+    "listed": parameters(a={"type": "string", "enum": ["x", "xy", "z"]}, b=TEXT),
+    "maybe": parameters(a={"anyOf": [TEXT, {"type": "null"}, {"type": "number"}]}, b=TEXT),
+    "strings": parameters(a={"anyOf": [{"type": "string", "enum": ["x", "xy"]}, TEXT]}, b=TEXT),
+    "lengths": parameters(a={"type": "string", "maxLength": 8}, b=TEXT),
+    "pattern": parameters(a={"type": "string", "pattern": "^[a-z ]+,"}, b=TEXT),
+    "numbers": parameters(
+        a={"type": "array", "items": {"type": "number"}}, n={"type": "integer", "minimum": -5}
+    ),
+    "any": parameters(a={}, b=TEXT),
+    "open": {"type": "object", "additionalProperties": TEXT},
+    "nested": parameters(a=parameters(c=TEXT, d={"type": "boolean"}), b={}),
+}
+
+
+@cache
+def model(dialect: str) -> DialectModel:
+    return DialectModel(DIALECTS[dialect], marks_of(DIALECTS[dialect]) if CODECS[dialect] else ())
+
+
+@cache
+def grammar(dialect: str, schema: str) -> MeasuredGrammar:
+    return model(dialect).grammar("f", SCHEMAS[schema])

@@ -1,0 +1,192 @@
+"""Strings are free only where that is proven, and then they take no nodes."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from tests.backend.grammars.graph.models import CODECS, TEXT, grammar, model, parameters
+from tests.support.grammars.graph_walks import graphs_of
+from toolgate_backend.grammars.graph.free_strings import has_free_strings
+from toolgate_backend.grammars.graph.node import Node
+from toolgate_backend.grammars.graph.text_kinds import (
+    JSON_IN_LLGUIDANCE,
+    JSON_IN_XGRAMMAR,
+    PYTHON,
+    TextKind,
+    raw_text,
+)
+from toolgate_backend.tokens import masks
+from toolgate_core.schema.closed_objects import close_objects
+
+LISTED = {"type": "string", "enum": ["a", "b"]}
+ARRAY = {"type": "array", "items": TEXT}
+OPEN = {"type": "object"}
+NODE: dict[str, Any] = {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}
+FREE: list[Any] = [
+    TEXT,
+    {},
+    OPEN,
+    LISTED,
+    {"type": ["string", "null", "integer"]},
+    {"anyOf": [TEXT, {"type": "integer"}, ARRAY, OPEN, {"const": None}, {"type": "boolean"}]},
+    {"type": "array", "items": TEXT, "minItems": 2, "maxItems": 3},
+    {"type": "number", "minimum": 3, "multipleOf": 0.5},
+    {"type": "object", "additionalProperties": TEXT},
+]
+CONSTRAINED: list[Any] = [
+    {"type": "string", "pattern": "a"},
+    {"type": "string", "format": "date"},
+    {"type": "string", "minLength": 1},
+    {"type": "string", "maxLength": 1000},
+    {"anyOf": [TEXT, LISTED]},
+    {"anyOf": [parameters(a=TEXT), parameters(b=TEXT)]},
+    {"anyOf": [{"type": "integer"}, {"type": "number"}]},
+    {"anyOf": [{}, TEXT]},
+    {"anyOf": [{"$ref": "#/$defs/a"}, TEXT], "$defs": {"a": LISTED}},
+    {"allOf": [TEXT, {"pattern": "a"}]},
+    {"oneOf": [TEXT, {"type": "integer"}]},
+    {"not": LISTED},
+    {"type": "object", "properties": {"a": TEXT}, "additionalProperties": TEXT},
+    {"type": "object", "required": ["a"]},
+    {"type": "object", "patternProperties": {"^a": TEXT}},
+    {"type": "object", "propertyNames": {"pattern": "^a"}},
+    {"type": "array", "items": TEXT, "uniqueItems": True},
+    {"type": "array", "contains": LISTED},
+    {"if": TEXT, "then": LISTED},
+]
+
+
+@pytest.mark.parametrize("schema", FREE, ids=str)
+def test_strings_that_are_free(schema: Any) -> None:
+    assert has_free_strings(close_objects(schema))
+    assert has_free_strings(close_objects(parameters(a=schema, b=ARRAY)))
+
+
+def test_references_are_followed() -> None:
+    node = parameters(next=NODE, name=TEXT)
+    assert has_free_strings(close_objects({**parameters(a=NODE), "$defs": {"node": node}}))
+    for other in ({"type": ["string", "null"]}, {"$ref": "#/$defs/node"}, {"$ref": "https://a"}):
+        assert not has_free_strings({**parameters(a=NODE), "$defs": {"node": other}})
+
+
+@pytest.mark.parametrize("schema", CONSTRAINED, ids=str)
+def test_strings_that_may_be_constrained(schema: Any) -> None:
+    for whole in (schema, parameters(b=TEXT, a=schema), {"type": "array", "items": schema}):
+        assert not has_free_strings(close_objects(whole))
+
+
+def test_undeclared_names_can_be_excluded() -> None:
+    assert has_free_strings(close_objects(parameters(a=ARRAY, b=NODE)), with_names=False) is False
+    assert has_free_strings(close_objects(parameters(a=ARRAY)), with_names=False)
+    for schema in ({}, OPEN, True, {"type": ["object", "null"]}):
+        assert not has_free_strings(close_objects(parameters(a=schema)), with_names=False)
+
+
+XML = raw_text(b"\n</a>\n", b"</a>", ends_with_mark=False)
+MARKED = raw_text(b"\n", b"</a>", ends_with_mark=True)
+BEGUN: list[tuple[TextKind, bytes, bytes | None]] = [
+    *((JSON_IN_XGRAMMAR, text, begun) for text, begun in [
+        (b"", b""), (b"abc {1}", b""), ("é日本😀".encode(), b""), (b'\\"\\u12aF\\/', b""),
+        (b"a\\", b"\\"), (b"\\\\\\u1", b"\\u1"), ("日".encode()[:2], "日".encode()[:2]),
+        (b'a"', None), (b"\n", None), (b"\\x", None), (b"\\u12g", None), (b"\xc0\x80", None),
+        (b"\xed\xa0\x80", None), (b"\xff[12]", None), (b"\x7f", b""),
+    ]),
+    *((JSON_IN_LLGUIDANCE, text, begun) for text, begun in [
+        (b"\\u001f\\u007F", b""), (b"\\u0", b"\\u0"), (b"\\u0041", None), (b"\\/", None),
+        (b"\x7f", None), (b"a\\", b"\\"),
+    ]),
+    *((PYTHON[0], text, begun) for text, begun in [
+        (b'a"\\\'', b""), (b"\\", b"\\"), (b"'", None), (b"\\u0041", None), (b"\n", None),
+    ]),
+    *((PYTHON[1], text, begun) for text, begun in [
+        (b"a'\\\"", b""), (b"\\u0041", None), (b'"', None),
+    ]),
+    *((XML, text, begun) for text, begun in [
+        (b"a\nb", b""), (b"a\n", b"\n"), (b"a\n\n</", b"\n</"), (b"a</a", b"</a"), (b"</a>", None),
+        (b"</b", b""), (b"\n</a>", None), (b"<\xe6\x97", b"\xe6\x97"), (b"\xff[3]", None),
+    ]),
+    *((MARKED, text, begun) for text, begun in [
+        (b"a\n", b"\n"), (b"\n\n", b"\n"), (b"\na", b""), (b"</a", b"</a"), (b"</a>", None),
+    ]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "text", "begun"), BEGUN)
+def test_what_has_begun_at_the_end_of_a_text(
+    kind: TextKind, text: bytes, begun: bytes | None
+) -> None:
+    assert kind.begun(text) == begun
+
+
+def test_where_a_token_opens_a_string() -> None:
+    kind = JSON_IN_XGRAMMAR
+    assert kind.opening(b'"The') == 1
+    assert kind.opening(b': "The \\"x') == 3
+    assert kind.opening(b'"a": "b') == 6
+    assert kind.opening(b'"a"') is None
+    assert kind.opening(b'"a\nb') is None
+    assert kind.opening(b"12") is None
+    assert PYTHON[0].opening(b"='a\"") == 2
+    assert PYTHON[1].opening(b"='a\"") is None
+
+
+@pytest.mark.parametrize("dialect", [each for each in CODECS if each != "minicpm5"])
+def test_free_text_takes_no_nodes(dialect: str) -> None:
+    """Of MiniCPM's codec, whose strings have two forms, nothing is proven."""
+    found = model(dialect)
+    assert grammar(dialect, "free").compiled.strings
+    graphs = graphs_of(found)
+    graph = graphs.graph_of(grammar(dialect, "free"))
+    rng = random.Random(4)
+    node: Node | None = None
+    while node is None or node.loop is None:
+        node = graph.root if node is None or node.finished else node
+        node = graph.step(node, int(rng.choice(masks.unpack(graph.row(node).words))))
+        assert node is not None
+        graph.row(node)
+    texts = found.vocabulary.unit_bytes
+    assert node.strings is not None
+    kind = node.strings.kind
+    inside = [
+        token
+        for token in masks.unpack(graph.row(node).words).tolist()
+        if kind.begun(texts[token]) is not None
+    ]
+    seen: set[Node] = set()
+    text = b""
+    for _ in range(4000):
+        allowed = masks.unpack(graph.row(node).words).tolist()
+        for token in [*rng.choices(inside, k=20), *allowed]:
+            if token in allowed and kind.begun(node.begun + texts[token]) is not None:
+                break
+        text += texts[token]
+        after = graph.step(node, token)
+        assert after is not None
+        seen.add(node := after)
+    assert len(text) > 8000
+    assert len(seen) < 120
+
+
+@pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}, {"minLength": 1}])
+def test_constrained_text_takes_no_nodes_of_the_graph(form: dict[str, Any]) -> None:
+    found = model("qwen3")
+    made = found.grammar("f", parameters(a=TEXT | form))
+    graphs = graphs_of(found, wide=300)
+    graph = graphs.graph_of(made)
+    index = found.static.completion.token_index
+    assert not made.compiled.strings
+    assert made.fixed_prefix.endswith(b'"a": "')
+    node: Node | None = graph.root
+    for token in index.cover(made.fixed_prefix) or []:
+        assert node is not None
+        node = graph.step(node, token)
+    before = graphs.memory.bytes
+    for token in index.cover(b"abc def " * 200) or []:
+        assert node is not None
+        graph.row(node)
+        node = graph.step(node, token)
+    assert node is not None
+    assert graphs.memory.bytes < before + 20_000
