@@ -31,7 +31,7 @@ def test_times_are_beyond_free_and_ratios_to_strict() -> None:
     assert ours.strict_ratio == pytest.approx(4 / 20)
     assert ours.median_strict_ratio == pytest.approx(3 / 20)
     assert ours.cold_strict_ratio == pytest.approx(0.2)
-    assert ours.sections["bitmask"] == 8
+    assert ours.sections["bitmask"] == 7
 
 
 def test_without_strict_there_is_no_ratio() -> None:
