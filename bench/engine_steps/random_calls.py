@@ -62,7 +62,7 @@ class _Writer:
             if token is None:
                 return None
             tokens.append(token)
-            if token == self._ends[0]:
+            if token in self._ends:
                 return tokens
             if not automaton.accept_tokens([token]) or not matcher.accept_token(token):
                 raise RuntimeError(f"token {token} is refused, which its mask allows: {tokens}")
