@@ -35,8 +35,6 @@ class EngineSettings(Section):
     mask_budget_ms: float = Field(default=20.0, gt=0)
     """Maximum processor time of one sequence's mask in a step, in milliseconds. All other sequences
     wait for it. The slowest of 3,257 masks of real calls took 1.3 ms."""
-    graph_mb: int = Field(default=128, gt=0)
-    """Memory of the token graphs of an engine process, in MiB. Beyond it, the graphs begin anew."""
     repetition_tokens: int = Field(default=1024, ge=0)
     """Number of tokens after which a call or the content of a `response_format` is closed that has
     repeated the same text or items all that time, at least eight times. 0: never. Backends of one

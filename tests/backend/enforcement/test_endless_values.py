@@ -19,11 +19,9 @@ from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.calls.endless_values import MAX_NESTING
-from toolgate_backend.enforcement.calls.value_places import Place, reader_of
+from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
 from toolgate_backend.grammars.value_limits import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.units import units
 from toolgate_core.deltas import ContentDelta, Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import TEXT
@@ -311,20 +309,3 @@ def test_content_that_repeats_itself_is_closed(dialect: str) -> None:
     jsonschema.validate(value, schema)
     assert value["a"].startswith("haha")
     assert len(tokens) < 600
-
-
-@pytest.mark.parametrize("dialect", ["qwen3", "llama32_pythonic", "gemma4"])
-def test_a_text_that_is_read_in_parts_has_the_same_place(dialect: str) -> None:
-    reader, rng = model(dialect).static.form, random.Random(5)
-    places = reader_of(reader)
-    quote = units(reader.marks.encode('<|"|>'), reader.marks)
-    pieces = [b'"', b"'", b"\\", b'\\"', b"[", b"]", b"{", b"}", b"a1", quote, quote[:2], b"<|"]
-    for _ in range(300):
-        parts = rng.choices(pieces, k=20)
-        text, place = b"", Place()
-        for part in parts:
-            text += part
-            place = places.place(text, {}, place) or place
-            whole = places.place(text, {})
-            assert whole is not None
-            assert (place.quote, place.depth) == (whole.quote, whole.depth)
