@@ -9,7 +9,7 @@ import torch
 from vllm.v1.sample.logits_processor import LogitsProcessors
 from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 
-from toolgate_backend.tokens.masks import Mask
+from toolgate_backend.tokens.rows import Row
 
 from .cpu_times import CpuTimes
 from .device import wait_until
@@ -81,7 +81,7 @@ class Batch:
         batch.condense()
         batch.refresh_metadata()
 
-    def masks(self) -> dict[int, Mask]:
+    def masks(self) -> dict[int, Row]:
         """What the logits processor applies to each row, once the last tokens are there."""
         self._batch.update_async_output_token_ids()
         if self._processor is None or not self._batch.num_reqs:

@@ -13,7 +13,7 @@ from vllm.v1.executor.abstract import Executor
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
 
-from toolgate_backend.tokens.masks import Mask
+from toolgate_backend.tokens.rows import Row
 
 from .batch import Batch
 from .cpu_times import CpuTimes
@@ -175,7 +175,7 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
             self.checked += len(tokens)
 
     def _check_masks(
-        self, ids: Sequence[str], sampled: Sequence[Sequence[int]], masks: Mapping[int, Mask]
+        self, ids: Sequence[str], sampled: Sequence[Sequence[int]], masks: Mapping[int, Row]
     ) -> None:
         """Look up the tokens of all requests for which the logits processor computes masks."""
         for row, (request, token) in enumerate(zip(ids, sampled, strict=True)):

@@ -8,16 +8,16 @@ launching kernels. Arrays that would be copied to the GPU are copied into the ho
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import torch
-import xgrammar
 from torch.overrides import TorchFunctionMode
 
+from toolgate_backend.adapters import row_kernel
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.tokens.masks import Allow, Bits, Forbid, Mask
+from toolgate_backend.tokens.rows import Row
 
 from .cpu_times import CpuTimes
 
@@ -48,18 +48,17 @@ class _HostOnly(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-c
 
 class HostProcessor:
     def __init__(self, config: Any, times: CpuTimes) -> None:
-        # The kernel of structured_output as well, which nothing calls in this process.
-        xgrammar.apply_token_bitmask_inplace = lambda *_args, **_options: None
+        row_kernel.mask_rows = _NoKernel()
         self.processor = EnforcementLogitsProcessor(config, META, False)
         times.watch(self.processor, "update_state", "worker")
         times.watch(self.processor, "apply", "worker")
         self._host_only = _HostOnly(times)
         self._size = config.model_config.get_vocab_size()
-        self._masks: dict[int, Mask] = {}
+        self._masks: dict[int, Row] = {}
         applier: Any = self.processor._applier
         applier.apply = self._noting(applier.apply)
 
-    def apply(self, rows: int) -> dict[int, Mask]:
+    def apply(self, rows: int) -> dict[int, Row]:
         """The masks of the rows that have one."""
         self._masks = {}
         logits = torch.empty(rows, self._size, device=META)
@@ -68,18 +67,19 @@ class HostProcessor:
         return self._masks
 
     def _noting(self, apply: Callable[..., None]) -> Callable[..., None]:
-        def noting(logits: Any, rows: Iterable[tuple[int, Mask]]) -> None:
-            self._masks = dict(rows)
-            apply(logits, rows)
+        def noting(logits: Any, indices: Sequence[int], rows: Sequence[Row]) -> None:
+            self._masks = dict(zip(indices, rows, strict=True))
+            apply(logits, indices, rows)
 
         return noting
 
 
-def allows(mask: Mask, token: int) -> bool:
-    match mask:
-        case Allow(ids):
-            return bool((ids == token).any())
-        case Forbid(ids):
-            return not (ids == token).any()
-        case Bits(words):
-            return bool(words[token >> 5] >> (token & 31) & 1)
+class _NoKernel:
+    """Takes the place of a kernel."""
+
+    def __getitem__(self, grid: object) -> Callable[..., None]:
+        return lambda *_arguments, **_options: None
+
+
+def allows(row: Row, token: int) -> bool:
+    return bool(row.words[token >> 5] >> (token & 31) & 1)

@@ -208,7 +208,7 @@ TEXT: /(?s:.{0,4096})/ "\n</p>\n"
 VALUE: TEXT & ~CLOSED
 value[lazy]: VALUE
 """
-    grammar = engine._compiled(lark, {})
+    grammar = engine._compiled(lark, {}, ())
     row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
     matcher, failed = grammar.matcher(), False
     for token in vocabulary.encode("x</p>x\n</p" + "\n" * 40):
