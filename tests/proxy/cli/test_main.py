@@ -84,6 +84,7 @@ def test_invalid_settings_are_lines_without_a_traceback(monkeypatch: pytest.Monk
     assert second.endswith("TOOLGATE_OPEN_ROUTES has 'metrics'. Routes begin with `/`.")
 
 
+@needs_vllm
 def test_backend_command_executes_the_backend_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
     handed: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda _, command: handed.append(command))

@@ -13,11 +13,12 @@ from typing import Any
 import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.router import Router
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
 caches, none of which our route uses."""
+ROUTER = "litellm.router"
+"""LiteLLM's router. Until 1.109 it registers methods that count for limits and cooldowns."""
 OWN = "toolgate_proxy."
 INTEGRATIONS = "litellm.integrations."
 """Loggers bundled with LiteLLM. They observe responses without changing them."""
@@ -114,8 +115,8 @@ def _all() -> Iterator[CustomLogger]:
 
 
 def _is_inert(callback: object) -> bool:
-    if isinstance(getattr(callback, "__self__", None), Router):
-        return True  # it only counts for limits and cooldowns
+    if type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER):
+        return True
     module = type(callback).__module__
     return module.startswith((*INERT, OWN))
 

@@ -122,7 +122,7 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         length and failures afterwards; if one of these applies, prefix affinity is skipped."""
         rows: list[Any] = self._selection.up(healthy_deployments)
         request = request_kwargs or {}
-        if len(rows) < 2 or _is_retry(request) or _narrowed_later(rows):
+        if len(rows) < 2 or _is_retry(rows, request) or _narrowed_later(rows):
             return rows
         preferred, placement = self._selection.preferred(
             model, rows, request, messages, owner_of(request)
@@ -141,9 +141,15 @@ def _narrowed_later(rows: Sequence[Row]) -> bool:
     return any(each.get("order") is not None or each.get("tags") for each in params)
 
 
-def _is_retry(request: Mapping[str, Any]) -> bool:
-    """Whether this is a retry: the router stores its attempts in the request."""
-    return bool(request.get("_excluded_deployment_ids")) or any(
-        (request.get(name) or {}).get("attempted_retries")
-        for name in ("metadata", "litellm_metadata")
+def _is_retry(rows: Sequence[Row], request: Mapping[str, Any]) -> bool:
+    """Whether the router has tried one of the rows for this request. It stores the attempts in the
+    request: their number, which LiteLLM 1.110 updates too late for the first retry, and the last
+    deployment."""
+    if request.get("_excluded_deployment_ids"):
+        return True
+    ids = {row["model_info"]["id"] for row in rows}
+    held = [request.get(name) or {} for name in ("metadata", "litellm_metadata")]
+    return any(
+        each.get("attempted_retries") or (each.get("model_info") or {}).get("id") in ids
+        for each in held
     )

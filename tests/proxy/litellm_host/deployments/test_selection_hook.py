@@ -11,7 +11,11 @@ from litellm.router import Router
 
 from tests.support.litellm.router import Row, foreign, made, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments.router import placement_of
-from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
+from toolgate_proxy.litellm_host.deployments.selection import (
+    Selection,
+    SelectionHook,
+    _is_retry,
+)
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
@@ -129,20 +133,22 @@ async def test_retry_has_no_preferred_deployment(deployments: Deployments, name:
     hooked("b", deployments)
     assert await picked(router, 40, **{name: {"attempted_retries": 1}}) == {"a", "b"}
     assert await picked(router, 20, **{name: {"attempted_retries": 0}}) == {"b"}
+    assert await picked(router, 40, **{name: {"model_info": {"id": "b"}}}) == {"a", "b"}
+    elsewhere = {"attempted_retries": 0, "model_info": {"id": "of another model"}}
+    assert await picked(router, 20, **{name: elsewhere}) == {"b"}
 
 
-async def test_router_retries_are_counted_in_the_metadata(
+async def test_router_retries_are_recognised(
     deployments: Deployments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hook relies on this count to skip the preference on retries."""
+    """The hook relies on what the router stores in the request."""
     router = made(row("a"), row("b"), num_retries=1, retry_after=0)
     hook = hooked("b", deployments)
-    seen: list[Any] = []
+    seen: list[bool] = []
     original = hook.async_filter_deployments
 
     async def noting(*args: Any, **kwargs: Any) -> Any:
-        request = kwargs["request_kwargs"]
-        seen.append((request.get("metadata") or {}).get("attempted_retries"))
+        seen.append(_is_retry(kwargs["healthy_deployments"], kwargs["request_kwargs"]))
         return await original(*args, **kwargs)
 
     async def fail(*args: Any, **kwargs: Any) -> None:
@@ -152,7 +158,7 @@ async def test_router_retries_are_counted_in_the_metadata(
     monkeypatch.setattr(litellm, "acompletion", fail)
     with pytest.raises(litellm.InternalServerError):
         await router.acompletion("tiny", messages=LONG)
-    assert [bool(attempts) for attempts in seen] == [False, True]
+    assert seen == [False, True]
 
 
 async def test_failed_deployment_is_not_preferred_again(
