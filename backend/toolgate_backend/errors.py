@@ -7,6 +7,7 @@ BackendError
 ├── QuarantineUnavailable   the quarantine process died or did not respond; not the schema's fault
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
 ├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
+├── GrammarNotCreated       the engine could not create the grammar of a request
 ├── MaskTooSlow             the masks of a sequence delay the steps of all others
 └── NoTokenAllowed          a grammar allows no token at all: a bug of the engine or of Toolgate
 """
@@ -42,6 +43,10 @@ class IncompatibleServer(BackendError):
 
 
 class GrammarNotLoaded(BackendError):
+    pass
+
+
+class GrammarNotCreated(BackendError):
     pass
 
 

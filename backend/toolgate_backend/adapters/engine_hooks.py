@@ -43,10 +43,12 @@ def _hook_grammar_init(original: Callable[[Any, Any], None]) -> Callable[[Any, A
     def init(self: Any, request: Any) -> None:
         structured, params = request.structured_output_request, request.sampling_params
         enforced = params is not None and spec.EXTRA_ARG in (params.extra_args or ())
-        if structured is None or not enforced or not self._use_async_grammar_compilation:
+        if structured is None or not enforced:
             original(self, request)
-        else:
+        elif self._use_async_grammar_compilation:
             structured.grammar = self.executor.submit(self._create_grammar, request)
+        else:
+            structured.grammar = self._create_grammar(request)
 
     return init
 

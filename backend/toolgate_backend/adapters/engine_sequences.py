@@ -10,6 +10,7 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.spec import Spec
 from ..enforcement.static_masks import StaticMasks
+from ..errors import GrammarNotCreated
 from ..grammars import store
 from ..settings import settings
 from ..tokens.masks import words_per_row
@@ -17,6 +18,11 @@ from ..tokens.vocabulary import from_model_config
 from .failed_sequence import FailedSequence
 from .step_masks import StepMasks
 from .structured_output import EnforcementGrammar, Shared
+
+NO_GRAMMAR = "toolgate: the grammar of this request could not be created in vLLM's engine"
+"""The exception that vLLM's engine gets then. From 0.33 on, vLLM reports it as an error of the
+client, and this text, which is in that error, tells that it is none. Earlier releases end the
+response with `finish_reason="error"`."""
 
 
 class EngineSequences:
@@ -34,10 +40,13 @@ class EngineSequences:
         return len(self._running)
 
     def create_grammar(self, spec: Spec) -> EnforcementGrammar:
-        """Called in the engine's pool. Raises GrammarNotLoaded, which ends that request only."""
-        grammars = spec.grammars_in(self.store)
-        self._static.prepare_prefixes(grammars.candidates)
-        automaton = Automaton(self._static, spec, *grammars)
+        """Called in the engine's pool. Raises GrammarNotCreated, which ends that request only."""
+        try:
+            grammars = spec.grammars_in(self.store)
+            self._static.prepare_prefixes(grammars.candidates)
+            automaton = Automaton(self._static, spec, *grammars)
+        except Exception as error:
+            raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
         grammar = EnforcementGrammar(automaton, self._shared)
         with self._lock:
             self._running.add(grammar)

@@ -46,6 +46,7 @@ SERVER: tuple[PrivateName, ...] = (
     ),
     PrivateName("vllm.exceptions:VLLMClientError", "errors caused by the client"),
     PrivateName("vllm.exceptions:GracefulHTTPError", "vLLM's limit on queued requests"),
+    PrivateName("vllm.exceptions:GenerationError", "errors that allow another try"),
     PrivateName(
         "vllm.v1.engine.exceptions:EngineDeadError", "error responses after the engine died"
     ),

@@ -14,7 +14,7 @@ from toolgate_core.host_probe import PrivateName, find_problems, incompatibility
 from ..errors import IncompatibleServer
 from .private_names import COMMAND_LINE, SERVER, STRUCTURED_OUTPUT
 
-TESTED = ">=0.31,<0.33"
+TESTED = ">=0.31,<0.34"
 """vLLM releases that tests/backend runs with."""
 
 

@@ -14,7 +14,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ValidationError
 from vllm.entrypoints.serve.utils.api_utils import with_cancellation
-from vllm.exceptions import GracefulHTTPError
+from vllm.exceptions import GenerationError, GracefulHTTPError
 from vllm.logger import init_logger
 from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -134,6 +134,8 @@ def _error_event(error: Exception) -> wire.ErrorEvent:
 
 def _as_toolgate(error: Exception) -> ToolgateError:
     if isinstance(error, GracefulHTTPError):  # vLLM's own limit on queued requests
+        return BackendUnavailable(str(error))
+    if isinstance(error, GenerationError) and error.status_code == 503:  # its engine is paused
         return BackendUnavailable(str(error))
     if isinstance(error, EngineDeadError):
         return BackendFailed(

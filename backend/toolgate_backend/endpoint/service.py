@@ -16,11 +16,13 @@ from vllm.v1.engine.exceptions import EngineDeadError
 from toolgate_core import wire
 from toolgate_core.errors import (
     ContextLengthExceeded,
+    EnforcementFailed,
     InvalidRequest,
     UnsupportedParameter,
 )
 
 from ..adapters import vllm_host
+from ..adapters.engine_sequences import NO_GRAMMAR
 from ..adapters.engine_watch import engine_died, while_engine_lives
 from ..adapters.shutdown import before_shutdown
 from ..enforcement.spec import Spec
@@ -330,11 +332,15 @@ class Service:
 
 async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
     """vLLM validates parameters against the model when it admits a request. Its rejections are
-    errors of the client."""
+    errors of the client, except the one about a grammar of ours."""
     try:
         async for output in outputs:
             yield output
     except VLLMClientError as error:
+        if NO_GRAMMAR in str(error):
+            raise EnforcementFailed(
+                "The engine ended the response early. Send the request again."
+            ) from error
         raise client_error(error) from error
     except EngineDeadError:
         engine_died.set()

@@ -24,13 +24,14 @@ from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from tests import tools
 from tests.models import tiny_model
 from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.adapters.failed_sequence import FailedSequence
 from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.errors import GrammarNotLoaded
+from toolgate_backend.errors import GrammarNotCreated
 from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_backend.tokens.masks import unpack
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -111,8 +112,8 @@ def test_enforced_requests_get_an_enforcement_grammar(manager: Any, loaded: str)
     assert EngineCore.toolgate_report(engine) == {"grammars": 0, "sequences": 0}
 
 
-def test_a_missing_grammar_raises_grammar_not_loaded(manager: Any) -> None:
-    with pytest.raises(GrammarNotLoaded):
+def test_a_missing_grammar_has_an_error_that_the_endpoint_recognises(manager: Any) -> None:
+    with pytest.raises(GrammarNotCreated, match=f"^{NO_GRAMMAR}: Grammar gone is not loaded"):
         manager._create_grammar(enforced(choice="required", keys=("gone",)))
 
 
@@ -130,10 +131,12 @@ def test_vllm_compiles_the_grammars_of_other_requests(manager: Any) -> None:
     assert [given[:2] for given in built] == [("json", "{}")]
 
 
+@pytest.mark.parametrize("in_pool", [True, False])
 def test_enforced_requests_need_no_back_end_of_vllm(
-    manager: Any, loaded: str, vocabulary: Vocabulary
+    manager: Any, loaded: str, vocabulary: Vocabulary, in_pool: bool
 ) -> None:
     """Neither for the grammar nor for the bitmask, which vLLM allocates by its back end."""
+    manager._use_async_grammar_compilation = in_pool
     asked = enforced(choice="required", keys=(loaded,))
     held = StructuredOutputRequest.from_sampling_params(asked.sampling_params)
     asked.structured_output_request = held
@@ -147,17 +150,10 @@ def test_enforced_requests_need_no_back_end_of_vllm(
     ]
 
 
-@pytest.mark.parametrize("ours", [True, False])
-def test_other_requests_get_a_back_end_of_vllm(manager: Any, ours: bool) -> None:
-    """So does ours where vLLM compiles grammars in the engine's thread."""
+def test_other_requests_get_a_back_end_of_vllm(manager: Any) -> None:
     manager.tokenizer = None
     manager.backend_name = None  # from 0.33 on
-    asked = (
-        enforced(choice="none")
-        if ours
-        else request(SamplingParams(structured_outputs=vllm_host.structured_outputs_params()))
-    )
-    manager._use_async_grammar_compilation = not ours
+    asked = request(SamplingParams(structured_outputs=vllm_host.structured_outputs_params()))
     asked.sampling_params.structured_outputs._backend = "none that exists"
     held = StructuredOutputRequest.from_sampling_params(asked.sampling_params)
     asked.structured_output_request = held

@@ -9,14 +9,22 @@ from typing import Any
 import psutil
 import pytest
 from vllm.config import ModelConfig, VllmConfig
+from vllm.exceptions import VLLMValidationError
 from vllm.renderers import renderer_from_config
 
 from tests.models import tiny_model
+from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.endpoint.service import Service
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import from_model_config
 from toolgate_core import wire
-from toolgate_core.errors import BackendUnavailable, ContextLengthExceeded, InvalidRequest
+from toolgate_core.errors import (
+    BackendUnavailable,
+    ContextLengthExceeded,
+    EnforcementFailed,
+    InvalidRequest,
+    ToolgateError,
+)
 
 CONTEXT = 100
 LONG = {"role": "user", "content": "one two three " * CONTEXT}
@@ -33,11 +41,14 @@ class Engine:
         self.renderer = renderer_from_config(self.vllm_config)
         self.engine_core = SimpleNamespace(core_engines=[b"0"])
         self.asked: list[tuple[list[int], int]] = []
+        self.fault: Exception | None = None
 
     async def generate(
         self, prompt: Any, params: Any, request_id: str, **others: Any
     ) -> AsyncIterator[Any]:
         self.asked.append((prompt["prompt_token_ids"], params.max_tokens))
+        if self.fault is not None:
+            raise self.fault
         return
         yield
 
@@ -53,6 +64,7 @@ def engine() -> Iterator[Engine]:
 def service(engine: Engine) -> Service:
     models = SimpleNamespace(base_model_paths=[SimpleNamespace(name="tiny")], lora_requests={})
     engine.asked.clear()
+    engine.fault = None
     return Service(engine, models, from_model_config(engine.model_config), Settings())
 
 
@@ -193,3 +205,19 @@ async def test_a_count_has_the_checks_of_a_response(service: Service) -> None:
     full = Service(service._engine, service._models, service._vocabulary, Settings(max_requests=1))
     with full._in_flight.track(), pytest.raises(BackendUnavailable):
         await full.count(wire.CountTokens(model="tiny", prompt=prompt))
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ("min_p must be in [0, 1].", InvalidRequest),
+        (f"Invalid structured outputs: {NO_GRAMMAR}: Grammar k is not loaded.", EnforcementFailed),
+    ],
+)
+async def test_vllm_rejects_parameters_but_not_for_a_grammar_of_ours(
+    service: Service, engine: Engine, message: str, error: type[ToolgateError]
+) -> None:
+    """vLLM 0.33 reports a grammar that could not be created as an error of the client."""
+    engine.fault = VLLMValidationError(message)
+    with pytest.raises(error):
+        await prompt_and_budget(service, engine, cut(max_tokens=1))
