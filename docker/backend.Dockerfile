@@ -1,4 +1,4 @@
-# The stock vLLM image plus our plug-in: the image's vLLM (0.31 or 0.32), torch and xgrammar stay as
+# The stock vLLM image plus our plug-in: the image's vLLM (0.31 to 0.33), torch and xgrammar stay as
 # they are.
 ARG VLLM_IMAGE=vllm/vllm-openai:v0.32.0
 FROM ${VLLM_IMAGE}

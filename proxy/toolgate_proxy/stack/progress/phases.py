@@ -1,4 +1,4 @@
-"""The phase of a vLLM server that starts, from its log (vLLM 0.31 and 0.32)."""
+"""The phase of a vLLM server that starts, from its log (vLLM 0.31 to 0.33)."""
 
 from __future__ import annotations
 
