@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from . import vllm_cli
+from .adapters import draft_config
 from .adapters.private_names import ENGINE_MODULES
 from .cores import usable_cores
 from .errors import IncompatibleServer
@@ -60,7 +61,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     refusal = vllm_cli.unsupported_server(flags, os.environ)
     if refusal is not None:
         raise LaunchError(refusal)
-    adapter = choose_adapter(flags, os.environ, Settings().adapter)
+    settings = Settings()
+    flags = [*draft_flags(flags, os.environ, settings), *flags]
+    adapter = choose_adapter(flags, os.environ, settings.adapter)
     os.environ.update(environment(os.environ, adapter))
     processor_flags = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
     defaults = [*QUIET_FLAGS, *cpu_flags(model, flags)]
@@ -77,13 +80,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:
     """Raises LaunchError if vLLM would run without masks."""
-    names = map(flag_name, flags)
-    speculative_flag = next((name for name in names if name in SPECULATIVE_FLAGS), None)
+    speculative_flag = _speculative_flag(flags)
     runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
-    v2 = runner != "0" if runner else not on_cpu()  # vLLM's default where Triton is available
     chosen = wanted
     if wanted == "auto":
-        chosen = "structured_output" if v2 or speculative_flag is not None else "logits_processor"
+        with_drafts = speculative_flag is not None
+        chosen = "structured_output" if with_drafts or _v2(current) else "logits_processor"
     if chosen == "logits_processor":
         if any(flag_name(flag) == "--logits-processors" for flag in flags):
             raise LaunchError(
@@ -104,6 +106,43 @@ def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str
                 "TOOLGATE_ADAPTER=structured_output."
             )
     return chosen
+
+
+def draft_flags(flags: Sequence[str], current: Mapping[str, str], settings: Settings) -> list[str]:
+    """The flags for TOOLGATE_FORCED_DRAFTS. Raises LaunchError if other flags or settings exclude
+    drafts of forced text."""
+    count = settings.forced_drafts
+    if not count:
+        return []
+    setting = f"TOOLGATE_FORCED_DRAFTS={count}"
+    speculative_flag = _speculative_flag(flags)
+    if speculative_flag is not None:
+        raise LaunchError(
+            f"{setting} is not supported with {speculative_flag}: vLLM drafts with one method. "
+            f"Remove {speculative_flag}, or unset TOOLGATE_FORCED_DRAFTS."
+        )
+    if settings.adapter == "logits_processor":
+        raise LaunchError(
+            f"{setting} is not supported with TOOLGATE_ADAPTER=logits_processor: vLLM runs no "
+            "logits processors with drafts. Unset one of the two."
+        )
+    if not _v2(current):
+        raise LaunchError(
+            f"{setting} is not supported on vLLM's V1 model runner, which overwrites the "
+            "scheduler's drafts with its own. Unset VLLM_USE_V2_MODEL_RUNNER (the V2 runner needs "
+            "a GPU), or unset TOOLGATE_FORCED_DRAFTS."
+        )
+    return draft_config.flags(count)
+
+
+def _speculative_flag(flags: Sequence[str]) -> str | None:
+    return next((name for name in map(flag_name, flags) if name in SPECULATIVE_FLAGS), None)
+
+
+def _v2(current: Mapping[str, str]) -> bool:
+    """Whether vLLM selects its V2 model runner. It is the default where Triton is available."""
+    runner = current.get("VLLM_USE_V2_MODEL_RUNNER", "")
+    return runner != "0" if runner else not on_cpu()
 
 
 def environment(current: Mapping[str, str], adapter: str) -> dict[str, str]:

@@ -26,6 +26,10 @@ class EngineSettings(Section):
     adapter: Literal["auto", "logits_processor", "structured_output"] = "auto"
     """How masks are applied in vLLM. `auto` selects the logits processor on the V1 model runner
     without speculative decoding, and vLLM's structured outputs otherwise."""
+    forced_drafts: int = Field(default=0, ge=0, le=32)
+    """Maximum number of draft tokens that a step of an enforced sequence verifies under async
+    scheduling, if the text is forced. 0: none. Other requests have no drafts
+    ([drafts of forced text](enforcement.md#drafts-of-forced-text))."""
     dialect: str = "auto"
     """The form in which the model writes calls. `auto` recognises it from the chat template and the
     tokenizer; `toolgate dialects` lists the names."""

@@ -22,7 +22,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
 from tests import tools
-from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters import draft_config, vllm_host
 from toolgate_backend.adapters.engine_sequences import engine_sequences
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.grammars.store import GrammarStore
@@ -78,6 +78,9 @@ def config_of(profile: Profile) -> Any:
         speculative = config.speculative_config = copy.copy(config.speculative_config)
         speculative.method = profile.shape
         speculative.num_speculative_tokens = profile.drafts
+        if profile.shape == "forced":
+            speculative.method = draft_config.METHOD
+            setattr(speculative, draft_config.SCHEDULE, [(1, 1, 0)])
     else:
         config.speculative_config = None
     return config

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Adapter = Literal["logits_processor", "structured_output"]
-Shape = Literal["none", "ngram", "suffix", "mtp", "eagle"]
-"""`ngram` and `suffix` draft from the text, 0 to k tokens. `mtp` and `eagle` always draft k tokens,
-as a model does, right or wrong."""
+Shape = Literal["none", "forced", "ngram", "suffix", "mtp", "eagle"]
+"""`forced` are Toolgate's drafts of forced text under async scheduling. `ngram` and `suffix` draft
+from the text, 0 to k tokens. `mtp` and `eagle` always draft k tokens, as a model does, right or
+wrong."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,21 @@ class Profile:
     """Probability of an abort in a step."""
 
 
-def profile_of(seed: int) -> Profile:
+def profile_of(seed: int, shape: Shape | None = None) -> Profile:
+    """The engine of a seed. With `forced`, the same engine with drafts of forced text."""
+    found = _chosen(seed)
+    if shape != "forced":
+        return found
+    return replace(
+        found,
+        adapter="structured_output",
+        shape="forced",
+        drafts=found.drafts or 8,
+        async_scheduling=True,
+    )
+
+
+def _chosen(seed: int) -> Profile:
     rng = random.Random(f"profile-{seed}")
     adapter: Adapter = rng.choice(("structured_output", "structured_output", "logits_processor"))
     shape: Shape = "none"

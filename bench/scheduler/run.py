@@ -2,6 +2,7 @@
 
     python -m bench scheduler --seeds 200 --steps 5000 --out FILE     # 1,000,000 steps
     python -m bench scheduler --seed 13 --steps 5000                  # one of them again
+    python -m bench scheduler --shape forced --seeds 200              # drafts of forced text
     python -m bench scheduler --seed 13 --hash-seed 7                 # in another order of sets
 
 Each seed is an engine of its own: an adapter, a shape of drafts, sync or async scheduling, 1 to 64
@@ -47,6 +48,9 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=20, help="number of engines")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
+    parser.add_argument(
+        "--shape", choices=["forced"], help="all engines with drafts of forced text"
+    )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     add_options(parser)
     parser.add_argument("--hash-seed", default=HASH_SEED, help="PYTHONHASHSEED; 0 by default")
@@ -60,10 +64,14 @@ def main() -> int:
     seeds = list(range(options.first, options.first + options.seeds))
     if options.seed is not None:
         seeds = [options.seed]
-    done = kept(options.out, steps=str(options.steps))
+    done = kept(options.out, steps=str(options.steps), shape=options.shape or "any")
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-        jobs = [pool.submit(simulate, seed, options.steps) for seed in seeds if seed not in done]
+        jobs = [
+            pool.submit(simulate, seed, options.steps, options.shape)
+            for seed in seeds
+            if seed not in done
+        ]
         for job in as_completed(jobs):
             outcome = job.result()
             done[outcome.seed] = outcome

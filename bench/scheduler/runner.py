@@ -86,6 +86,9 @@ class Runner:
             known += scheduled.num_scheduled_tokens[request]
             complete[request] = known >= state.num_prompt_tokens + len(self.sampled[request])
         self._step = _Batch(scheduled, complete)
+        if self._profile.shape == "forced":
+            placed = scheduled.scheduled_spec_decode_tokens
+            self._drafts = {request: list(drafts) for request, drafts in placed.items()}
 
     def _new_state(self, new: Any) -> CachedRequestState:
         state = CachedRequestState(
@@ -173,7 +176,8 @@ class Runner:
     def _placed_drafts(self, request: str, placed: Any) -> list[int]:
         """The tokens at the draft positions. Under async scheduling the worker has them, and the
         scheduler sees placeholders, or padding where the grammar refuses a draft. −1 where the
-        worker has no draft."""
+        worker has no draft. Forced text is what the scheduler sent with the step; when it is
+        sampled, the scheduler may have padding instead."""
         if not self._profile.async_scheduling:
             return list(placed)
         drafts = self._drafts.get(request, [])[: len(placed)]
@@ -229,7 +233,7 @@ class Runner:
 
     def propose(self) -> DraftTokenIds | None:
         """Drafts for the next step, of the requests that sampled in this one."""
-        if not self._profile.drafts:
+        if not self._profile.drafts or self._profile.shape == "forced":
             return None
         assert self._step is not None
         ids = list(self.batch.req_ids)

@@ -20,7 +20,7 @@ from toolgate_backend.enforcement.spec import Spec
 from . import engine
 from .model import FakeModel
 from .oracle import Oracle, Violation
-from .profile import Profile, profile_of
+from .profile import Profile, Shape, profile_of
 from .runner import Runner
 
 REASONS = {
@@ -142,6 +142,8 @@ class Simulation:
         self.counts["steps"] += 1
         self.counts["preempted"] += len(scheduled.preempted_req_ids or ())
         self._runner.execute(scheduled)
+        if self._profile.shape == "forced":
+            self._count_forced(scheduled)
         ran = scheduled.total_num_scheduled_tokens > 0
         if not self._profile.async_scheduling:
             if ran:
@@ -167,6 +169,13 @@ class Simulation:
             self._queue.append((scheduled, self._sample(scheduled)))
         elif not ran:
             self._update(scheduled, None)
+
+    def _count_forced(self, scheduled: Any) -> None:
+        """Only sequences with Toolgate's grammar have drafts, and none is padding yet."""
+        for name, drafts in scheduled.scheduled_spec_decode_tokens.items():
+            if name not in self._oracle._specs or min(drafts) < 0:
+                raise Violation(f"request {name} was scheduled with the drafts {drafts}")
+            self.counts["drafted"] += len(drafts)
 
     _pending_drafts: Any = None
 
@@ -211,10 +220,10 @@ class Simulation:
         self._oracle.forget(name)
 
 
-def simulate(seed: int, steps: int) -> Outcome:
-    outcome = Outcome(seed, labels={"steps": str(steps)})
+def simulate(seed: int, steps: int, shape: Shape | None = None) -> Outcome:
+    outcome = Outcome(seed, labels={"steps": str(steps), "shape": shape or "any"})
     began = time.perf_counter()
-    simulation = Simulation(profile_of(seed))
+    simulation = Simulation(profile_of(seed, shape))
     try:
         simulation.run(steps)
     except Violation as violation:

@@ -18,6 +18,7 @@ from vllm.v1.structured_output.utils import strip_speculative_padding
 
 from ..enforcement import spec
 from ..tokens.masks import words_per_row
+from . import draft_config, forced_drafts
 from .engine_sequences import engine_sequences
 from .structured_output import EnforcementGrammar
 
@@ -114,7 +115,8 @@ OURS = {EnforcementGrammar}
 
 
 def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`."""
+    """Allocate the bitmask, which vLLM does by its back end; see `_hook_grammar_init`. Choose
+    drafts of forced text."""
 
     @functools.wraps(original)
     def grammar_bitmask(
@@ -134,7 +136,13 @@ def _hook_grammar_bitmask(original: Callable[..., Any]) -> Callable[..., Any]:
                 -1,
                 dtype=torch.int32,
             )
-        return original(self, requests, structured_output_request_ids, scheduled_spec_decode_tokens)
+        ids, drafts = structured_output_request_ids, scheduled_spec_decode_tokens
+        if not draft_config.is_configured(self.vllm_config):
+            return original(self, requests, ids, drafts)
+        forced_drafts.revise(requests, ids, drafts)
+        filled = original(self, requests, ids, drafts)
+        forced_drafts.propose(requests, ids, drafts, self.vllm_config.num_speculative_tokens)
+        return filled
 
     return grammar_bitmask
 

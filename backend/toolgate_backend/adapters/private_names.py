@@ -218,3 +218,49 @@ STRUCTURED_OUTPUT: tuple[PrivateName, ...] = (
     PrivateName("vllm.config:SchedulerConfig.async_scheduling", "whether drafts may be replaced"),
 )
 """Further names that the adapter structured_output needs."""
+
+V2_RUNNER = "vllm.v1.worker.gpu.model_runner"
+
+FORCED_DRAFTS: tuple[PrivateName, ...] = (
+    PrivateName(
+        "vllm.config:SpeculativeConfig.num_speculative_tokens_per_batch_size",
+        "turns vLLM's own drafts off",
+    ),
+    PrivateName(
+        "vllm.v1.core.sched.output:SchedulerOutput.num_spec_tokens_to_schedule",
+        "requests without forced text get no drafts",
+    ),
+    PrivateName(
+        "vllm.v1.core.sched.output:GrammarOutput.num_acceptable_drafts",
+        "the workers reject drafts that have become wrong",
+    ),
+    PrivateName(
+        f"{ENGINE}:EngineCore.step_with_batch_queue",
+        "the scheduler's drafts are not replaced by the workers'",
+        ("self",),
+        replaced=True,
+    ),
+    PrivateName(
+        f"{V2_RUNNER}:init_speculator",
+        "no drafter runs in the workers",
+        ("vllm_config", "device", "req_states"),
+        replaced=True,
+    ),
+    PrivateName(
+        "vllm.v1.worker.gpu.spec_decode.speculator:BaseSpeculator",
+        "no drafter runs in the workers",
+        abstract=("init_cudagraph_manager", "capture", "propose"),
+    ),
+    PrivateName(
+        f"{V2_RUNNER}:GPUModelRunner.prepare_inputs",
+        "the workers verify the scheduler's drafts",
+        ("self", "scheduler_output", "batch_req_state", "batch_desc", "num_active_loras"),
+        replaced=True,
+    ),
+    PrivateName(
+        "vllm.utils.torch_utils:async_tensor_h2d",
+        "copies drafts to the GPU",
+        ("data", "device"),
+    ),
+)
+"""Further names that drafts of forced text under async scheduling need."""

@@ -12,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
 from ..errors import IncompatibleServer
-from .private_names import COMMAND_LINE, SERVER, STRUCTURED_OUTPUT
+from .private_names import COMMAND_LINE, FORCED_DRAFTS, SERVER, STRUCTURED_OUTPUT
 
 TESTED = ">=0.31,<0.34"
 """vLLM releases that tests/backend runs with."""
@@ -31,6 +31,11 @@ def check_server() -> None:
 def check_structured_output() -> None:
     """Raises IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
     _check(STRUCTURED_OUTPUT, otherwise=", or set TOOLGATE_ADAPTER=logits_processor")
+
+
+def check_forced_drafts() -> None:
+    """Raises IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
+    _check(FORCED_DRAFTS, otherwise=", or unset TOOLGATE_FORCED_DRAFTS")
 
 
 def _check(names: Iterable[PrivateName], otherwise: str = "") -> None:

@@ -99,6 +99,13 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             [], lambda automaton: jump_forward.drafts(automaton, proposed, limit)
         )
 
+    def drafts_after(self, in_flight: list[int], limit: int) -> list[int]:
+        """The draft of the next step, while a step with the draft `in_flight` runs."""
+        jump_forward = self._shared.jump_forward
+        return self._unless_failed(
+            [], lambda automaton: [*jump_forward.drafts_after(automaton, in_flight, limit)]
+        )
+
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))
 

@@ -20,9 +20,10 @@ from toolgate_core.host_probe import find, find_problems
 from ..errors import IncompatibleServer
 from ..grammars.store import WORKER_METHODS
 from ..grammars.worker_rpc import Rpc
-from . import probe
+from ..settings import settings
+from . import draft_config, probe
 from .engine_sequences import engine_sequences
-from .private_names import CALL_IDS, STRUCTURED_OUTPUT
+from .private_names import CALL_IDS, FORCED_DRAFTS, STRUCTURED_OUTPUT
 
 AdapterName = Literal["logits_processor", "structured_output"]
 
@@ -44,6 +45,11 @@ def register() -> None:
     engine_hooks.install()
     for name, method in ENGINE_METHODS.items():
         setattr(EngineCore, name, method)
+    if settings().forced_drafts and not any(find_problems(FORCED_DRAFTS)):
+        from . import draft_worker, forced_drafts
+
+        forced_drafts.register()
+        draft_worker.register()
 
 
 def detect_adapter(config: Any, wanted: str) -> AdapterName:
@@ -67,6 +73,7 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
         )
     if not ours:
         probe.check_structured_output()
+        draft_config.check(config, settings().forced_drafts)
     return detected
 
 

@@ -64,3 +64,17 @@ class JumpForward:
             more = self.forced_tokens(automaton, limit)
         automaton.rollback(len(drafts))
         return drafts
+
+    def drafts_after(
+        self, automaton: Automaton, in_flight: Sequence[int], limit: int
+    ) -> Sequence[int]:
+        """At most `limit` draft tokens for a sequence whose next tokens are being sampled already:
+        the allowed draft `in_flight`, and one token after it. The automaton's state is unchanged.
+
+        If that token is not the forced one, the drafts are wrong.
+        """
+        if in_flight and not automaton.accept_tokens(in_flight):
+            return ()
+        drafts = self.drafts(automaton, (), limit + 1)
+        automaton.rollback(len(in_flight))
+        return drafts[1:]
