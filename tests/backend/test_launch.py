@@ -135,6 +135,37 @@ def test_structured_output_is_used_where_logits_processors_cannot_run(
     assert runner == environment.get("VLLM_USE_V2_MODEL_RUNNER")  # vLLM's own choice stands
 
 
+def test_forced_drafts_are_configured_in_vllm(
+    started: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(monkeypatch, [], VLLM_USE_V2_MODEL_RUNNER="1", TOOLGATE_FORCED_DRAFTS="6")
+    at = started.index("--speculative-config")
+    assert json.loads(started[at + 1])["num_speculative_tokens"] == 6
+    assert "--logits-processors" not in started
+    assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
+
+
+@pytest.mark.parametrize(
+    ("flags", "environment", "says"),
+    [
+        (["--speculative-config.method=ngram"], {}, "Remove --speculative-config"),
+        ([], {"TOOLGATE_ADAPTER": "logits_processor"}, "Unset one of the two"),
+        ([], {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1 model runner"),
+    ],
+)
+def test_forced_drafts_are_refused_where_vllm_cannot_verify_them(
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    flags: list[str],
+    environment: dict[str, str],
+    says: str,
+) -> None:
+    environment = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8", **environment}
+    with pytest.raises(launch.LaunchError, match=says):
+        run(monkeypatch, flags, **environment)
+    assert not started
+
+
 def test_without_triton_the_v1_runner_and_logits_processor_are_set(
     started: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -110,3 +110,25 @@ def test_a_long_constant_is_encoded_only_up_to_the_draft_limit(
     drafts = JumpForward(encode).drafts(automaton([constant], choice="required"), [], 64)
     assert len(drafts) == 64
     assert max(map(len, spelt)) <= 64 * BYTES_PER_TOKEN
+
+
+@pytest.mark.parametrize("known", [0, 1, 3])
+def test_the_drafts_of_the_next_step_follow_the_tokens_in_flight(
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary, known: int
+) -> None:
+    """The step that runs has the draft `in_flight`, and samples one token more."""
+    machine = automaton([tools.WEATHER], choice="required")
+    forced = forecast.drafts(machine, [], 64)
+    in_flight = forced[:known]
+    before = allowed(machine, vocabulary)
+    assert forecast.drafts_after(machine, in_flight, 64) == forced[known + 1 :]
+    assert forecast.drafts_after(machine, in_flight, 2) == forced[known + 1 : known + 3]
+    assert allowed(machine, vocabulary) == before
+
+
+def test_no_draft_follows_the_end_of_the_turn_or_free_text(
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([], choice="none")
+    assert forecast.drafts_after(machine, [vocabulary.marks.end_of_turn[0]], 8) == []
+    assert forecast.drafts_after(automaton(tools.ALL, choice="auto"), [], 8) == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from bench.scheduler.oracle import Violation
 from bench.scheduler.profile import Profile
+from bench.scheduler.runner import Runner
 from bench.scheduler.simulation import Simulation
 
 BASE = Profile(
@@ -34,6 +36,7 @@ BASE = Profile(
         replace(BASE, adapter="logits_processor", async_scheduling=True),
         replace(BASE, shape="suffix", drafts=4),
         replace(BASE, shape="mtp", drafts=4, async_scheduling=True),
+        replace(BASE, shape="forced", drafts=8, async_scheduling=True),
     ],
     ids=lambda profile: f"{profile.adapter}-{profile.shape}-{profile.async_scheduling}",
 )
@@ -61,6 +64,20 @@ def test_rows_of_other_requests_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(runner, "apply_grammar_bitmask", exchanged)
     with pytest.raises(Violation, match="its own mask allows"):
         Simulation(BASE).run(50)
+
+
+def test_other_drafts_than_the_scheduler_s_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check itself: a worker that verifies drafts of its own, as without draft_worker.py."""
+    placed = Runner._placed_drafts
+
+    def own(self: Runner, request: str, scheduled: Any) -> list[int]:
+        drafts = placed(self, request, scheduled)
+        return [*drafts[1:], *drafts[:1]]
+
+    monkeypatch.setattr(Runner, "_placed_drafts", own)
+    profile = replace(BASE, shape="forced", drafts=8, async_scheduling=True, agreement=1.0)
+    with pytest.raises(Violation, match=r"its own mask allows|is not allowed"):
+        Simulation(profile).run(200)
 
 
 def test_the_same_seed_is_the_same_run() -> None:
