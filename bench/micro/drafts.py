@@ -9,6 +9,8 @@ call, and one more token, as vLLM would with a model that generates this call. D
 - prompt: the tokens that followed the last 4 … 2 tokens at their first occurrence (ngram)
 - forced: the text that the grammar forces (backend's enforcement/jump_forward.py)
 - both: as the adapter structured_output drafts
+- forced, async: forced text under async scheduling, where a step's drafts are chosen while the step
+  before it still runs (TOOLGATE_FORCED_DRAFTS)
 """
 
 import argparse
@@ -16,6 +18,7 @@ import json
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from bench.support.data import BFCL, records
@@ -34,6 +37,7 @@ LIMITS = (4, 8, 16)
 LONGEST, SHORTEST = 4, 2
 
 Drafter = Callable[[Automaton, Sequence[int], int], Sequence[int]]
+Count = Callable[..., int]
 
 
 @dataclass
@@ -65,15 +69,20 @@ def main() -> None:
             machine, ngram_drafts(tokens, limit), limit
         ),
     }
+    kinds: dict[str, Count] = {
+        name: partial(steps, drafter=drafter) for name, drafter in drafters.items()
+    }
+    kinds["forced, async"] = partial(async_steps, jump_forward=jump_forward)
     tokens = sum(len(case.call) for case in cases)
     print(
         f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
     )
-    print("| maximum drafts | " + " | ".join(drafters) + " |\n" + "| --- " * 4 + "|")
+    header = ["maximum drafts", *kinds]
+    print(f"| {' | '.join(header)} |\n{'| --- ' * len(header)}|")
     for limit in LIMITS:
         cells = []
-        for drafter in drafters.values():
-            shares = [steps(case, drafter, limit) / len(case.call) for case in cases]
+        for count in kinds.values():
+            shares = [count(case, limit=limit) / len(case.call) for case in cases]
             deciles = statistics.quantiles(shares, n=10)
             cells.append(f"{statistics.median(shares):.2f} ({deciles[0]:.2f}–{deciles[8]:.2f})")
         print(f"| {limit} | " + " | ".join(cells) + " |")
@@ -84,15 +93,33 @@ def steps(case: Case, drafter: Drafter, limit: int) -> int:
     machine.reset()
     while at < len(case.call):
         drafts = drafter(machine, [*case.prompt, *case.call[:at]], limit)
-        pairs = zip(drafts, case.call[at:], strict=False)
-        agreed = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        if agreed is None:
-            agreed = min(len(drafts), len(case.call) - at)
-        taken = case.call[at : at + agreed + 1]
-        assert machine.accept_tokens(taken)
-        at += len(taken)
+        at += _step(case, at, drafts)
         count += 1
     return count
+
+
+def async_steps(case: Case, jump_forward: JumpForward, limit: int) -> int:
+    machine, at, count = case.automaton, 0, 0
+    machine.reset()
+    drafts: Sequence[int] = ()
+    while at < len(case.call):
+        drafts = machine.validate_tokens(drafts)
+        following = jump_forward.drafts_after(machine, drafts, limit)
+        at += _step(case, at, drafts)
+        drafts = following
+        count += 1
+    return count
+
+
+def _step(case: Case, at: int, drafts: Sequence[int]) -> int:
+    """The number of tokens that a step with the drafts accepts."""
+    pairs = zip(drafts, case.call[at:], strict=False)
+    agreed = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+    if agreed is None:
+        agreed = min(len(drafts), len(case.call) - at)
+    taken = case.call[at : at + agreed + 1]
+    assert case.automaton.accept_tokens(taken)
+    return len(taken)
 
 
 def ngram_drafts(tokens: Sequence[int], limit: int) -> list[int]:

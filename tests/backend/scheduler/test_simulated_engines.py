@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bench.scheduler.engine import vocabulary
 from bench.scheduler.oracle import Violation
 from bench.scheduler.profile import Profile
 from bench.scheduler.runner import Runner
@@ -67,12 +68,14 @@ def test_rows_of_other_requests_are_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_other_drafts_than_the_scheduler_s_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The check itself: a worker that verifies drafts of its own, as without draft_worker.py."""
+    """The check itself: a worker that verifies the same text in other tokens."""
     placed = Runner._placed_drafts
+    texts = vocabulary().token_bytes
+    single = {text: token for token, text in enumerate(texts) if len(text) == 1}
 
     def own(self: Runner, request: str, scheduled: Any) -> list[int]:
-        drafts = placed(self, request, scheduled)
-        return [*drafts[1:], *drafts[:1]]
+        first, *others = placed(self, request, scheduled) or [-1]
+        return [single.get(texts[first][:1], first), *others] if first >= 0 else []
 
     monkeypatch.setattr(Runner, "_placed_drafts", own)
     profile = replace(BASE, shape="forced", drafts=8, async_scheduling=True, agreement=1.0)
