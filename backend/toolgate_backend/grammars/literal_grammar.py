@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..tokens.masks import BitmaskRow
 from .engines.engine import Matcher
-from .graph.text_kinds import TextKind
+from .graph.free_strings import NOT_FREE
 
 
 class EmptyGrammar:
@@ -14,7 +14,7 @@ class EmptyGrammar:
 
     fixed_prefix = b""
     by_text = True
-    strings: tuple[TextKind, ...] = ()
+    free = NOT_FREE
 
     def matcher(self) -> Matcher:
         return _EmptyMatcher()

@@ -11,7 +11,7 @@ from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
 from ...tokens.units import units
-from ..graph.free_strings import has_free_strings
+from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
 from .gemma import gemma_rules
 from .nested import nested_rules
@@ -28,7 +28,7 @@ def make_rules(
     closed objects; `typed_by` is the canonical one. Raises GrammarRefused."""
     if isinstance(codec, Pythonic):
         rules = pythonic_rules(codec, schema, marks, typed_by)
-        rules.strings = PYTHON if has_free_strings(schema, with_names=False) else ()
+        rules.free = free_texts(schema, PYTHON, with_names=False, bare_names=True)
         return rules
     if isinstance(codec, Tagged):
         rules = tagged_rules(codec, schema, marks, typed_by)
@@ -38,8 +38,9 @@ def make_rules(
         rules = gemma_rules(codec, schema, marks, typed_by)
     else:
         raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")
-    if not rules.has_constrained and has_free_strings(schema):
-        rules.strings = _strings(codec, rules, marks)
+    if not rules.has_constrained:
+        is_bare = isinstance(codec, GemmaValues)
+        rules.free = free_texts(schema, _strings(codec, rules, marks), bare_names=is_bare)
     rules.residual += [each for each in uncounted_lengths(typed_by) if each not in rules.residual]
     return rules
 

@@ -9,7 +9,8 @@ from typing import Literal
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
-from ..graph.text_kinds import RawText, TextKind
+from ..graph.free_strings import NOT_FREE, FreeTexts
+from ..graph.text_kinds import RawText
 
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
@@ -38,8 +39,8 @@ class Rules:
     preparation removed."""
     tags: dict[bytes, TagText] = field(default_factory=dict)
     """What the text in tags is, by name, as it is written; `OTHERS`: for all other names."""
-    strings: tuple[TextKind, ...] = ()
-    """The kinds of the strings if all are proven to be free (graph/free_strings.py)."""
+    free: FreeTexts = NOT_FREE
+    """What is proven about the values."""
     raw: RawText | None = None
     """The kind of raw strings that are not constrained."""
     has_constrained: bool = False

@@ -19,7 +19,7 @@ from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
-from ..graph.text_kinds import TextKind
+from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
 from .fixed_text import FixedText
 from .views import View
@@ -55,7 +55,7 @@ class Parts:
 
 class CustomGrammar:
     by_text = False
-    strings: tuple[TextKind, ...] = ()
+    free = NOT_FREE
 
     def __init__(self, parts: Parts) -> None:
         self.make = partial(CustomMatcher, parts)

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..graph.text_kinds import TextKind
+from ..graph.free_strings import FreeTexts
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
@@ -58,9 +58,8 @@ class CompiledGrammar(Protocol):
         ...
 
     @property
-    def strings(self) -> tuple[TextKind, ...]:
-        """The kinds of the grammar's strings if all of them are proven to be free
-        (graph/free_strings.py); empty if not."""
+    def free(self) -> FreeTexts:
+        """What is proven about the grammar's values."""
         ...
 
     @property

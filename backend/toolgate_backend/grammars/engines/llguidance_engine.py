@@ -31,8 +31,8 @@ from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
 from ..custom.views import WRITABLE, View, quoted_view, raw_view
-from ..graph.free_strings import has_free_strings
-from ..graph.text_kinds import JSON_IN_LLGUIDANCE, TextKind
+from ..graph.free_strings import FreeTexts, free_texts
+from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
 from .llguidance_matcher import Compiled, CompiledText, Mark
@@ -86,7 +86,7 @@ class LLGuidanceEngine:
         before, after = form.grammar_texts(name, parameters)
         schema = close_objects(parameters)
         assert isinstance(codec, Json)
-        strings = (JSON_IN_LLGUIDANCE,) if has_free_strings(schema) else ()
+        free = free_texts(schema, (JSON_IN_LLGUIDANCE,))
         options = {
             "whitespace_flexible": False,
             "item_separator": codec.item_separator,
@@ -97,9 +97,9 @@ class LLGuidanceEngine:
             with suppress(TooLarge, GrammarRefused):  # then in the schema's order
                 rules = member_rules(schema, options)
                 if rules is not None:
-                    return self._compiled(start + rules, parameters, strings)
+                    return self._compiled(start + rules, parameters, free)
         grammar = f"{start}arguments: %json {json.dumps(schema | {'x-guidance': options})}"
-        return self._compiled(grammar, parameters, strings)
+        return self._compiled(grammar, parameters, free)
 
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
@@ -124,7 +124,7 @@ class LLGuidanceEngine:
         )
         grammar = f"start: {start}\n{rules.text}\n"
         compiled = Compiled(
-            lambda: self._matcher(grammar, parameters), marks, rules.tags, rules.strings
+            lambda: self._matcher(grammar, parameters), marks, rules.tags, rules.free
         )
         return compiled, tuple(rules.residual)
 
@@ -178,9 +178,9 @@ class LLGuidanceEngine:
         return self._views[writing]
 
     def _compiled(
-        self, grammar: str, parameters: dict[str, Any], strings: tuple[TextKind, ...]
+        self, grammar: str, parameters: dict[str, Any], free: FreeTexts
     ) -> CompiledGrammar:
-        return Compiled(lambda: self._matcher(grammar, parameters), strings=strings)
+        return Compiled(lambda: self._matcher(grammar, parameters), free=free)
 
     def _matcher(self, grammar: str, parameters: dict[str, Any]) -> llguidance.LLMatcher:
         limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)

@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import BackendError
 from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
-from ..graph.text_kinds import TextKind
+from ..graph.free_strings import NOT_FREE, FreeTexts
 from .engine import MAX_PREFIX_BYTES, Matcher
 
 
@@ -59,11 +59,11 @@ class Compiled:
         make: Callable[[], llguidance.LLMatcher],
         marks: tuple[Mark, ...] = (),
         tags: Mapping[bytes, TagText] = MappingProxyType({}),
-        strings: tuple[TextKind, ...] = (),
+        free: FreeTexts = NOT_FREE,
     ) -> None:
         """`tags`: see `Rules`."""
         self.tags = tags
-        self.strings = strings
+        self.free = free
         self.make = _Source(make, marks)
 
     @cached_property

@@ -20,7 +20,7 @@ from ...errors import BlobRejected, GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..graph.free_strings import has_free_strings
+from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_XGRAMMAR
 from ..members.ebnf import member_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
@@ -109,8 +109,7 @@ class _Compiled:
     def __init__(self, compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]) -> None:
         self._compiled = compiled
         self.make = partial(XGrammarMatcher, compiled)
-        is_free = has_free_strings(close_objects(parameters))
-        self.strings = (JSON_IN_XGRAMMAR,) if is_free else ()
+        self.free = free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,))
 
     def size(self) -> int:
         return int(self._compiled.memory_size_bytes)

@@ -1,27 +1,74 @@
 """Whether all strings that a schema allows are free: any text, after which the same may follow.
 
-Inside such a string the state of a grammar never changes, whatever is written. So the state after
-each text is known without an engine. The proof is by a list of keywords that have no part in the
-text of a string, and for alternatives by their types, of which one value has one only.
+Inside such a string the state of a grammar never changes, whatever is written, and after a value it
+is the same for all values of the type. So the state after each text is known without an engine. The
+proof is by a list of keywords that have no part in the text of a string, and for alternatives by
+their types, of which one value has one only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
 
+from .text_kinds import TextKind
+
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _KEYWORDS = frozenset(
     {"type", "enum", "const", "anyOf", "$ref"}
     | {"properties", "required", "additionalProperties"}
     | {"items", "prefixItems", "minItems", "maxItems"}
-    | {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+    | _BOUNDS
 )
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
 """Of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
+_NUMBER_BEGINS = tuple("-+.0123456789")
+
+
+class FreeTexts(NamedTuple):
+    """What is proven about the values of a grammar."""
+
+    strings: tuple[TextKind, ...] = ()
+    """The kinds of strings, if all of them are free."""
+    numbers: bool = False
+    """Whether the numbers are free, too."""
+
+
+NOT_FREE = FreeTexts()
+
+
+def free_texts(
+    schema: Any,
+    kinds: tuple[TextKind, ...],
+    *,
+    with_names: bool = True,
+    bare_names: bool = False,
+) -> FreeTexts:
+    """`kinds` are those of the strings. With `bare_names`, the names of members are written without
+    quotation marks, so none may look like a number. For the rest see `has_free_strings`."""
+    if not kinds or not has_free_strings(schema, with_names=with_names):
+        return NOT_FREE
+    if bare_names and any(_has_number_as_name(node) for _, node in subschemas(schema)):
+        return NOT_FREE
+    return FreeTexts(kinds, all(map(_has_free_numbers, (node for _, node in subschemas(schema)))))
+
+
+def _has_free_numbers(node: Any) -> bool:
+    if not isinstance(node, dict):
+        return True
+    listed = {key: node[key] for key in ("enum", "const") if key in node}
+    return not node.keys() & _BOUNDS and not any(
+        _type_of(each) == "number" for _, each in values(listed)
+    )
+
+
+def _has_number_as_name(node: Any) -> bool:
+    names = node.get("properties", ()) if isinstance(node, dict) else ()
+    return any(name.startswith(_NUMBER_BEGINS) for name in names)
 
 
 def has_free_strings(schema: Any, *, with_names: bool = True) -> bool:

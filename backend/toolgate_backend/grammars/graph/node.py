@@ -19,7 +19,8 @@ class Node:
 
     __slots__ = (
         "anchor", "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop",
-        "next", "origin", "parent", "place", "private", "row", "since", "strings", "texts", "token",
+        "next", "number", "origin", "parent", "place", "private", "row", "since", "strings",
+        "texts", "token",
     )  # fmt: skip
 
     next: dict[int, Node]
@@ -58,5 +59,7 @@ class Node:
         """The text since `anchor`, by which the node is found."""
         self.texts: dict[bytes, Node] | None = None
         """By the text since this anchor: the nodes after it."""
+        self.number: Node | None = None
+        """Inside a number: the node before it."""
         self.private: PrivateText | None = None
         """The text of a node that is no part of the graph."""

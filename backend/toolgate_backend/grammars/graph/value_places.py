@@ -146,14 +146,15 @@ class _Tags:
 
     def _argument(self, head: bytes, tags: Tags) -> TagPlace:
         """The place after a text that has begun outside of a value."""
-        key, _, value = head.partition(self._begin)[2].partition(self._after_key)
+        _, _, argument = head.partition(self._begin)
+        key, is_known, value = argument.partition(self._after_key)
         kind = tags.get(key) or tags.get(OTHERS, "text")
         if self._after_type:
-            kind_written, _, value = value.partition(self._after_type)
+            kind_written, is_known, value = value.partition(self._after_type)
             kind = "text" if kind_written == self._string else "json"
-        if not value and len(head) <= MAX_NAME:
+        if (not is_known or (kind == "either" and not value)) and len(head) <= MAX_NAME:
             return TagPlace(head=head)
-        if not value or kind == "text" or (kind == "either" and value[:1] not in (b"{", b"[")):
+        if not is_known or kind == "text" or (kind == "either" and value[:1] not in b"{["):
             return TagPlace(raw=True)
         return TagPlace(JSON.place_after(BEGIN, value))
 

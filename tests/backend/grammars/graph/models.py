@@ -41,6 +41,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "numbers": parameters(
         a={"type": "array", "items": {"type": "number"}}, n={"type": "integer", "minimum": -5}
     ),
+    "counts": parameters(a={"type": "array", "items": {"type": "integer"}}, n={"type": "number"}),
     "any": parameters(a={}, b=TEXT),
     "open": {"type": "object", "additionalProperties": TEXT},
     "nested": parameters(a=parameters(c=TEXT, d={"type": "boolean"}), b={}),

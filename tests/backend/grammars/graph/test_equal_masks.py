@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.backend.grammars.graph.models import CODECS, SCHEMAS, grammar, model
+from tests.backend.grammars.graph.models import CODECS, SCHEMAS, grammar, model, parameters
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
 from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.grammars.graph.free_strings import FreeTexts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_LLGUIDANCE
 from toolgate_backend.grammars.graph.token_graphs import TokenGraphs
 from toolgate_core.custom_tools import Grammar, custom_parameters
@@ -83,11 +84,11 @@ def test_masks_of_formats_are_those_of_the_engine(dialect: str) -> None:
         assert compare(found, graphs_of(found), made, range(repeats(3, nightly=100)))
 
 
-@pytest.mark.parametrize("schema", ["lengths", "pattern"])
-def test_a_loop_without_a_proof_would_be_found(schema: str) -> None:
+@pytest.mark.parametrize("form", [{"maxLength": 40}, {"minLength": 5}])
+def test_a_loop_without_a_proof_would_be_found(form: dict[str, Any]) -> None:
     found = model("qwen3")
-    made = found.grammar("f", SCHEMAS[schema])
-    assert not made.compiled.strings
-    made.compiled.strings = (JSON_IN_LLGUIDANCE,)  # type: ignore[misc]
+    made = found.grammar("f", parameters(a={"type": "string", **form}))
+    assert not made.compiled.free.strings
+    made.compiled.free = FreeTexts((JSON_IN_LLGUIDANCE,))  # type: ignore[misc]
     with pytest.raises(AssertionError):
         compare(found, graphs_of(found), made, range(40))

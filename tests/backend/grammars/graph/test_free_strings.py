@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from tests.backend.grammars.graph.models import CODECS, TEXT, grammar, model, parameters
 from tests.support.grammars.graph_walks import graphs_of
-from toolgate_backend.grammars.graph.free_strings import has_free_strings
+from toolgate_backend.grammars.graph.free_strings import free_texts, has_free_strings
 from toolgate_backend.grammars.graph.node import Node
 from toolgate_backend.grammars.graph.text_kinds import (
     JSON_IN_LLGUIDANCE,
@@ -85,6 +86,31 @@ def test_undeclared_names_can_be_excluded() -> None:
         assert not has_free_strings(close_objects(parameters(a=schema)), with_names=False)
 
 
+def test_bare_names_must_not_look_like_numbers() -> None:
+    for name, is_free in (("a1", True), ("1", False), ("-x", False)):
+        schema = close_objects(parameters(a=parameters(**{name: TEXT})))
+        assert bool(free_texts(schema, PYTHON, bare_names=True).strings) == is_free
+        assert free_texts(schema, PYTHON).strings == PYTHON
+
+
+@pytest.mark.parametrize(
+    ("schema", "is_free"),
+    [
+        ({"type": "integer"}, True),
+        ({"type": ["number", "null"]}, True),
+        ({"enum": ["1", "2"]}, True),
+        ({"type": "integer", "minimum": 0}, False),
+        ({"type": "number", "multipleOf": 2}, False),
+        ({"enum": [1, 20]}, False),
+        ({"const": {"a": [3]}}, False),
+    ],
+)
+def test_numbers_are_free_without_bounds(schema: Any, is_free: bool) -> None:
+    found = free_texts(close_objects(parameters(a=schema)), (JSON_IN_XGRAMMAR,))
+    assert found.strings
+    assert found.numbers == is_free
+
+
 XML = raw_text(b"\n</a>\n", b"</a>", ends_with_mark=False)
 MARKED = raw_text(b"\n", b"</a>", ends_with_mark=True)
 BEGUN: list[tuple[TextKind, bytes, bytes | None]] = [
@@ -137,7 +163,7 @@ def test_where_a_token_opens_a_string() -> None:
 def test_free_text_takes_no_nodes(dialect: str) -> None:
     """Of MiniCPM's codec, whose strings have two forms, nothing is proven."""
     found = model(dialect)
-    assert grammar(dialect, "free").compiled.strings
+    assert grammar(dialect, "free").compiled.free.strings
     graphs = graphs_of(found)
     graph = graphs.graph_of(grammar(dialect, "free"))
     rng = random.Random(4)
@@ -170,6 +196,45 @@ def test_free_text_takes_no_nodes(dialect: str) -> None:
     assert len(seen) < 120
 
 
+def call(dialect: str, a: str, n: int, b: str) -> str:
+    """The encoded text of a call in the form of a grammar."""
+    before, after = model(dialect).vocabulary.form.grammar_texts("f")
+    if dialect == "qwen3":
+        arguments = json.dumps({"a": a, "n": n, "b": b}, ensure_ascii=False)
+    elif dialect == "qwen3_coder":
+        values = {"a": a, "n": n, "b": b}
+        each = (f"<parameter={name}>\n{value}\n</parameter>\n" for name, value in values.items())
+        arguments = "".join(each)
+    else:
+        arguments = f"a={json.dumps(a)}, n={n}, b={json.dumps(b)}"
+    return before + arguments + after
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "llama32_pythonic"])
+def test_calls_with_other_values_take_no_more_nodes(dialect: str) -> None:
+    found, rng = model(dialect), random.Random(2)
+    graphs = graphs_of(found)
+    words = ["Paris,", "the", "'weather'", "of\n2024", "$12.50;", "naïve", "東京", "a/b", "[1]:"]
+
+    def write() -> int:
+        texts = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(2)]
+        if dialect == "llama32_pythonic":
+            texts = [text.encode("ascii", "replace").decode() for text in texts]
+        graph = graphs.graph_of(grammar(dialect, "free"))
+        node, number = graph.root, rng.randint(-9, 99999)
+        for token in found.vocabulary.literal_tokens(call(dialect, texts[0], number, texts[1])):
+            graph.row(node)
+            after = graph.step(node, token)
+            assert after is not None
+            node = after
+        assert node.finished
+        return graphs.memory.bytes
+
+    sizes = [write() for _ in range(400)]
+    assert sizes[-1] < 200_000
+    assert sizes[-1] - sizes[200] < 5_000
+
+
 @pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}, {"minLength": 1}])
 def test_constrained_text_takes_no_nodes_of_the_graph(form: dict[str, Any]) -> None:
     found = model("qwen3")
@@ -177,7 +242,7 @@ def test_constrained_text_takes_no_nodes_of_the_graph(form: dict[str, Any]) -> N
     graphs = graphs_of(found, wide=300)
     graph = graphs.graph_of(made)
     index = found.static.completion.token_index
-    assert not made.compiled.strings
+    assert not made.compiled.free.strings
     assert made.fixed_prefix.endswith(b'"a": "')
     node: Node | None = graph.root
     for token in index.cover(made.fixed_prefix) or []:

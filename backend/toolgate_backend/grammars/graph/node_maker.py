@@ -1,0 +1,191 @@
+"""Makes the nodes of one graph and their masks, with the engine's matchers."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...errors import BackendError
+from ...tokens.masks import BitmaskRow
+from ...tokens.rows import Row
+from ..compiled_grammar import MeasuredGrammar
+from ..engines.engine import Matcher
+from .memory import EDGE_BYTES, NODE_BYTES
+from .node import NOTHING, Node
+from .plain_table import PlainTable
+from .private_texts import PrivateText, text_at
+from .scouts import Scouts
+from .value_bounds import narrowed
+from .value_places import value_of
+
+if TYPE_CHECKING:
+    from .token_graphs import TokenGraphs
+
+
+class NodeMaker:
+    """Not thread-safe."""
+
+    def __init__(self, grammar: MeasuredGrammar, shared: TokenGraphs) -> None:
+        self._shared = shared
+        compiled = grammar.compiled
+        self._by_text = compiled.by_text
+        self.tables = [shared.table(kind) for kind in compiled.free.strings]
+        """Of the kinds of free strings."""
+        self._bounds = shared.bounds.of(grammar)
+        self._scouts = Scouts(compiled.make, rolls_back=compiled.by_text)
+        first = compiled.make()
+        self._is_empty, self._may_be_empty = first.finished, first.complete
+        self.generation = -1
+        """That of the graph. Nodes of others are no part of it any more."""
+        self.bytes = 0
+        """Of this generation."""
+
+    def new_root(self) -> Node:
+        """The first node of a new generation."""
+        self._scouts.clear()
+        self.generation, self.bytes = self._shared.memory.generation, 0
+        root = Node(None, -1, self.generation)
+        root.finished, root.complete = self._is_empty, self._may_be_empty
+        root.place = self._bounds.begin if self._bounds else None
+        return root
+
+    def is_outside(self, node: Node) -> bool:
+        """Whether a node is no part of the graph, or no more."""
+        return node.private is not None or node.generation != self.generation
+
+    def joined(self, node: Node, token: int, target: Node, row: Row) -> Node | None:
+        """An edge to a known node, if the token is accepted."""
+        words = row.words.view(np.uint32)
+        if not int(words[token >> 5]) >> (token & 31) & 1:
+            matcher = self._matcher(node)
+            accepted = matcher.accept(token)
+            if accepted and (self._by_text or node.private is not None):
+                matcher.rollback(1)
+            if self._by_text or not accepted:
+                self._leave(node, matcher)
+            if not accepted:
+                return None
+        self._connect(node, token, target)
+        return target
+
+    def _connect(self, node: Node, token: int, after: Node) -> None:
+        if self.is_outside(node):
+            return
+        if after.finished:
+            node.ends = {} if node.ends is NOTHING else node.ends
+            node.ends[token] = after
+        else:
+            node.next = {} if node.next is NOTHING else node.next
+            node.next[token] = after
+        self._count(EDGE_BYTES)
+
+    def made(self, node: Node, token: int, *, private: bool = False) -> Node | None:
+        """A new node after a token; None if the engine refuses it."""
+        matcher = self._accepting(node, token)
+        if matcher is None:
+            return None
+        after = Node(None if private else node, token, node.generation)
+        after.finished, after.complete = matcher.finished, matcher.complete
+        if self._bounds is not None and node.place is not None:
+            after.place = self._bounds.after(node.place, self._shared.unit_bytes[token])
+        if not private:
+            self._scouts.put(after, matcher)
+            self._connect(node, token, after)
+            self._count(NODE_BYTES)
+            return after
+        text = node.private
+        if text is None:
+            text = PrivateText(node, None, 0)
+            text.matcher = matcher
+        else:
+            node.row = None
+        text.tokens.append(token)
+        after.private, after.depth = text, len(text.tokens)
+        return after
+
+    def _accepting(self, node: Node, token: int) -> Matcher | None:
+        """A matcher after a token; None if the token is refused. Raises BackendError."""
+        matcher = self._matcher(node)
+        if matcher.accept(token):
+            return matcher
+        with suppress(BackendError):
+            matcher.check()
+            self._leave(node, matcher)
+            return None
+        # A limit of the engine, which perhaps another text has exceeded.
+        self._scouts.clear()
+        if node.private is not None:
+            node.private.matcher = None
+        matcher = self._matcher(node)
+        if matcher.accept(token):
+            return matcher
+        matcher.check()
+        self._leave(node, matcher)
+        return None
+
+    def _count(self, count: int) -> None:
+        self.bytes += count
+        self._shared.memory.add(count)
+
+    def row(self, node: Node) -> Row:
+        if node.row is not None:
+            return node.row
+        shared = self._shared
+        words = np.zeros_like(shared.allowed)
+        if not node.finished:
+            matcher = self._matcher(node)
+            try:
+                matcher.fill(words)
+            except BackendError:
+                self._scouts.clear()
+                raise
+            self._leave(node, matcher)
+            words &= shared.allowed
+        if node.origin is None and node.loop is None:
+            node.strings = self._strings(node, words)
+            node.loop = None if node.strings is None else node.strings.loop
+        if self._bounds is not None and node.place is not None:
+            words = narrowed(words, self._bounds.refused(node.place))
+        before = len(shared.rows)
+        node.row = shared.rows.row(words)
+        if len(shared.rows) > before and node.private is None:
+            self._count(words.nbytes)
+        return node.row
+
+    def forced(self, node: Node) -> bytes:
+        if node.forced is None:
+            matcher = self._matcher(node)
+            node.forced = matcher.forced()
+            self._leave(node, matcher)
+        return node.forced
+
+    def _strings(self, node: Node, words: BitmaskRow) -> PlainTable | None:
+        """The kind of the free string inside which a node is, by its mask and its place."""
+        value = None if node.place is None else value_of(node.place)
+        quote = b"" if value is None else value.quote
+        for table in self.tables:
+            is_raw = value is None and not table.kind.quote
+            if (is_raw or (quote and table.kind.quote == quote)) and table.is_inside(words):
+                return table
+        return None
+
+    def is_unknown_text(self, node: Node, row: Row) -> bool:
+        """Whether a mask is that of text of which nothing is known."""
+        if node.place is not None:
+            place = value_of(node.place)
+            if place is not None and not place.quote:
+                return False
+        return int.from_bytes(row.view, "little").bit_count() > self._shared.wide
+
+    def _matcher(self, node: Node) -> Matcher:
+        """A matcher at a node. It is put back by `_leave`, or at another node."""
+        if node.private is not None:
+            return text_at(node, self._scouts)[1]
+        return self._scouts.take(node)
+
+    def _leave(self, node: Node, matcher: Matcher) -> None:
+        """Put back a matcher that is still at a node."""
+        if not self.is_outside(node):
+            self._scouts.put(node, matcher)
