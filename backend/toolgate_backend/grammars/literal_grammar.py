@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..tokens.masks import BitmaskRow
-from .engines.engine import Matcher
+from .engines.engine import EngineMatcher, Matcher
 from .graph.free_strings import NOT_FREE
 
 
@@ -20,7 +20,7 @@ class EmptyGrammar:
         return _EmptyMatcher()
 
     @property
-    def make(self) -> Callable[[], Matcher]:
+    def make(self) -> Callable[[], EngineMatcher]:
         return _EmptyMatcher
 
 

@@ -33,11 +33,6 @@ class Matcher(Protocol):
         unchanged."""
         ...
 
-    def check(self) -> None:
-        """Raises BackendError if the matcher has exceeded a limit of the engine. It then refuses
-        every token."""
-        ...
-
     @property
     def finished(self) -> bool:
         """Whether the text is complete and nothing may follow."""
@@ -47,6 +42,15 @@ class Matcher(Protocol):
     def complete(self) -> bool:
         """Whether the text is complete, although more may follow, as in texts without an end
         marker."""
+        ...
+
+
+class EngineMatcher(Matcher, Protocol):
+    """A matcher of an engine, which may have limits."""
+
+    def check(self) -> None:
+        """Raises BackendError if the matcher has exceeded a limit of the engine. It then refuses
+        every token."""
         ...
 
 
@@ -63,7 +67,7 @@ class CompiledGrammar(Protocol):
         ...
 
     @property
-    def make(self) -> Callable[[], Matcher]:
+    def make(self) -> Callable[[], EngineMatcher]:
         """Makes matchers. Does not keep this object alive."""
         ...
 

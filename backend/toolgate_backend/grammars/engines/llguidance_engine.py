@@ -31,7 +31,7 @@ from ..custom.fixed_text import FixedText
 from ..custom.matcher import CustomGrammar, Parts
 from ..custom.texts import Writing, input_texts
 from ..custom.views import WRITABLE, View, quoted_view, raw_view
-from ..graph.free_strings import FreeTexts, free_texts
+from ..graph.free_strings import NOT_FREE, FreeTexts, free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
@@ -178,7 +178,7 @@ class LLGuidanceEngine:
         return self._views[writing]
 
     def _compiled(
-        self, grammar: str, parameters: dict[str, Any], free: FreeTexts
+        self, grammar: str, parameters: dict[str, Any], free: FreeTexts = NOT_FREE
     ) -> CompiledGrammar:
         return Compiled(lambda: self._matcher(grammar, parameters), free=free)
 

@@ -15,7 +15,7 @@ from ...errors import BackendError
 from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
 from ..graph.free_strings import NOT_FREE, FreeTexts
-from .engine import MAX_PREFIX_BYTES, Matcher
+from .engine import MAX_PREFIX_BYTES, EngineMatcher, Matcher
 
 
 class Mark(NamedTuple):
@@ -39,7 +39,7 @@ class _Source:
         self._marks = marks
         self._fresh = make()
 
-    def __call__(self) -> Matcher:
+    def __call__(self) -> EngineMatcher:
         return LLGuidanceMatcher(self._copy(), self._copy, self._renew, self._marks)
 
     def _copy(self) -> llguidance.LLMatcher:

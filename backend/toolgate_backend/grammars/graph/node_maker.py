@@ -11,7 +11,7 @@ from ...errors import BackendError
 from ...tokens.masks import BitmaskRow
 from ...tokens.rows import Row
 from ..compiled_grammar import MeasuredGrammar
-from ..engines.engine import Matcher
+from ..engines.engine import EngineMatcher
 from .memory import EDGE_BYTES, NODE_BYTES
 from .node import NOTHING, Node
 from .plain_table import PlainTable
@@ -105,7 +105,7 @@ class NodeMaker:
         after.private, after.depth = text, len(text.tokens)
         return after
 
-    def _accepting(self, node: Node, token: int) -> Matcher | None:
+    def _accepting(self, node: Node, token: int) -> EngineMatcher | None:
         """A matcher after a token; None if the token is refused. Raises BackendError."""
         matcher = self._matcher(node)
         if matcher.accept(token):
@@ -179,13 +179,13 @@ class NodeMaker:
                 return False
         return int.from_bytes(row.view, "little").bit_count() > self._shared.wide
 
-    def _matcher(self, node: Node) -> Matcher:
+    def _matcher(self, node: Node) -> EngineMatcher:
         """A matcher at a node. It is put back by `_leave`, or at another node."""
         if node.private is not None:
             return text_at(node, self._scouts)[1]
         return self._scouts.take(node)
 
-    def _leave(self, node: Node, matcher: Matcher) -> None:
+    def _leave(self, node: Node, matcher: EngineMatcher) -> None:
         """Put back a matcher that is still at a node."""
         if not self.is_outside(node):
             self._scouts.put(node, matcher)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from ..engines.engine import Matcher
+from ..engines.engine import EngineMatcher
 from .node import Node
 from .scouts import Scouts, advance
 
@@ -23,7 +23,7 @@ class PrivateText:
         self.base_node = base_node
         self.base, self.base_length = base, base_length
         self.tokens = array("i")
-        self.matcher: Matcher | None = None
+        self.matcher: EngineMatcher | None = None
         """At the end of `tokens`; None if another text has it."""
 
     def all_tokens(self) -> list[int]:
@@ -36,7 +36,7 @@ class PrivateText:
         return [token for part in reversed(parts) for token in part]
 
 
-def text_at(node: Node, scouts: Scouts) -> tuple[PrivateText, Matcher]:
+def text_at(node: Node, scouts: Scouts) -> tuple[PrivateText, EngineMatcher]:
     """The text of a private node, which ends there, with its matcher. `depth` of the node is the
     number of tokens of the text. Raises BackendError."""
     text = node.private
@@ -57,7 +57,7 @@ def text_at(node: Node, scouts: Scouts) -> tuple[PrivateText, Matcher]:
     return text, text.matcher
 
 
-def _at_base(node: Node, scouts: Scouts) -> Matcher:
+def _at_base(node: Node, scouts: Scouts) -> EngineMatcher:
     """A fresh matcher at a node of the graph, whose own ones stay where they are."""
     path: list[int] = []
     while node.parent is not None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from ...errors import BackendError
-from ..engines.engine import Matcher
+from ..engines.engine import EngineMatcher
 from .node import Node
 
 MAX_SCOUTS = 64
@@ -23,18 +23,18 @@ LATEST = 4
 class Scouts:
     """Not thread-safe."""
 
-    def __init__(self, make: Callable[[], Matcher], *, rolls_back: bool) -> None:
+    def __init__(self, make: Callable[[], EngineMatcher], *, rolls_back: bool) -> None:
         """`rolls_back`: whether the engine undoes tokens at no cost."""
         self._make = make
         self._rolls_back = rolls_back
-        self._matchers: OrderedDict[Node, Matcher] = OrderedDict()
+        self._matchers: OrderedDict[Node, EngineMatcher] = OrderedDict()
 
-    def take(self, node: Node) -> Matcher:
+    def take(self, node: Node) -> EngineMatcher:
         """A matcher at a node, which is no longer among these. Raises BackendError."""
         matcher = self._matchers.pop(node, None)
         return self._moved(node) if matcher is None else matcher
 
-    def put(self, node: Node, matcher: Matcher) -> None:
+    def put(self, node: Node, matcher: EngineMatcher) -> None:
         """Add a matcher that is at a node."""
         self._matchers[node] = matcher
         self._matchers.move_to_end(node)
@@ -44,10 +44,10 @@ class Scouts:
     def clear(self) -> None:
         self._matchers.clear()
 
-    def fresh(self) -> Matcher:
+    def fresh(self) -> EngineMatcher:
         return self._make()
 
-    def _moved(self, node: Node) -> Matcher:
+    def _moved(self, node: Node) -> EngineMatcher:
         path: list[Node] = []
         here: Node | None = node
         while here is not None and here not in self._matchers:
@@ -81,7 +81,7 @@ class Scouts:
         return best, undone, path[:forward]
 
 
-def advance(matcher: Matcher, token: int) -> None:
+def advance(matcher: EngineMatcher, token: int) -> None:
     """Accept a token of a known text. Raises BackendError."""
     if not matcher.accept(token):
         matcher.check()

@@ -1,0 +1,42 @@
+"""A text that exceeds a limit of the engine does not break the graph for others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.backend.grammars.graph.models import model
+from tests.support.grammars.graph_walks import Pair, graphs_of
+from toolgate_backend.errors import BackendError
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_backend.tokens import masks
+
+LARK = r"""start: value
+CLOSED: /(?s:.*)/ "</p>" /(?s:.*)/ "\n</p>\n"
+TEXT: /(?s:.{0,4096})/ "\n</p>\n"
+VALUE: TEXT & ~CLOSED
+value[lazy]: VALUE
+"""
+"""llguidance gives up in the middle of some texts."""
+
+
+@pytest.mark.parametrize("wide", [300, 10_000])
+def test_a_limit_of_the_engine_ends_one_text_only(wide: int) -> None:
+    found = model("qwen3")
+    compiled = found.compiler._llguidance._compiled(LARK, {})
+    grammar = MeasuredGrammar(compiled, None, 0, "f")
+    graph = graphs_of(found, wide=wide).graph_of(grammar)
+    node, failed = graph.root, False
+    for token in found.vocabulary.encode("x</p>x\n</p" + "\n" * 40):
+        try:
+            graph.row(node)
+            after = graph.step(node, token)
+        except BackendError:
+            failed = True
+            break
+        assert after is not None
+        node = after
+    assert failed, "the grammar no longer exceeds a limit: find another"
+    pair = Pair(found, graph, grammar)
+    for token in found.vocabulary.encode("a text\nof words"):
+        assert len(masks.unpack(pair.check()))
+        assert pair.accept(token)
