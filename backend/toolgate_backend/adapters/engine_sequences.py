@@ -29,6 +29,7 @@ class EngineSequences:
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
         self._static = StaticMasks(vocabulary)
+        self._static.graphs.prepare_json()
         self._shared = Shared(FailedSequence(self._static), JumpForward(vocabulary.encode))
         self.store = store.GrammarStore(vocabulary)
         self.store.on_release = self._static.turns.forget

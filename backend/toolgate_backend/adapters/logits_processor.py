@@ -59,6 +59,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
     def __init__(self, vllm_config: Any, device: torch.device, is_pin_memory: bool) -> None:
         vocabulary = from_model_config(vllm_config.model_config)
         self._static = StaticMasks(vocabulary)
+        self._static.graphs.prepare_json()
         self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
         self._store.on_release = self._static.turns.forget

@@ -86,6 +86,7 @@ class TurnGraph:
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None,
     ) -> None:
+        static.graphs.prepare(grammars if content is None else (*grammars, content))
         self.turn = Turn(static, spec, grammars, content)
         self._static = static
         self._nodes: dict[State, TurnNode] = {}

@@ -96,9 +96,6 @@ class HeadMatcher:
             raise NoTokenAllowed("No token spells the text that must come next in this call.")
         row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
 
-    def check(self) -> None:
-        self._grammar.check()
-
     def forced(self) -> bytes:
         if self._at == len(self._head):
             return self._grammar.forced()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import RLock
 from weakref import WeakKeyDictionary
 
@@ -13,7 +13,7 @@ from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from .memory import GraphMemory
 from .plain_table import PlainTable
-from .text_kinds import TextKind
+from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, TextKind
 from .token_graph import TokenGraph
 from .value_bounds import ValueBounds
 
@@ -61,6 +61,16 @@ class TokenGraphs:
                     graph = self._graphs[grammar.compiled] = TokenGraph(grammar, self)
         graph.renew()
         return graph
+
+    def prepare(self, grammars: Iterable[MeasuredGrammar]) -> None:
+        """Make the tables that graphs of these grammars need, before a step needs them."""
+        for kind in {kind for each in grammars for kind in each.compiled.free.strings}:
+            self.table(kind)
+
+    def prepare_json(self) -> None:
+        """As `prepare`, for grammars of JSON."""
+        for kind in (JSON_IN_XGRAMMAR, JSON_IN_LLGUIDANCE):
+            self.table(kind)
 
     def table(self, kind: TextKind) -> PlainTable:
         """The tokens that go on with a kind of string. The first time, this takes a second."""
