@@ -59,6 +59,7 @@ def manager(model_config: Any) -> Any:
         model_config=model_config,
         scheduler_config=SimpleNamespace(max_num_seqs=4, async_scheduling=False),
         num_speculative_tokens=0,
+        speculative_config=None,
     )
     manager.backend = manager._grammar_bitmask = None
     manager._full_mask = torch.tensor(-1, dtype=torch.int32)
