@@ -110,7 +110,7 @@ class Automaton:
         """Advance by a token. Returns False and changes nothing if it is not allowed."""
         node = self._node
         after = node.next.get(token)
-        if after is None and node.loop is not None and node.loop[token]:
+        if after is None and (loop := node.loop) and 0 <= token < len(loop) and loop[token]:
             after = node
         tokens = self._tokens
         if after is None or len(tokens) >= self._slow_at:
@@ -192,6 +192,8 @@ class Automaton:
 
     def _accept_slowly(self, token: int) -> bool:
         node, length, before = self._node, len(self._tokens), self._course
+        if not 0 <= token < self._static.vocabulary_size:
+            return False
         if self._is_first and token in self._excluded:
             return False
         placed = self._step(node, before.entry, length, token)
@@ -200,10 +202,10 @@ class Automaton:
         self._trail.append(node)
         self._tokens.append(token)
         self._node = placed.node
-        limited = length >= before.limited
+        limited, due = length >= before.limited, length + 1 >= before.look
         if placed.entry is not before.entry or placed.entry is None or limited:
             self._take(self._course_at(placed, before))
-        if length + 1 >= self._course.look:
+        if due or length + 1 >= self._course.look:
             self._look()
         if self._course is not before:
             self._courses.append((length, before))
@@ -366,10 +368,7 @@ class Automaton:
                 return self._graph.row(node)
             return self._static.row_of(self._graph.turn.mask(node.state, room))
         assert entry is not None
-        row = entry.graph.row(node)
-        if not row.words.any():  # llguidance has one way to spell forced text
-            row = node.row = self._static.row_of(self._graph.turn.mask(entry.at(node), UNLIMITED))
-        return row
+        return entry.graph.row(node)
 
 
 def _is_thinking(state: State) -> bool:

@@ -73,8 +73,9 @@ class JumpForward:
 
         If that token is not the forced one, the drafts are wrong.
         """
-        if in_flight and not automaton.accept_tokens(in_flight):
+        if len(automaton.validate_tokens(in_flight)) < len(in_flight):
             return ()
+        automaton.accept_tokens(in_flight)
         drafts = self.drafts(automaton, (), limit + 1)
         automaton.rollback(len(in_flight))
         return drafts[1:]

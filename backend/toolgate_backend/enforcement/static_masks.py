@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -85,6 +86,9 @@ class StaticMasks:
             lambda prefixes: CallPrefixes(prefixes, self._token_index)
         )
         self._head = lru_cache(CACHED_HEADS)(self._make_head)
+        self._candidate_sets: WeakValueDictionary[tuple[Candidate, ...], CandidateSet] = (
+            WeakValueDictionary()
+        )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
         reasoning = _mark_set(self.texts.reasoning_mark)
         call = _mark_set(self.texts.trigger_mark)
@@ -185,8 +189,14 @@ class StaticMasks:
         return units(opening + self.form.head(name, call_id), self.form.marks)
 
     def _candidate_set(self, candidates: Sequence[Candidate]) -> CandidateSet:
-        prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
-        return CandidateSet(candidates, prefixes, self._call_vocabulary, self.graphs.graph_of)
+        """One for equal candidates, so that states with them are equal."""
+        key = tuple(candidates)
+        known = self._candidate_sets.get(key)
+        if known is None:
+            prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
+            made = CandidateSet(key, prefixes, self._call_vocabulary, self.graphs.graph_of)
+            known = self._candidate_sets.setdefault(key, made)
+        return known
 
     def may_continue(self, grammars: Sequence[MeasuredGrammar], call_id: str, text: bytes) -> bool:
         """Whether the first call of one of the tools can begin with `text`."""

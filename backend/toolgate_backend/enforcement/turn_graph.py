@@ -14,6 +14,7 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.graph.memory import NODE_BYTES
 from ..grammars.graph.node import Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..tokens.rows import Row
@@ -94,6 +95,8 @@ class TurnGraph:
         self._has_history = any(len(word) > 1 for word in spec.bad_words)
         self.plain, self._sample = _plain(static, spec)
         self.root = self.turn.initial_state(UNLIMITED)
+        self.bytes = 0
+        """Counted in the memory of the grammars' graphs (grammars/graph/memory.py)."""
 
     def place(self, state: State) -> Placed:
         only = _inside_grammar(state)
@@ -124,8 +127,17 @@ class TurnGraph:
     def row(self, node: TurnNode) -> Row:
         """The mask if nothing limits the tokens."""
         if node.row is None:
+            before = len(self._static.rows)
             node.row = self._static.row_of(self.turn.mask(node.state, UNLIMITED))
+            if len(self._static.rows) > before:
+                self._count(len(node.row.view))
         return node.row
+
+    def _count(self, size: int) -> None:
+        self.bytes += size
+        memory = self._static.graphs.memory
+        memory.add(size)
+        memory.tidy()
 
     def _known(self, node: TurnNode, token: int) -> TurnNode | None:
         after = node.next.get(token)
@@ -141,6 +153,7 @@ class TurnGraph:
                 self._nodes.clear()
                 self._entries.clear()
             node = self._nodes.setdefault(state, node)
+            self._count(NODE_BYTES)
             self._make_plain(node)
         return node
 
@@ -263,7 +276,8 @@ class TurnGraphs:
         with self._lock:
             self._graphs[key] = made
             while len(self._graphs) > MAX_TURNS:
-                self._graphs.popitem(last=False)
+                _, dropped = self._graphs.popitem(last=False)
+                self._static.graphs.memory.add(-dropped.bytes)
         return made
 
     def forget(self, grammar: MeasuredGrammar) -> None:
@@ -271,7 +285,7 @@ class TurnGraphs:
         with self._lock:
             for key in [*self._graphs]:
                 if grammar is key.content or grammar in key.grammars:
-                    del self._graphs[key]
+                    self._static.graphs.memory.add(-self._graphs.pop(key).bytes)
 
 
 def _constraints(static: StaticMasks, spec: Spec) -> tuple[object, ...]:

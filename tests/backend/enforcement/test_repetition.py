@@ -16,9 +16,12 @@ from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.repetition import LEAST_REPEATS, repeats
+from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.tokens import masks
+from toolgate_core import grammar_key
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.schema.canonical import TEXT
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
@@ -168,6 +171,17 @@ def test_rolled_back_tokens_do_not_count() -> None:
     assert not machine.state.closing
     assert machine.accept_tokens([token])
     assert allowed(machine, found) == other
+
+
+def test_text_of_a_format_that_repeats_itself_is_closed() -> None:
+    found = model("qwen3", True)
+    form = found.grammar(grammar_key.CONTENT, {TEXT: {"regex": "(ab )*c"}})
+    spec = Spec("none", content="format", repetition_tokens=LENGTH)
+    machine = Automaton(found.static, spec, [], form)
+    written(machine, found, b"ab " * 300)
+    assert machine.state.closing
+    accept_forced(machine)
+    assert allowed(machine, found) == [found.vocabulary.marks.closed]
 
 
 @pytest.mark.exhaustive

@@ -15,7 +15,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_backend.grammars.graph.token_graph import TokenGraph
+from toolgate_backend.grammars.graph.node_maker import NodeMaker
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
 
@@ -50,7 +50,7 @@ def test_known_tokens_are_not_looked_up_in_the_rules(
     run(tokens_of(vocabulary))
     monkeypatch.setattr(turn_graph.Turn, "step", None)
     monkeypatch.setattr(turn_graph.Turn, "mask", None)
-    monkeypatch.setattr(TokenGraph, "_matcher", None)
+    monkeypatch.setattr(NodeMaker, "_matcher", None)
     run(tokens_of(vocabulary))
 
 
@@ -107,3 +107,46 @@ def test_a_turn_begins_anew_at_its_bound(
         for token in tokens_of(vocabulary):
             assert machine.accept(token)
         assert machine.is_terminated()
+
+
+def test_forced_text_has_a_mask_wherever_it_was_first_reached(
+    automaton: MakeAutomaton, vocabulary: Vocabulary
+) -> None:
+    """llguidance has none for text that is spelled like a special token. A draft, or a request that
+    continues another one, passes it without asking for its mask."""
+    value = {"type": "string", "enum": ["x<think>y", "qqq"], "maxLength": 60}
+    machine = automaton([tools.tool("note", {"a": value}, required=["a"])], choice="required")
+    begin = vocabulary.encode('\n{"name": "note", "arguments": {"a": "x')
+    assert machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"], *begin])
+    draft = [vocabulary.encode(char)[0] for char in "<think>y"]
+    assert machine.validate_tokens(draft) == draft
+    for token in draft:  # one of the ways to spell the text, not always that of the mask
+        assert machine.next_row().words.any()
+        assert machine.accept(token)
+
+
+@pytest.mark.parametrize("reasoning", ["open", "closed"])
+def test_numbers_that_are_no_tokens_are_refused(
+    automaton: MakeAutomaton, vocabulary: Vocabulary, reasoning: str
+) -> None:
+    """vLLM pads drafts with -1."""
+    machine = automaton([NOTE], choice="auto", reasoning=reasoning)
+    assert machine.accept_tokens(vocabulary.encode("Let me see"))
+    for token in (-1, -2, vocabulary.size, 10**7):
+        assert not machine.accept(token)
+    assert machine.validate_tokens([-1]) == []
+
+
+def test_steps_near_a_budget_make_no_nodes_for_each_request(
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+    vocabulary: Vocabulary,
+    static_masks: StaticMasks,
+) -> None:
+    grammars = [compile_tool(tool) for tool in parse_tools([NOTE])]
+    tokens = tokens_of(vocabulary)[: len(vocabulary.encode("Let me see.")) + 6]
+    sizes = []
+    for _ in range(4):
+        machine = Automaton(static_masks, Spec("auto", budget=60), grammars)
+        assert machine.accept_tokens(tokens)
+        sizes.append(static_masks.graphs.memory.bytes)
+    assert sizes[-1] == sizes[1]

@@ -23,6 +23,8 @@ from toolgate_backend.grammars.codecs.structure.nodes import structure_of
 from toolgate_backend.grammars.compiled_grammar import growth
 from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice
+from toolgate_backend.grammars.graph.free_strings import free_texts
+from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.grammars.instances import order
 from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_backend.grammars.satisfiability import find_unsatisfiable
@@ -75,6 +77,9 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         else None
     ),
     "backend.grammars.value_limits:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
+    "backend.grammars.graph.free_strings:free_texts": lambda it, _: free_texts(
+        close_objects(it), (JSON_IN_XGRAMMAR,)
+    ),
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
@@ -89,6 +94,7 @@ PARTS = {
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.codecs.tagged:tagged_rules",
     "backend.grammars.compiled_grammar:measure",
+    "backend.grammars.graph.free_strings:has_free_strings",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {

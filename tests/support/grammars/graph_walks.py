@@ -58,6 +58,9 @@ class Pair:
         row = np.zeros_like(self._model.static.in_grammars)
         self.matcher.fill(row)
         row &= self._model.static.in_grammars
+        if not row.any():  # text that is spelled like a special token
+            tokens = self._model.static.completion.token_index.prefixes_of(self._matcher.forced())
+            row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
         if self._bounds is None:
             return row
         place = self._bounds.begin

@@ -75,6 +75,16 @@ class CallText:
         return found
 
     def _matcher(self, number: int) -> HeadMatcher | None:
+        """A matcher at the end of the text; None if it refuses the text. One that another text of
+        the grammar has taken beyond a limit of the engine is replaced."""
+        known = number in self._followed
+        matcher = self._moved(number)
+        if matcher is None and known:
+            del self._followed[number]
+            matcher = self._moved(number)
+        return matcher
+
+    def _moved(self, number: int) -> HeadMatcher | None:
         assert self._of is not None
         followed = self._followed.get(number)
         if followed is None:

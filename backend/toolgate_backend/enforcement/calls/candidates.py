@@ -154,19 +154,7 @@ class Candidates(NamedTuple):
         if (position := self.position) is not None:
             return position.allow
         rows = [self._row(runner) for runner in self.running]
-        row = rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows)
-        return masks.Bits(row) if row.any() else self._forced_text_mask()
-
-    def _forced_text_mask(self) -> masks.Allow:
-        """The tokens that spell the forced text. If a special token has the same text,
-        llguidance's mask contains that token only."""
-        tokens = self.of.vocabulary.token_index.prefixes_of(self.forced())
-        if not tokens:
-            raise NoTokenAllowed(
-                "The grammar allows no token at this position. This is a bug of the grammar engine "
-                "or of Toolgate; please report it with the tool's schema."
-            )
-        return masks.Allow(masks.token_ids(tokens))
+        return masks.Bits(rows[0] if len(rows) == 1 else np.bitwise_or.reduce(rows))
 
     @property
     def numbers(self) -> Sequence[int]:

@@ -36,4 +36,5 @@ class Calls:
             return state
         name = candidates.grammars[0].name
         tail = self._static.call_tokens.tail(name, self._rules.call_id(state.calls))
-        return self._rules.turn.force(state, tail, Phase.SELECT, room)
+        whole = state._replace(candidates=None)
+        return self._rules.turn.force(whole, tail, Phase.SELECT, room)

@@ -19,6 +19,7 @@ from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
+from ..engines.fresh_matcher import FreshMatcher
 from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
 from .fixed_text import FixedText
@@ -34,8 +35,8 @@ such a token's text."""
 class Parts:
     before: FixedText
     """The text before the input."""
-    input: llguidance.LLMatcher
-    """The grammar, over `view`: a fresh matcher, which is copied for each call."""
+    input: FreshMatcher
+    """The grammar, over `view`."""
     after: FixedText
     """The text after the input."""
     forbidden: bytes
@@ -87,7 +88,7 @@ class CustomMatcher:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._view = parts.view
-        self._input = parts.input.deep_copy()
+        self._input = parts.input.copy()
         self._states = [_State()]
 
     # --- Matcher ---
@@ -129,6 +130,7 @@ class CustomMatcher:
 
     def check(self) -> None:
         if self._input.is_error():
+            self._parts.input.renew()
             raise BackendError(self._input.get_error())
 
     @property
@@ -258,7 +260,9 @@ class CustomMatcher:
             _allow(row, masks.token_ids(closing))
 
     def _mask_of_input(self) -> BitmaskRow:
-        return mask_of(self._input, self._view)
+        found = mask_of(self._input, self._view)
+        self.check()  # a mask is not valid if a limit was exceeded
+        return found
 
 
 def mask_of(matcher: llguidance.LLMatcher, view: View) -> BitmaskRow:
@@ -266,8 +270,6 @@ def mask_of(matcher: llguidance.LLMatcher, view: View) -> BitmaskRow:
     found = np.zeros(view.words, dtype=np.int32)
     if not matcher.is_stopped():
         llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
-        if matcher.is_error():  # a limit was exceeded, so the mask is not valid
-            raise BackendError(matcher.get_error())
     return found
 
 

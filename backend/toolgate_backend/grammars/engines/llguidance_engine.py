@@ -35,6 +35,7 @@ from ..graph.free_strings import NOT_FREE, FreeTexts, free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
+from .fresh_matcher import FreshMatcher
 from .llguidance_matcher import Compiled, CompiledText, Mark
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
@@ -157,7 +158,9 @@ class LLGuidanceEngine:
         return CustomGrammar(
             Parts(
                 before=_fixed(before + texts.before),
-                input=llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0),
+                input=FreshMatcher(
+                    lambda: llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0)
+                ),
                 after=_fixed(texts.after + after),
                 forbidden=texts.forbidden.encode(),
                 view=view,

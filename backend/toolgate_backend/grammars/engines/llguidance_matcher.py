@@ -16,6 +16,7 @@ from ...tokens.masks import BitmaskRow
 from ..codecs.rules import TagText
 from ..graph.free_strings import NOT_FREE, FreeTexts
 from .engine import MAX_PREFIX_BYTES, EngineMatcher, Matcher
+from .fresh_matcher import FreshMatcher
 
 
 class Mark(NamedTuple):
@@ -35,20 +36,12 @@ class _Source:
     """Makes the matchers of one grammar."""
 
     def __init__(self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...]) -> None:
-        self._make = make
+        self._fresh = FreshMatcher(make)
         self._marks = marks
-        self._fresh = make()
 
     def __call__(self) -> EngineMatcher:
-        return LLGuidanceMatcher(self._copy(), self._copy, self._renew, self._marks)
-
-    def _copy(self) -> llguidance.LLMatcher:
-        return self._fresh.deep_copy()
-
-    def _renew(self) -> None:
-        """Copies share their lexer. One that has exceeded a limit refuses everything from then on,
-        in copies that are made later, too."""
-        self._fresh = self._make()
+        fresh = self._fresh
+        return LLGuidanceMatcher(fresh.copy(), fresh.copy, fresh.renew, self._marks)
 
 
 class Compiled:
@@ -121,22 +114,17 @@ class LLGuidanceMatcher:
         if not self._matcher.rollback(count):
             raise BackendError(self._matcher.get_error())
 
-    @property
-    def native(self) -> llguidance.LLMatcher | None:
-        """llguidance's own matcher if it can compute masks; None after a rollback."""
-        return self._matcher if self._accepted is not None else None
-
     def fill(self, row: BitmaskRow) -> None:
-        matcher = self.native or self._matcher.deep_copy()
+        matcher = self._matcher if self._accepted is not None else self._matcher.deep_copy()
         llguidance.numpy.fill_next_token_bitmask(matcher, row.reshape(1, -1))
-        self.finish(matcher, row)
+        self._finish(matcher, row)
 
     def check(self) -> None:
         if self._matcher.is_error():
             self._failed()
             raise BackendError(self._matcher.get_error())
 
-    def finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
+    def _finish(self, matcher: llguidance.LLMatcher, row: BitmaskRow) -> None:
         """Check and correct the mask that `matcher` has computed. Raises BackendError."""
         if matcher.is_error():  # a limit was exceeded, so the mask is not valid
             self._failed()

@@ -8,7 +8,8 @@ their types, of which one value has one only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 from toolgate_core.schema.keywords import ANNOTATIONS
@@ -26,6 +27,8 @@ _KEYWORDS = frozenset(
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
 """Of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
+MAX_NODES = 5_000
+"""Maximum number of subschemas of a schema of which something is proven."""
 _NUMBER_BEGINS = tuple("-+.0123456789")
 
 
@@ -50,11 +53,12 @@ def free_texts(
 ) -> FreeTexts:
     """`kinds` are those of the strings. With `bare_names`, the names of members are written without
     quotation marks, so none may look like a number. For the rest see `has_free_strings`."""
-    if not kinds or not has_free_strings(schema, with_names=with_names):
+    nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)] if kinds else []
+    if not nodes or not _are_free(schema, nodes, with_names):
         return NOT_FREE
-    if bare_names and any(_has_number_as_name(node) for _, node in subschemas(schema)):
+    if bare_names and any(map(_has_number_as_name, nodes)):
         return NOT_FREE
-    return FreeTexts(kinds, all(map(_has_free_numbers, (node for _, node in subschemas(schema)))))
+    return FreeTexts(kinds, all(map(_has_free_numbers, nodes)))
 
 
 def _has_free_numbers(node: Any) -> bool:
@@ -74,9 +78,16 @@ def _has_number_as_name(node: Any) -> bool:
 def has_free_strings(schema: Any, *, with_names: bool = True) -> bool:
     """`schema` is as the engine gets it, with closed objects. Without `with_names`, it must have no
     undeclared members: their names may be constrained."""
+    nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)]
+    return _are_free(schema, nodes, with_names)
+
+
+def _are_free(schema: Any, nodes: Sequence[Any], with_names: bool) -> bool:
+    """`has_free_strings` for the subschemas `nodes`. Nothing is proven of more than `MAX_NODES`."""
+    if len(nodes) > MAX_NODES:
+        return False
     types = _Types(schema)
-    found = (node for _, node in subschemas(schema))
-    return all(_is_known(node, types) and (with_names or types.are_named(node)) for node in found)
+    return all(_is_known(node, types) and (with_names or types.are_named(node)) for node in nodes)
 
 
 def _is_known(node: Any, types: _Types) -> bool:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...errors import BackendError
-from ...tokens.masks import BitmaskRow
+from ...errors import BackendError, NoTokenAllowed
+from ...tokens.masks import BitmaskRow, pack, token_ids
 from ...tokens.rows import Row
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import EngineMatcher
@@ -115,9 +115,7 @@ class NodeMaker:
             self._leave(node, matcher)
             return None
         # A limit of the engine, which perhaps another text has exceeded.
-        self._scouts.clear()
-        if node.private is not None:
-            node.private.matcher = None
+        self._forget_matchers(node)
         matcher = self._matcher(node)
         if matcher.accept(token):
             return matcher
@@ -135,14 +133,13 @@ class NodeMaker:
         shared = self._shared
         words = np.zeros_like(shared.allowed)
         if not node.finished:
-            matcher = self._matcher(node)
             try:
-                matcher.fill(words)
-            except BackendError:
-                self._scouts.clear()
+                self._fill(node, words)
+            except NoTokenAllowed:
                 raise
-            self._leave(node, matcher)
-            words &= shared.allowed
+            except BackendError:  # a limit of the engine, which perhaps another text has exceeded
+                self._forget_matchers(node)
+                self._fill(node, words)
         if node.origin is None and node.loop is None:
             node.strings = self._strings(node, words)
             node.loop = None if node.strings is None else node.strings.loop
@@ -153,6 +150,29 @@ class NodeMaker:
         if len(shared.rows) > before and node.private is None:
             self._count(words.nbytes)
         return node.row
+
+    def _fill(self, node: Node, words: BitmaskRow) -> None:
+        """Write the engine's mask of the tokens that a grammar may allow. Raises BackendError."""
+        shared = self._shared
+        matcher = self._matcher(node)
+        matcher.fill(words)
+        words &= shared.allowed
+        if not words.any():
+            # Where forced text is spelled like a special token, llguidance allows that token only.
+            tokens = shared.token_index.prefixes_of(matcher.forced())
+            if not tokens:
+                raise NoTokenAllowed(
+                    "The grammar allows no token at this position. This is a bug of the grammar "
+                    "engine or of Toolgate; please report it with the tool's schema."
+                )
+            words[:] = pack(token_ids(tokens), len(words) * 32)
+        self._leave(node, matcher)
+
+    def _forget_matchers(self, node: Node) -> None:
+        """Matchers of a grammar share what has exceeded a limit, so new ones are made."""
+        self._scouts.clear()
+        if node.private is not None:
+            node.private.matcher = None
 
     def forced(self, node: Node) -> bytes:
         if node.forced is None:

@@ -52,7 +52,7 @@ class TokenGraph:
         if after is not None:
             return after
         loop = node.loop
-        if loop is not None and loop[token]:
+        if loop is not None and 0 <= token < len(loop) and loop[token]:
             return node
         after = node.ends.get(token)
         if after is not None:
@@ -63,8 +63,8 @@ class TokenGraph:
         return after
 
     def row(self, node: Node) -> Row:
-        """The mask of the next token, which may be empty. Raises BackendError if the engine
-        fails."""
+        """The mask of the next token. Raises BackendError if the engine fails, and NoTokenAllowed
+        if it allows no token of an unfinished text."""
         if node.row is not None:
             return node.row
         with self._lock:
@@ -103,7 +103,10 @@ class TokenGraph:
         is_token = 0 <= token < len(shared.unit_bytes)
         if node.finished or not is_token or token in shared.refused:
             return None
-        row = self._maker.row(node)
+        maker = self._maker
+        if maker.is_outside(node) and not maker.tables and node.origin is None:
+            return maker.made(node, token, private=True)  # without a mask, which nobody may need
+        row = maker.row(node)
         if node.loop is not None and node.loop[token]:
             return node
         inside = node if node.loop is not None else node.origin
