@@ -27,7 +27,7 @@ from toolgate_core.errors import ToolgateError
 from ...api.surface import Surface
 from ...context import RequestContext
 from ..deployments.model_route import target_of
-from ..deployments.router import PROVIDER, Row, Target, placement_of, router
+from ..deployments.router import PROVIDER, Row, Target, placement_of, router, rows_of
 from ..errors import HostRefused, host_error, own_error
 from ..names import either
 from .completions import completion_of
@@ -91,16 +91,10 @@ class RequestEvents:
         """The deployment that LiteLLM's router selects by limits, tags, order and strategy."""
         self._routed = True
         data = await self._prepared()
-        row: Row = await router().async_get_available_deployment(
-            model=model, request_kwargs=data, messages=messages
-        )
-        await router().async_routing_strategy_pre_call_checks(
-            deployment=row, parent_otel_span=None, logging_obj=self._logging
-        )
-        self._row = row
+        self._row = await _within_limits(model, data, messages)
         data = await self._described(model, stream=bool(self._body.get("stream")))
         self._logging.pre_call(data.get("messages"), None)  # strategies count by it
-        target = target_of(row)
+        target = target_of(self._row)
         assert target is not None  # all deployments of the model are ours
         return target
 
@@ -283,6 +277,28 @@ class RequestEvents:
         self._logging.stream = stream
         self._logging.model_call_details["stream"] = stream
         return data
+
+
+async def _within_limits(model: str, data: dict[str, Any], messages: object) -> Row:
+    """The row that LiteLLM's router selects. Raises RateLimitError if all are at their limits.
+
+    LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
+    selected for between the two, so that a row can be full although another one is not.
+    """
+    for left in reversed(range(max(1, len(rows_of(model))))):
+        row: Row = await router().async_get_available_deployment(
+            model=model, request_kwargs=data, messages=messages
+        )
+        try:
+            await router().async_routing_strategy_pre_call_checks(
+                deployment=row, parent_otel_span=None
+            )
+        except litellm.RateLimitError:
+            if not left:
+                raise
+        else:
+            break
+    return row
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib.metadata import version
 from typing import Any
 
 import httpx
 import pytest
 import yaml
+from packaging.version import Version
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
@@ -187,14 +189,19 @@ async def test_usage_based_routing_spreads_requests(
 
 @pytest.mark.parametrize("model", ["tiny", *STRATEGIES])
 async def test_every_strategy_serves_a_burst_with_one_prefix(
-    http: httpx.AsyncClient, backends: list[FakeBackend], model: str
+    http: httpx.AsyncClient, backends: list[FakeBackend], own_route: bool, model: str
 ) -> None:
     """One long prefix, many at once: neither its preference nor the limit of one deployment's
-    keeps a request from another."""
+    keeps a request from another. On LiteLLM's route, its router from 1.110 on refuses requests of
+    a burst that it has chosen a full deployment for."""
+    refuses = (
+        model == "limited" and not own_route and Version(version("litellm")) >= Version("1.110")
+    )
     with counted(backends) as used:
         said = await asyncio.gather(*(http.post(CHAT, json=asked(model)) for _ in range(12)))
-        assert {response.status_code for response in said} == {200}
+        served = [response.status_code for response in said].count(200)
+        assert {response.status_code for response in said} <= {200, *([429] if refuses else [])}
         for _ in range(4):
             response = await http.post(CHAT, json=asked(model))
             assert response.status_code == 200, response.text
-    assert sum(used) == 16
+    assert sum(used) == served + 4
