@@ -26,6 +26,7 @@ from .room import UNLIMITED, Room
 from .spec import Spec
 from .state import Phase, State
 from .static_masks import StaticMasks
+from .token_limits import TokenLimits
 from .turn_graph import Entry, Placed, TurnNode
 
 ROLLBACK_WINDOW = 256
@@ -71,10 +72,6 @@ class Automaton:
             self._own if accepted is None else static.turns.graph(spec, accepted, content)
         )
         self._excluded = frozenset(spec.excluded)
-        self._usual_call = self._own.turn.budget.usual_call(spec)
-        self._ample_until = NEVER
-        if spec.budget is not None:
-            self._ample_until = spec.budget - self._own.turn.budget.ample(self._usual_call)
         self.reset()
 
     def reset(self) -> None:
@@ -86,19 +83,18 @@ class Automaton:
         self._courses: deque[tuple[int, _Course]] = deque(maxlen=ROLLBACK_WINDOW)
         """The courses before the present one, each with the length at which it ended."""
         self._first_row: Row | None = None
-        self._replaying = bool(self._spec.accepted)
+        replays = bool(self._spec.accepted)
+        self._graph = self._earlier if replays else self._own
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
-        self._closer = self._make_closer(None if self._replaying else self._spec.budget)
-        self._graph = self._earlier if self._replaying else self._own
-        self._start(self._graph.root if self._is_ample(0) else self._initial_state())
+        self._set_budget(None if replays else self._spec.budget)
+        self._start()
         if not self.accept_tokens(self._spec.accepted):
             raise BackendError(
                 "The tokens to continue from (`accepted`) violate the constraints of the request. "
                 "Send only tokens of an earlier response to the same request."
             )
-        if self._replaying:
-            self._replaying = False
-            self._closer = self._make_closer(self._spec.budget)
+        if replays:
+            self._set_budget(self._spec.budget)
             self._continue()
         self._trail.clear()
         self._courses.clear()
@@ -264,18 +260,8 @@ class Automaton:
             look = self._closer.next_look(state, course.began, length, course.plan)
         limited = NEVER
         if state.phase in FREE and not state.forced:
-            limited = self._limited_from(course, length)
+            limited = self._limits.decide_from(length, course.thinking, course.reasoning)
         return course._replace(look=look, limited=limited)
-
-    def _limited_from(self, course: _Course, length: int) -> int:
-        """The length from which on a free phase is not the one without limits."""
-        if length < self._spec.min_tokens:
-            return length
-        limited = NEVER if self._replaying else self._ample_until + 1
-        limit = self._spec.reasoning_budget
-        if limit is not None and course.thinking is not None:
-            limited = min(limited, course.thinking + limit - course.reasoning)
-        return limited
 
     def _take(self, course: _Course) -> None:
         self._course = course
@@ -297,36 +283,25 @@ class Automaton:
 
     def _room(self, state: State, length: int) -> Room:
         """What the limits leave; UNLIMITED where they decide nothing."""
-        room = UNLIMITED
-        if not self._is_ample(length):
-            assert self._spec.budget is not None
-            room = Room(self._spec.budget - length, self._usual_call)
-        if length < self._spec.min_tokens:
-            room = room._replace(early=True)
-        limit = self._spec.reasoning_budget
-        if limit is not None and _is_thinking(state):
-            spent = self._reasoning(self._course, length) >= limit
-            room = room._replace(reasoning_spent=True) if spent else room
-        return room
-
-    def _is_ample(self, length: int) -> bool:
-        """Whether the budget decides nothing."""
-        return self._replaying or length <= self._ample_until
+        reasoning = self._reasoning(self._course, length) if _is_thinking(state) else None
+        return self._limits.room(length, reasoning)
 
     def _reasoning(self, course: _Course, length: int) -> int:
         return course.reasoning + (0 if course.thinking is None else length - course.thinking)
 
     # --- the beginning ---
 
-    def _make_closer(self, budget: int | None) -> Closer | None:
+    def _set_budget(self, budget: int | None) -> None:
+        self._limits = TokenLimits(self._spec, self._own.turn.budget, budget)
         closer = Closer(self._static, self._spec, budget)
-        return closer if closer.may_close else None
+        self._closer = closer if closer.may_close else None
 
-    def _initial_state(self) -> State:
-        return self._graph.turn.initial_state(self._room(State(Phase.CONTENT), 0))
-
-    def _start(self, state: State) -> None:
-        placed = self._graph.place(state)
+    def _start(self) -> None:
+        room = self._limits.room(0, None)
+        root = self._graph.root
+        placed = self._graph.place(
+            root if room is UNLIMITED else self._graph.turn.initial_state(room)
+        )
         self._node = placed.node
         self._take(self._course_at(placed, _Course()))
 

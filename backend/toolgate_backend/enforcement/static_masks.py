@@ -29,7 +29,7 @@ from .free_text.dialect_texts import DialectTexts
 from .free_text.text_match import TextMatch
 
 if TYPE_CHECKING:
-    from .turn_graph import TurnGraphs
+    from .turn_graphs import TurnGraphs
 
 CACHED_TOOL_SETS = 256
 """Maximum number of tool sets whose call prefixes are cached."""
@@ -107,7 +107,7 @@ class StaticMasks:
     @cached_property
     def turns(self) -> TurnGraphs:
         """The graphs of the requests' turns."""
-        from .turn_graph import TurnGraphs  # which needs this module
+        from .turn_graphs import TurnGraphs  # which needs this module
 
         return TurnGraphs(self)
 

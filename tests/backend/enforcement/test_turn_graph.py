@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement import turn_graph
+from toolgate_backend.enforcement import turn_graph, turn_graphs
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
@@ -92,7 +92,7 @@ def test_a_graph_goes_with_its_grammars(
 def test_graphs_are_bounded(
     automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(turn_graph, "MAX_TURNS", 3)
+    monkeypatch.setattr(turn_graphs, "MAX_TURNS", 3)
     for number in range(6):
         automaton([NOTE], choice="auto", max_calls=number + 1)
     assert len(static_masks.turns) == 3

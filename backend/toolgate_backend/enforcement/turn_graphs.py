@@ -1,0 +1,82 @@
+"""The graphs of the requests to one model, by what distinguishes their turns."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from threading import Lock
+from typing import NamedTuple
+
+from ..grammars.compiled_grammar import MeasuredGrammar
+from .spec import Spec
+from .static_masks import StaticMasks
+from .turn_graph import TurnGraph
+
+MAX_TURNS = 256
+"""Maximum number of graphs: of different requests, of which the least recently used is dropped."""
+
+
+class _Key(NamedTuple):
+    """What distinguishes turns."""
+
+    constraints: tuple[object, ...]
+    grammars: tuple[MeasuredGrammar, ...]
+    content: MeasuredGrammar | None
+
+
+class TurnGraphs:
+    """The graphs of the requests to one model. They begin anew with those of the grammars, of which
+    they have nodes."""
+
+    def __init__(self, static: StaticMasks) -> None:
+        self._static = static
+        self._graphs: OrderedDict[_Key, TurnGraph] = OrderedDict()
+        self._generation = 0
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._graphs)
+
+    def graph(
+        self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
+    ) -> TurnGraph:
+        """The graph that the sequences of equal requests share."""
+        key = _Key(_constraints(self._static, spec), tuple(grammars), content)
+        generation = self._static.graphs.memory.generation
+        with self._lock:
+            if generation != self._generation:
+                self._graphs.clear()
+                self._generation = generation
+            found = self._graphs.get(key)
+            if found is not None:
+                self._graphs.move_to_end(key)
+                return found
+        made = TurnGraph(self._static, spec, grammars, content)
+        with self._lock:
+            self._graphs[key] = made
+            while len(self._graphs) > MAX_TURNS:
+                _, dropped = self._graphs.popitem(last=False)
+                self._static.graphs.memory.add(-dropped.bytes)
+        return made
+
+    def forget(self, grammar: MeasuredGrammar) -> None:
+        """Drop the graphs of turns with a grammar that is no longer loaded."""
+        with self._lock:
+            for key in [*self._graphs]:
+                if grammar is key.content or grammar in key.grammars:
+                    self._static.graphs.memory.add(-self._graphs.pop(key).bytes)
+
+
+def _constraints(static: StaticMasks, spec: Spec) -> tuple[object, ...]:
+    """What distinguishes turns with the same grammars."""
+    ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if static.form.has_ids else ()
+    return (
+        spec.choice,
+        spec.max_calls,
+        spec.reasoning,
+        spec.skip_reasoning,
+        spec.ignore_end,
+        spec.stop_ids,
+        spec.bad_words,
+        ids,
+    )
