@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-MAX_STEPS = 3_000_000
+MAX_STEPS = 6_000_000
 """Calls of functions. The most that a function needs for one of the hostile schemas is half of
 that, and those that follow every reference need 2^40."""
 TAKES_SCHEMA = frozenset({"schema", "parameters"})

@@ -27,7 +27,7 @@ _KEYWORDS = frozenset(
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
 """Of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
-MAX_NODES = 5_000
+MAX_NODES = 1_000
 """Maximum number of subschemas of a schema of which something is proven."""
 _NUMBER_BEGINS = tuple("-+.0123456789")
 
