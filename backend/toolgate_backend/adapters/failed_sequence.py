@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..enforcement.static_masks import StaticMasks
-from ..tokens import masks
 from ..tokens.rows import Row
 
 
@@ -16,9 +13,7 @@ class FailedSequence:
     so that the response is an error."""
 
     def __init__(self, static: StaticMasks) -> None:
-        words = np.empty_like(static.in_grammars)
-        masks.render(static.failure_mask, words, static.vocabulary_size)
-        self._row = static.rows.row(words)
+        self._row = static.row_of(static.failure_mask)
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         return False

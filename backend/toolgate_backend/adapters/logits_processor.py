@@ -33,7 +33,6 @@ from ..settings import settings
 from ..tokens.rows import Row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_applier
-from .failed_sequence import FailedSequence
 from .step_timer import StepTimer
 
 logger = init_logger(__name__)
@@ -66,7 +65,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}
         """By row of the batch."""
-        self._failure_row = FailedSequence(self._static).next_row()
+        self._failure_row = self._static.row_of(self._static.failure_mask)
         self._timer = StepTimer(settings().mask_budget_ms / 1e3)
 
     @classmethod

@@ -182,7 +182,10 @@ class Automaton:
 
     @property
     def reasoning_tokens(self) -> int:
-        return self._reasoning(self._course, len(self._tokens))
+        course = self._course
+        return course.reasoning + (
+            0 if course.thinking is None else len(self._tokens) - course.thinking
+        )
 
     # --- the slow way ---
 
@@ -219,8 +222,6 @@ class Automaton:
             state = graph.turn.step(node.state, room, token)
             return None if state is None else graph.place(state)
         assert entry is not None
-        if token in self._static.refused:
-            return None
         after = entry.graph.step(node, token)
         if after is None or not after.finished:
             return None if after is None else Placed(after, entry)
@@ -283,11 +284,8 @@ class Automaton:
 
     def _room(self, state: State, length: int) -> Room:
         """What the limits leave; UNLIMITED where they decide nothing."""
-        reasoning = self._reasoning(self._course, length) if _is_thinking(state) else None
+        reasoning = self.reasoning_tokens if _is_thinking(state) else None
         return self._limits.room(length, reasoning)
-
-    def _reasoning(self, course: _Course, length: int) -> int:
-        return course.reasoning + (0 if course.thinking is None else length - course.thinking)
 
     # --- the beginning ---
 

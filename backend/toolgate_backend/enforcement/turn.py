@@ -123,7 +123,7 @@ class Turn:
             return self.begin(state, then, room)
         return state._replace(forced=tokens, after_forced=then)
 
-    def begin_call(self, _: State, room: Room, written: bytes) -> State:
+    def begin_call(self, room: Room, written: bytes) -> State:
         """The state in the first call, of which `written` has been written."""
         return self._calls.begin(room, written)
 

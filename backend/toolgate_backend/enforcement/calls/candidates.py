@@ -182,8 +182,6 @@ class Candidates(NamedTuple):
     def _moved(self, runner: Runner, token: int) -> Runner | None:
         if runner.at < len(self.of.candidates[runner.number].head):
             return self._advanced(runner, self.of.vocabulary.unit_bytes[token])
-        if token in self.of.vocabulary.refused:
-            return None
         node = self.of.graph(runner.number).step(runner.node, token)
         return None if node is None else runner._replace(node=node)
 

@@ -66,7 +66,7 @@ class Content:
         if token in permissions.content_marks(state, room):
             if token == texts.trigger_mark:
                 assert texts.trigger is not None
-                return turn.begin_call(state, room, texts.trigger.text)
+                return turn.begin_call(room, texts.trigger.text)
             return turn.force(state, texts.reasoning_begin_rest, Phase.THINKING, room.less(1))
         if state.candidates is not None:
             return self._candidates_step(state._replace(may_reason=False), room, token)
@@ -114,7 +114,7 @@ class Content:
         grammars = self._permissions.budget.fitting_grammars(room, first=True)
         if surplus and not self._static.may_continue(grammars, call_id, written):
             return None
-        return self._rules.turn.begin_call(state, room, written)
+        return self._rules.turn.begin_call(room, written)
 
     def _candidates_step(self, state: State, room: Room, token: int) -> State | None:
         """The step in constrained content, or in a call that a text begins."""

@@ -51,7 +51,7 @@ class NamedCalls:
         grammars = self._permissions.budget.fitting_grammars(room, first=True)
         if not self._static.may_continue(grammars, self._rules.call_id(0), text):
             return None
-        return self._rules.turn.begin_call(state, room, text)
+        return self._rules.turn.begin_call(room, text)
 
     def _begins_call(self, text: bytes) -> bool:
         return any(text.startswith(trigger) for trigger in self._triggers)

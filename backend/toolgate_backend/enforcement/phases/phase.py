@@ -37,7 +37,7 @@ class Transitions(Protocol):
         """`state` with `tokens` to come, and then the phase `then`."""
         ...
 
-    def begin_call(self, state: State, room: Room, written: bytes) -> State:
+    def begin_call(self, room: Room, written: bytes) -> State:
         """The state in the first call, of which `written` has been written."""
         ...
 

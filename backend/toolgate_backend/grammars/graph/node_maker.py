@@ -192,7 +192,7 @@ class NodeMaker:
         return None
 
     def is_unknown_text(self, node: Node, row: Row) -> bool:
-        """Whether a mask is that of text of which nothing is known."""
+        """Whether a mask is that of text about which nothing is known."""
         if node.place is not None:
             place = value_of(node.place)
             if place is not None and not place.quote:

@@ -113,13 +113,13 @@ class TokenGraph:
         text = shared.unit_bytes[token]
         if inside is not None:
             return self._extended_inside(node, inside, token, row)
-        if self._maker.is_outside(node):
-            return self._maker.made(node, token, private=True)
+        if maker.is_outside(node):
+            return maker.made(node, token, private=True)
         opened = self._opened(node, text)
         if opened is not None:
             return self._begun(node, token, row, *opened)
-        if self._maker.is_unknown_text(node, row):
-            return self._maker.made(node, token, private=True)
+        if maker.is_unknown_text(node, row):
+            return maker.made(node, token, private=True)
         number = self._numbers.place_of(node, text)
         if number is None:
             return self._found(node, token, row, node.anchor, node.since + text)

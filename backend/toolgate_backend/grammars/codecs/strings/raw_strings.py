@@ -106,7 +106,7 @@ class RawStrings:
         return self._rules.add("text", " | ".join(each for each in both if each))
 
     def scalars(self, regexes: Sequence[str]) -> str:
-        """The rule of a scalar with its end, which stands beside strings."""
+        """The rule of a scalar with its end, where a string is allowed as well."""
         self._rules.has_constrained = True
         body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
         if self.end.rest and not self.end.text:
