@@ -9,6 +9,7 @@ import torch
 from vllm.v1.sample.logits_processor import LogitsProcessors
 from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 
+from bench.support.request_state import new_request_state
 from toolgate_backend.tokens.rows import Row
 
 from .cpu_times import CpuTimes
@@ -76,7 +77,7 @@ class Batch:
                     known.extend(new)
                 batch.block_table.append_row(blocks, row)
         for new in scheduled.scheduled_new_reqs:
-            self._states[new.req_id] = state = _new_state(new)
+            self._states[new.req_id] = state = new_request_state(new)
             batch.add_request(state)
         batch.condense()
         batch.refresh_metadata()
@@ -100,16 +101,3 @@ class Batch:
         }
         column = [each[0] if each else NO_TOKEN for each in tokens]
         batch.set_async_sampled_token_ids(torch.tensor(column)[:, None], _Copied(ready))
-
-
-def _new_state(new: Any) -> CachedRequestState:
-    return CachedRequestState(
-        req_id=new.req_id,
-        prompt_token_ids=new.prompt_token_ids,
-        mm_features=[],
-        sampling_params=new.sampling_params,
-        generator=None,
-        block_ids=new.block_ids,
-        num_computed_tokens=new.num_computed_tokens,
-        output_token_ids=[],
-    )

@@ -18,6 +18,8 @@ from vllm.v1.sample.rejection_sampler import rejection_sample
 from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
+from bench.support.request_state import new_request_state
+
 from .engine import DEVICE, make_batch
 from .model import FakeModel
 from .profile import Profile
@@ -91,16 +93,7 @@ class Runner:
             self._drafts = {request: list(drafts) for request, drafts in placed.items()}
 
     def _new_state(self, new: Any) -> CachedRequestState:
-        state = CachedRequestState(
-            req_id=new.req_id,
-            prompt_token_ids=new.prompt_token_ids,
-            mm_features=[],
-            sampling_params=new.sampling_params,
-            generator=None,
-            block_ids=new.block_ids,
-            num_computed_tokens=new.num_computed_tokens,
-            output_token_ids=[],
-        )
+        state = new_request_state(new)
         self._states[new.req_id] = state
         self.sampled[new.req_id] = []
         return state
