@@ -68,6 +68,10 @@ class GrammarSettings(Section):
     graph_mb: int = Field(default=128, gt=0)
     """Maximum size of the token graphs of all grammars, in megabytes: the masks and steps that
     sequences have met, which others then look up. When it is reached, all graphs begin anew."""
+    rules_cache_mb: int = Field(default=512, gt=0)
+    """Maximum size of xgrammar's cache of the rules that grammars share, in megabytes as xgrammar
+    counts them. The process takes up to four times as much
+    ([measurements](measurements.md#memory-of-a-backend-with-new-schemas))."""
     blob_cache_mb: int = Field(default=64, ge=0)
     """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
     if its Redis was emptied."""

@@ -70,6 +70,7 @@ class Fleet:
         directory: Path,
         backends: int = 2,
         backend_options: Sequence[str] = (),
+        backend_environment: Mapping[str, str] | None = None,
         gateway_environment: Mapping[str, str] | None = None,
         first_gateway_environment: Mapping[str, str] | None = None,
     ) -> None:
@@ -92,7 +93,7 @@ class Fleet:
             self._server(
                 f"backend-{at}",
                 [*_backend_command(model, url), *backend_options],
-                {"VLLM_API_KEY": self._backend_key},
+                {"VLLM_API_KEY": self._backend_key, **(backend_environment or {})},
                 self._responds(f"{url}/v1/toolgate/info", self._backend_key),
             )
             for at, url in enumerate(urls, 1)

@@ -20,7 +20,6 @@ from bench.support import plots
 from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.tools import renamed, small_tools
 from bench.support.vocabularies import vocabulary_of
-from toolgate_backend.grammars import store
 from toolgate_backend.grammars.quarantine.service import Examined
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
@@ -68,7 +67,7 @@ def grammars_part(models: Sequence[Path], counts: Sequence[int], folder: Path) -
     lines: dict[str, list[tuple[float, float]]] = {}
     text = [
         f"Default limits: {limit:,} grammars (`TOOLGATE_MAX_GRAMMARS`), and "
-        f"{store.COMPILER_CACHE_BYTES / 2**20:.0f} MB for xgrammar's cache.",
+        f"{Settings().rules_cache_mb} MB for xgrammar's cache.",
         "",
         "| vocabulary | limit | loaded | in the store | memory, MB | xgrammar's cache, MB "
         "| KB per grammar since the previous row | compile p50 / p99, ms |",

@@ -1,14 +1,14 @@
 """Memory of a backend that gets new schemas without end.
 
-    python -m bench memory MODEL_DIR [--schemas N] [--every N] [--cache-mb N] > report.md
+    python -m bench memory MODEL_DIR [--schemas N] [--every N] > report.md
 
 The registry and the store of a backend load N schemas, none of which is like another: names, enums,
 bounds and nesting are random. So neither the cache of grammars nor that of xgrammar's rules helps.
 Every schema is new and examined, as after the quarantine. No engine runs; the limits are the
 defaults. Reported are the resident memory of the process and the memory that is allocated in it
 (glibc's mallinfo2), both minus those before the first schema. The memory has reached its bound if
-the last rows do not grow. The difference between the two is fragmentation. `--cache-mb` is the
-limit of xgrammar's cache of rules: with a small one, the bound is reached early.
+the last rows do not grow. The difference between the two is fragmentation. With a small
+`TOOLGATE_RULES_CACHE_MB`, the bound is reached early.
 """
 
 import argparse
@@ -25,7 +25,6 @@ import psutil
 from bench.growth.grammars import local_registry
 from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.vocabularies import vocabulary_of
-from toolgate_backend.grammars import store
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
@@ -41,9 +40,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--schemas", type=int, default=40_000)
     parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
-    parser.add_argument("--cache-mb", type=int, default=store.COMPILER_CACHE_BYTES >> 20)
     options = parser.parse_args()
-    store.COMPILER_CACHE_BYTES = options.cache_mb << 20
     asyncio.run(grow(str(options.model.resolve()), options.schemas, options.every))
 
 

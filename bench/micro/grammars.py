@@ -232,7 +232,7 @@ async def run(arguments: argparse.Namespace) -> None:
         wall_seconds=configured.quarantine_wall_seconds,
         memory_bytes=configured.quarantine_memory_mb * 2**20,
     )
-    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=store.COMPILER_CACHE_BYTES)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_cache_mb * 2**20)
     compiler.warm_cache()
     fork_server = await ForkServer.start(vocabulary)
     try:

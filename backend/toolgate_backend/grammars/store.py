@@ -37,7 +37,6 @@ from .value_limits import limits_of
 
 logger = logging.getLogger(__name__)
 
-COMPILER_CACHE_BYTES = 512 * 1024 * 1024
 THREADS = 2
 CPU_SHARE, WALL_SHARE = 2, 4
 """The limits of a load as multiples of those of the quarantine, which has done more for the same
@@ -69,7 +68,8 @@ class _Entry:
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, limits: LoadLimits | None = None) -> None:
-        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=COMPILER_CACHE_BYTES)
+        cache_bytes = settings().rules_cache_mb * 2**20
+        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=cache_bytes)
         self._entries: dict[str, _Entry] = {}
         self._abandoned: OrderedDict[str, GrammarVerdict] = OrderedDict()
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
