@@ -23,7 +23,7 @@ BENCHMARKS = {
     "codec-throughput": "growth.codecs",
     "gpu-masks": "micro.gpu_masks",
     "engine-steps": "engine_steps.run",
-    "gpu-steps": "micro.gpu_steps",
+    "gpu-engine": "gpu_engine.run",
     "gpu-throughput": "throughput.gpu",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",

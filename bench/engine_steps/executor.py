@@ -48,6 +48,8 @@ class Response:
 
     tokens: Sequence[int]
     kind: Kind
+    number: int = 0
+    """Its place in the list of all responses."""
     uncomputed: int = 0
     """Tokens of the prompt that have not been computed."""
     written: int = 0
@@ -101,11 +103,10 @@ class FakeExecutor(Executor):  # type: ignore[misc]  # vLLM is not type-checked
         pass
 
     def serve(self, kind: Kind) -> None:
-        """To be called between two blocks of requests: a server has a logits processor or not."""
+        """A server has a logits processor or not."""
         self._batch = self._processed if kind == "logits_processor" else self._plain
 
     def begin(self, request: str, response: Response) -> None:
-        """To be called before the engine gets the request."""
         self._responses[request] = response
 
     def execute_model(self, scheduled: Any, non_block: bool = False) -> Any:

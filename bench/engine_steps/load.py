@@ -18,18 +18,26 @@ from .executor import Response
 from .options import Kind
 from .tools import MAX_TOKENS, Tools
 
-PROMPT_IDS = 1000, 50000
+PROMPT_IDS = 1000, 8000
+"""Ids of ordinary tokens in any vocabulary."""
 SHARED_PROMPT, OWN_PROMPT = 512, 8
 """Tokens of a prompt that all requests have, as tools are, and that only this one has."""
+PROMPT_TOKENS = SHARED_PROMPT + OWN_PROMPT
 
 
 class Load:
     """Each kind gets the same responses in the same order."""
 
     def __init__(
-        self, tools: Tools, responses: Sequence[Sequence[int]], ends: Sequence[int]
+        self,
+        tools: Tools,
+        responses: Sequence[Sequence[int]],
+        ends: Sequence[int],
+        first: int = 0,
     ) -> None:
-        """`ends`: the model's end-of-turn tokens, the usual one first."""
+        """`ends`: the model's end-of-turn tokens, the usual one first. `first`: the number of the
+        first response."""
+        self._first = first
         self._tools, self._responses, self._ends = tools, responses, ends
         self._rng = random.Random(1)
         self._prompt = [self._rng.randrange(*PROMPT_IDS) for _ in range(SHARED_PROMPT)]
@@ -52,8 +60,8 @@ class Load:
             data_parallel_rank=None,
             reasoning_ended=True if kind == "strict" else None,
         )
-        tokens = self._responses[number % len(self._responses)]
-        return request, Response(tokens, kind)
+        at = number % len(self._responses)
+        return request, Response(self._responses[at], kind, self._first + at)
 
     def _params(self, kind: Kind) -> SamplingParams:
         structured, extra = None, None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from .channel import Channel
 from .cpu_times import CpuTimes
+from .executor import Response
 from .load import Load
 from .options import RAMP_STEPS, SETTLING_STEPS, Kind
 from .results import Block, Step, block_of
@@ -14,32 +15,48 @@ from .results import Block, Step, block_of
 FINISHED = ("STOP", "LENGTH")
 
 
+class WrongResponse(AssertionError):
+    """A response is not the one that the model was to write. A mask may have forbidden a token."""
+
+
+class Model(Protocol):
+    """Writes prepared responses."""
+
+    def serve(self, kind: Kind) -> None:
+        """Expect requests of this kind only. Called while the engine has no requests."""
+
+    def begin(self, request: str, response: Response) -> None:
+        """Write this response to the request. Called before the engine gets the request."""
+
+
 class Engine:
     """The engine's loop, with a number of streams that each send the next request at once."""
 
-    def __init__(self, core: Any, load: Load, channel: Channel, times: CpuTimes) -> None:
-        self._core, self._load, self._channel, self._times = core, load, channel, times
+    def __init__(self, core: Any, model: Model, channel: Channel, times: CpuTimes) -> None:
+        self._core, self._model, self._channel, self._times = core, model, channel, times
+        self._written: dict[str, tuple[Response, list[int]]] = {}
+        """By request: what is to be written, and what was."""
         scheduler = core.scheduler
         times.watch(scheduler, "schedule", "schedule")
         times.watch(scheduler, "get_grammar_bitmask", "bitmask")
         times.watch(scheduler, "update_from_output", "update")
         self._parallel_above = core.structured_output_manager.fill_bitmask_parallel_threshold
 
-    def block(self, kind: Kind, streams: int, steps: int, *, settle: bool) -> Block:
+    def block(self, load: Load, kind: Kind, streams: int, steps: int, *, settle: bool) -> Block:
         """With `settle`, the first steps are not measured."""
         # The adapter structured_output raises it for good.
         manager = self._core.structured_output_manager
         manager.fill_bitmask_parallel_threshold = self._parallel_above
-        self._core.model_executor.serve(kind)
+        self._model.serve(kind)
         skipped = RAMP_STEPS + SETTLING_STEPS if settle else 0
         done: list[Step] = []
         unsent = streams
         process = time.process_time_ns()
         while len(done) < skipped + steps:
             for _ in range(min(unsent, -(-streams // RAMP_STEPS))):
-                self._send(kind)
+                self._send(load, kind)
                 unsent -= 1
-            step = self._step(kind)
+            step = self._step(load, kind)
             if step is None:
                 # Nothing but grammars that are being compiled.
                 time.sleep(0.0005)
@@ -51,12 +68,13 @@ class Engine:
         self._abort()
         return block_of(done[skipped:], process)
 
-    def _send(self, kind: Kind) -> None:
-        request, response = self._load.next(kind)
-        self._core.model_executor.begin(request.request_id, response)
+    def _send(self, load: Load, kind: Kind) -> None:
+        request, response = load.next(kind)
+        self._model.begin(request.request_id, response)
+        self._written[request.request_id] = response, []
         self._channel.send(request)
 
-    def _step(self, kind: Kind) -> Step | None:
+    def _step(self, load: Load, kind: Kind) -> Step | None:
         """None if there was nothing to compute."""
         self._channel.admit()
         outputs, computed = self._core.step_fn()
@@ -66,12 +84,24 @@ class Engine:
         for each in (outputs or {}).values():
             for output in each.outputs:
                 tokens += len(output.new_token_ids)
+                self._written[output.request_id][1].extend(output.new_token_ids)
                 if output.finish_reason is not None:
-                    if output.finish_reason.name not in FINISHED:
-                        reason = output.finish_reason.name
-                        raise RuntimeError(f"request {output.request_id} ended with {reason}")
-                    self._send(kind)
+                    self._finish(output)
+                    self._send(load, kind)
         return Step(tokens, spent, ended) if computed else None
+
+    def _finish(self, output: Any) -> None:
+        request, reason = output.request_id, output.finish_reason.name
+        if reason not in FINISHED:
+            raise RuntimeError(f"request {request} ended with {reason}")
+        response, written = self._written.pop(request)
+        for at, (token, wanted) in enumerate(zip(written, response.tokens, strict=False), 1):
+            if token != wanted:
+                raise WrongResponse(f"token {at} of {request} is {token} instead of {wanted}")
+        if len(written) != len(response.tokens):
+            raise WrongResponse(
+                f"{request} has {len(written)} tokens instead of {len(response.tokens)}"
+            )
 
     def _abort(self) -> None:
         self._channel.admit(wait=True)
@@ -79,3 +109,4 @@ class Engine:
         while self._core.scheduler.has_requests() or self._core.batch_queue:
             self._core.step_fn()
         self._times.take()
+        self._written.clear()

@@ -37,6 +37,8 @@ class Block:
     """Of all threads of the process, per sequence and step."""
     step_ms: float
     """Wall time of the median step."""
+    step_p99_ms: float
+    tokens_per_second: float
 
     @property
     def mean(self) -> float:
@@ -66,7 +68,7 @@ class Session:
 def block_of(steps: Sequence[Step], process_ns: int) -> Block:
     tokens = sum(step.tokens for step in steps)
     spent = sum((step.ns for step in steps), Counter[str]())
-    gaps = [after.ended - before.ended for before, after in pairwise(steps)]
+    gaps = sorted(after.ended - before.ended for before, after in pairwise(steps))
     sums = [sum(step.ns[s] for s in SECTIONS) / step.tokens for step in steps if step.tokens]
     return Block(
         tokens=tokens / len(steps),
@@ -74,4 +76,6 @@ def block_of(steps: Sequence[Step], process_ns: int) -> Block:
         median=statistics.median(sums) / 1e3,
         process=process_ns / tokens / 1e3,
         step_ms=statistics.median(gaps) * 1e3,
+        step_p99_ms=gaps[int(0.99 * (len(gaps) - 1))] * 1e3,
+        tokens_per_second=sum(step.tokens for step in steps[1:]) / sum(gaps),
     )

@@ -42,12 +42,12 @@ def run_session(
     load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     load = Load(tools, responses, from_model_config(config.model_config).marks.end_of_turn)
     channel = ThreadedChannel(core) if options.threads else DirectChannel(core)
-    engine = Engine(core, load, channel, times)
+    engine = Engine(core, core.model_executor, channel, times)
     gc.collect()
     gc.freeze()
 
     def block(kind: Kind, *, settle: bool = True) -> Block:
-        return engine.block(kind, streams, options.steps, settle=settle)
+        return engine.block(load, kind, streams, options.steps, settle=settle)
 
     block("free", settle=False)  # first uses in vLLM itself
     kinds = {kind: Measured(block(kind, settle=False)) for kind in options.kinds}

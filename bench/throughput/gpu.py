@@ -5,7 +5,8 @@
 
 Servers: vLLM, and Toolgate's backend with each adapter. All run at the same time on one GPU, with
 the same model and options, and are measured in turn. vLLM streams from `/v1/chat/completions`, free
-and with strict tools, and Toolgate from its backend's endpoint, free and with enforcement. The
+and with strict tools, and Toolgate from its backend's endpoint, free and with enforcement. With
+`--gateway`, it also streams from the chat completions of a gateway before the first adapter. The
 prompt has 8 BFCL tools with two or more required strings. Tokens that end strings and objects have
 a bias, because with random weights calls would not end. Each stream sends its next request as soon
 as a response is complete. A free response has `--free-tokens` tokens, about as many as a call.
@@ -34,10 +35,12 @@ from pathlib import Path
 
 import httpx
 
-from bench.support import contenders
+from bench.support import contenders, gateways
 from bench.throughput.gpu_report import Found, Measured, report
 from bench.throughput.gpu_streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.gpu_targets import Target, make_targets
+from toolgate_proxy.server.app import Route as Model
+from toolgate_proxy.server.app import make_config
 from toolgate_proxy.stack.processes import free_port
 
 ADAPTERS = ("structured_output", "logits_processor")
@@ -52,6 +55,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--free-tokens", type=int, default=144, help="tokens of a free response")
+    parser.add_argument("--gateway", action="store_true", help="also through Toolgate's gateway")
     parser.add_argument("--clients", type=int, default=8, help="number of client processes")
     parser.add_argument("--until", type=float, help="seconds after which no round starts")
     parser.add_argument("--out", type=Path, help="file for a JSON line of each measurement")
@@ -61,7 +65,11 @@ def main() -> int:
     with ExitStack() as stack:
         model = options.model.resolve()
         urls = start_all(stack, model, max(options.streams), flags)
-        targets = asyncio.run(make_targets(urls, model, options.free_tokens))
+        engines = dict(urls)
+        if options.gateway:
+            engines["gateway"] = urls[ADAPTERS[0]]
+            urls["gateway"] = start_gateway(stack, model.name, engines["gateway"])
+        targets = asyncio.run(make_targets(urls, engines, model, options.free_tokens))
         spawn = multiprocessing.get_context("spawn")
         pool = stack.enter_context(ProcessPoolExecutor(options.clients, mp_context=spawn))
         found: Found = {}
@@ -95,6 +103,16 @@ def start_all(stack: ExitStack, model: Path, streams: int, flags: Sequence[str])
     return {name: server.url for name, (server, _) in started.items()}
 
 
+def start_gateway(stack: ExitStack, model: str, backend: str) -> str:
+    """The URL of a gateway before a backend, when it is ready."""
+    environment = {"TOOLGATE_BACKEND_URL": backend, "TOOLGATE_BACKEND_KEY": gateways.KEY}
+    contenders.OUT.mkdir(parents=True, exist_ok=True)
+    config = make_config([Model(model, model)])
+    gateway = gateways.start("toolgate", config, contenders.OUT, stack, environment)
+    gateway.wait(READY_SECONDS)
+    return gateway.url
+
+
 @contextmanager
 def starting(
     name: str, model: Path, flags: Sequence[str]
@@ -125,7 +143,7 @@ def measure(pool: Executor, clients: int, target: Target, streams: int, seconds:
     start = time.monotonic() + 0.2 + WARM_UP_SECONDS
     end = start + seconds
     tasks = [pool.submit(drive, target, share, start, end) for share in shares]
-    with httpx.Client(base_url=target.url, timeout=60, trust_env=False) as http:
+    with httpx.Client(base_url=target.engine, timeout=60, trust_env=False) as http:
         time.sleep(max(0.0, start - time.monotonic()))
         before = counters(http)
         time.sleep(max(0.0, end - 0.05 - time.monotonic()))

@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 
 from bench.support.backend_client import lines
+from bench.support.gateways import KEY
 from bench.support.validation import schema_violation
-from bench.throughput.gpu_targets import IDENTIFIER, NUMBER, Target
+from bench.throughput.gpu_targets import CHAT, IDENTIFIER, NUMBER, Target
 
 WARM_UP_SECONDS = 1.5
 """The streams start one after the other in the first half."""
@@ -95,7 +96,7 @@ async def send(http: httpx.AsyncClient, target: Target, events: Events) -> None:
     """
     identifier = uuid.uuid4().hex
     body = target.body.replace(NUMBER, identifier[:8]).replace(IDENTIFIER, identifier)
-    headers = {"authorization": "Bearer x", "content-type": "application/json"}
+    headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
     async with http.stream(
         "POST", target.url + target.path, content=body.encode(), headers=headers
     ) as response:
@@ -122,7 +123,7 @@ def judge(target: Target, events: Sequence[Any], seen: Seen) -> None:
     seen.tokens += sum(map(token_count, events))
     if not target.enforced:
         return
-    calls, reason = (chat_calls if target.server == "vllm" else backend_calls)(events)
+    calls, reason = (chat_calls if target.server in CHAT else backend_calls)(events)
     if reason == "length":
         seen.truncated += 1
         calls = calls[:-1]

@@ -31,6 +31,8 @@ class Target:
     server: str
     enforced: bool
     url: str
+    engine: str
+    """URL of the server with the engine."""
     path: str
     body: str
     token_mark: bytes
@@ -43,7 +45,14 @@ class Target:
         return f"{self.server}, {'enforced' if self.enforced else 'free'}"
 
 
-async def make_targets(urls: Mapping[str, str], model: Path, free_tokens: int) -> list[Target]:
+CHAT = "vllm", "gateway"
+"""The servers of which chat completions are measured."""
+
+
+async def make_targets(
+    urls: Mapping[str, str], engines: Mapping[str, str], model: Path, free_tokens: int
+) -> list[Target]:
+    """`engines`: the URL of the server with each server's engine."""
     tools = small_tools(TOOLS)
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     bias = by_token(CLOSERS, model)
@@ -52,13 +61,14 @@ async def make_targets(urls: Mapping[str, str], model: Path, free_tokens: int) -
         async with httpx.AsyncClient(base_url=url, timeout=300, trust_env=False) as http:
             for enforced in (False, True):
                 tokens = MAX_TOKENS if enforced else free_tokens
-                if server == "vllm":
+                if server in CHAT:
                     path, mark = "/v1/chat/completions", b'"token_ids":['
                     body = chat_body(model.name, tools, tokens, bias, enforced)
                 else:
                     path, mark = GENERATE_PATH, b'"event":"tokens"'
                     body = await backend_body(BackendClient(http), tools, tokens, bias, enforced)
-                targets.append(Target(server, enforced, url, path, body, mark, schemas))
+                engine = engines[server]
+                targets.append(Target(server, enforced, url, engine, path, body, mark, schemas))
     return targets
 
 

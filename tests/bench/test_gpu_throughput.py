@@ -16,7 +16,7 @@ Events = list[dict[str, Any]]
 
 
 def target(server: str, *, enforced: bool = True) -> Target:
-    return Target(server, enforced, "http://x", "/", "", b"", SCHEMAS)
+    return Target(server, enforced, "http://x", "http://x", "/", "", b"", SCHEMAS)
 
 
 def chat(arguments: str, reason: str) -> Events:

@@ -12,7 +12,7 @@ from bench.engine_steps.results import Block, Measured, Session, Step, block_of
 
 def block(us: float, step_ms: float = 1.0) -> Block:
     sections = {"schedule": us / 2, "bitmask": us / 2, "update": 0.0, "worker": 0.0}
-    return Block(8.0, sections, median=us + 1, process=us + 2, step_ms=step_ms)
+    return Block(8.0, sections, us + 1, us + 2, step_ms, 2 * step_ms, tokens_per_second=8e3)
 
 
 FREE = Measured(block(10), [block(10), block(12), block(90)])

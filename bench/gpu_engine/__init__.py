@@ -1,0 +1,1 @@
+"""What enforcement costs in whole engines on a GPU, without API processes."""

@@ -1,0 +1,154 @@
+"""A process with one of vLLM's engines, which measures blocks of requests on demand."""
+
+from __future__ import annotations
+
+import gc
+import os
+import traceback
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
+from typing import Any
+
+from bench.engine_steps.options import Text
+from bench.engine_steps.results import Block
+from toolgate_backend import launch
+
+from .engines import BlockOfRequests, EngineSetup
+
+ENVIRONMENT = {
+    "VLLM_LOGGING_LEVEL": "WARNING",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_PLUGINS": "",  # the plug-in is registered here
+    "HF_HUB_OFFLINE": "1",
+}
+MAX_LENGTH = 4096
+CACHED_TOKENS = 40_960
+"""Of the KV cache: the prompts share most of their tokens."""
+PROFILED_STEPS = 3
+"""Blocks' length of a profiled block."""
+FREE_MEMORY = 0.2
+"""Share of the GPU's memory that has to be free when an engine starts. It may take more."""
+READY = "ready"
+Responses = Mapping[Text, Sequence[Sequence[int]]]
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    model: str
+    flags: Sequence[str]
+    """vLLM's."""
+    streams: int
+    """The largest number."""
+    steps: int
+    """Of a block."""
+
+
+def run(setup: EngineSetup, options: EngineOptions, channel: Connection) -> None:
+    """Send `READY`. Receive `Responses`, and send a `Block` for each `BlockOfRequests` that is
+    received, until the channel is closed. An error is sent as its traceback."""
+    os.environ.update(ENVIRONMENT | launch.cpu_environment(os.environ) | dict(setup.environment))
+    try:
+        measured = _Measured(setup, options)
+        channel.send(READY)
+        measured.take(channel.recv())
+        while True:
+            channel.send(measured.block(channel.recv()))
+    except EOFError:
+        pass
+    except BaseException:
+        channel.send(traceback.format_exc())
+        raise
+
+
+class _Measured:
+    def __init__(self, setup: EngineSetup, options: EngineOptions) -> None:
+        from vllm.v1.engine.core import EngineCore
+        from vllm.v1.executor.abstract import Executor
+
+        from bench.engine_steps.cpu_times import CpuTimes
+        from bench.engine_steps.tools import bench_tools, load_grammars
+        from toolgate_backend.grammars.store import worker_load, worker_verdicts
+
+        self._steps, self._tools, self._times = options.steps, bench_tools(), CpuTimes()
+        self._config = _configuration(setup, options)
+        self._core = EngineCore(self._config, Executor.get_class(self._config), log_stats=True)
+        self._runner = self._core.model_executor.driver_worker.worker.model_runner
+        if setup.processor:
+            load_grammars(partial(worker_load, None), partial(worker_verdicts, None), self._tools)
+            _watch_processors(self._runner, self._times)
+        else:
+            load_grammars(self._core.toolgate_load, self._core.toolgate_verdicts, self._tools)
+
+    def take(self, given: Responses) -> None:
+        """Write these responses from now on."""
+        from bench.engine_steps.channel import ThreadedChannel
+        from bench.engine_steps.load import Load
+        from bench.engine_steps.measurement import Engine
+        from toolgate_backend.tokens.vocabulary import from_model_config
+
+        from .scripted_logits import ScriptedLogits
+
+        model = ScriptedLogits(
+            self._runner, [each for some in given.values() for each in some], MAX_LENGTH
+        )
+        self._engine = Engine(self._core, model, ThreadedChannel(self._core), self._times)
+        ends, first = from_model_config(self._config.model_config).marks.end_of_turn, 0
+        self._loads: dict[Text, Load] = {}
+        for text, responses in given.items():
+            self._loads[text] = Load(self._tools, responses, ends, first)
+            first += len(responses)
+        gc.collect()
+        gc.freeze()
+
+    def block(self, wanted: BlockOfRequests) -> Block:
+        steps = self._steps * (PROFILED_STEPS if wanted.profiled else 1)
+        load, settle = self._loads[wanted.text], wanted.round > 0
+        return self._engine.block(load, wanted.kind, wanted.streams, steps, settle=settle)
+
+
+def _configuration(setup: EngineSetup, options: EngineOptions) -> Any:
+    """The VllmConfig."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+    from toolgate_backend.adapters import draft_config, vllm_host
+    from toolgate_backend.adapters.vllm_version import patch_version_lookup
+
+    patch_version_lookup()
+    vllm_host.register()
+    flags = ["--model", options.model, "--load-format", "dummy"]
+    flags += ["--max-model-len", str(MAX_LENGTH), "--max-num-seqs", str(options.streams)]
+    if launch.on_cpu():
+        flags += launch.cpu_flags(options.model, ["--max-model-len", str(MAX_LENGTH)])
+    else:
+        flags += ["--gpu-memory-utilization", str(FREE_MEMORY)]
+    if setup.processor:
+        flags += ["--logits-processors", launch.PROCESSOR]
+    if setup.drafts:
+        flags += draft_config.flags(setup.drafts)
+    parser = EngineArgs.add_cli_args(FlexibleArgumentParser())
+    parsed = parser.parse_args(
+        [*flags, *options.flags, "--distributed-executor-backend", launch.UNIPROC]
+    )
+    config = EngineArgs.from_cli_args(parsed).create_engine_config()
+    # Other engines start on the same GPU, so vLLM cannot measure what is free for its cache.
+    config.cache_config.kv_cache_memory_bytes = CACHED_TOKENS * _bytes_per_token(config)
+    return config
+
+
+def _bytes_per_token(config: Any) -> int:
+    """Of keys and values."""
+    model, parallel = config.model_config, config.parallel_config
+    values = model.get_num_layers(parallel) * model.get_num_kv_heads(parallel)
+    return int(2 * values * model.get_head_size() * model.dtype.itemsize)
+
+
+def _watch_processors(runner: Any, times: Any) -> None:
+    from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
+
+    for processor in runner.input_batch.logitsprocs.all:
+        if isinstance(processor, EnforcementLogitsProcessor):
+            times.watch(processor, "update_state", "worker")
+            times.watch(processor, "apply", "worker")

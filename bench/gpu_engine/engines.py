@@ -1,0 +1,80 @@
+"""The engines that are measured, and the blocks of requests that each of them gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.engine_steps.options import Kind, Text
+
+DRAFTS = 8
+"""Maximum number of draft tokens of forced text in a step of a sequence."""
+PROFILED_STREAMS = 64
+
+
+@dataclass(frozen=True)
+class EngineSetup:
+    """An engine in a process of its own."""
+
+    name: str
+    kinds: Sequence[Kind]
+    """In the order in which they are measured. The last one is profiled."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    processor: bool = False
+    """Whether it has Toolgate's logits processor."""
+    drafts: int = 0
+
+
+ENGINES = {
+    each.name: each
+    for each in (
+        EngineSetup("structured_output", ("free", "strict", "structured_output")),
+        EngineSetup(
+            "logits_processor",
+            ("free", "logits_processor"),
+            {"VLLM_USE_V2_MODEL_RUNNER": "0"},
+            processor=True,
+        ),
+        EngineSetup(
+            "forced_drafts",
+            ("free", "structured_output"),
+            {"TOOLGATE_FORCED_DRAFTS": str(DRAFTS)},
+            drafts=DRAFTS,
+        ),
+    )
+}
+
+
+@dataclass(frozen=True)
+class BlockOfRequests:
+    """What is measured at a time."""
+
+    engine: str
+    kind: Kind
+    streams: int
+    text: Text
+    round: int
+    """0 is the first contact of an engine with this kind of requests."""
+    profiled: bool = False
+
+
+def blocks(
+    names: Sequence[str], streams: Sequence[int], texts: Sequence[Text], rounds: int
+) -> Iterator[BlockOfRequests]:
+    """In the order of their importance, as time may run out: the first contact, all numbers of
+    streams with each text, profiles, further rounds."""
+
+    def each_kind(count: int, text: Text, number: int) -> Iterator[BlockOfRequests]:
+        for name in names:
+            for kind in ENGINES[name].kinds:
+                yield BlockOfRequests(name, kind, count, text, number)
+
+    yield from each_kind(streams[0], texts[0], 0)
+    for number in range(1, rounds + 1):
+        for text in texts:
+            for count in streams:
+                yield from each_kind(count, text, number)
+        if number == 1:
+            for name in names:
+                kind, count = ENGINES[name].kinds[-1], min(PROFILED_STREAMS, max(streams))
+                yield BlockOfRequests(name, kind, count, texts[0], number, profiled=True)

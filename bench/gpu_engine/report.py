@@ -1,0 +1,103 @@
+"""The table and the JSON of `bench gpu-engine`."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from bench.engine_steps.options import Kind
+from bench.engine_steps.results import Block
+
+from .engines import BlockOfRequests
+
+HEAD = (
+    *("streams", "text", "engine", "kind", "tokens/s", "÷ free", "step, ms", "÷ free", "p99, ms"),
+    *("steps per token", "µs beyond free", "÷ strict", "all threads", "cold", "rounds"),
+)
+STRICT = "structured_output", "strict"
+Found = dict[BlockOfRequests, Block]
+Cell = tuple[int, str, str, Kind]
+"""Streams, text, engine and kind."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Blocks of one cell, each with the one of free in the same engine and round."""
+
+    streams: int
+    pairs: Sequence[tuple[Block, Block]]
+    cold: tuple[Block, Block] | None
+
+    def median(self, value: Callable[[Block], float]) -> float:
+        return statistics.median(value(block) for block, _ in self.pairs)
+
+    def ratio(self, value: Callable[[Block], float]) -> float:
+        return statistics.median(value(block) / value(free) for block, free in self.pairs)
+
+    def added(self, value: Callable[[Block], float]) -> float:
+        return statistics.median(value(block) - value(free) for block, free in self.pairs)
+
+
+def records(found: Found) -> list[dict[str, Any]]:
+    """One JSON object for each block."""
+    return [
+        asdict(block) | asdict(measured) | {"mean_us": measured.mean}
+        for block, measured in found.items()
+    ]
+
+
+def table(found: Found) -> str:
+    lines = [f"| {' | '.join(HEAD)} |", "| --- " * len(HEAD) + "|"]
+    kinds = _kinds(found)
+    for (streams, text, engine, kind), each in kinds.items():
+        if not each.pairs:
+            continue
+        strict = kinds.get((streams, text, *STRICT))
+        lines.append(f"| {streams} | {text} | {engine} | {kind} | {_cells(each, kind, strict)} |")
+    return "\n".join(lines)
+
+
+def _kinds(found: Found) -> dict[Cell, _Kind]:
+    warm: dict[Cell, list[tuple[Block, Block]]] = {}
+    cold: dict[Cell, tuple[Block, Block]] = {}
+    for block, measured in found.items():
+        free = found.get(
+            BlockOfRequests(block.engine, "free", block.streams, block.text, block.round)
+        )
+        if block.profiled or free is None:
+            continue
+        cell = block.streams, block.text, block.engine, block.kind
+        warm.setdefault(cell, [])
+        if block.round:
+            warm[cell].append((measured, free))
+        else:
+            cold[cell] = measured, free
+    return {cell: _Kind(cell[0], pairs, cold.get(cell)) for cell, pairs in warm.items()}
+
+
+def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> str:
+    is_free = kind == "free"
+
+    def beside_free(text: str) -> str:
+        return "" if is_free else text
+
+    added = each.added(lambda block: block.mean)
+    base = strict.added(lambda block: block.mean) if strict and strict.pairs else 0.0
+    cold = "" if each.cold is None else f"{each.cold[0].mean - each.cold[1].mean:.1f}"
+    return " | ".join(
+        (
+            f"{each.median(lambda block: block.tokens_per_second):,.0f}",
+            beside_free(f"**{each.ratio(lambda block: block.tokens_per_second):.2f}**"),
+            f"{each.median(lambda block: block.step_ms):.2f}",
+            beside_free(f"**{each.ratio(lambda block: block.step_ms):.2f}**"),
+            f"{each.median(lambda block: block.step_p99_ms):.2f}",
+            f"{each.streams / each.median(lambda block: block.tokens):.2f}",
+            beside_free(f"{added:.1f}"),
+            beside_free(f"{added / base:.2f}" if base > 0 else ""),
+            beside_free(f"{each.added(lambda block: block.process):.1f}"),
+            beside_free(cold),
+            str(len(each.pairs)),
+        )
+    )

@@ -1,0 +1,55 @@
+"""The order of blocks, and the table of measured ones."""
+
+from __future__ import annotations
+
+from bench.engine_steps.options import Kind
+from bench.engine_steps.results import SECTIONS, Block
+from bench.gpu_engine.engines import ENGINES, BlockOfRequests, blocks
+from bench.gpu_engine.report import Found, records, table
+
+
+def block(rate: float, us: float, tokens: float = 8.0) -> Block:
+    sections = dict.fromkeys(SECTIONS, us / len(SECTIONS))
+    return Block(tokens, sections, us, us + 1, 10.0, 20.0, rate)
+
+
+def of(kind: Kind, number: int, engine: str = "structured_output") -> BlockOfRequests:
+    return BlockOfRequests(engine, kind, 16, "natural", number)
+
+
+def test_what_matters_most_comes_first() -> None:
+    names = ["structured_output", "logits_processor"]
+    made = list(blocks(names, (64, 16), ("natural", "random"), 2))
+    assert len(made) == len(set(made))
+    kinds = [kind for name in names for kind in ENGINES[name].kinds]
+    cold, first = made[: len(kinds)], made[len(kinds) : 2 * len(kinds)]
+    assert [each.kind for each in cold] == [each.kind for each in first] == kinds
+    assert {(each.round, each.streams, each.text) for each in cold} == {(0, 64, "natural")}
+    assert {(each.round, each.streams, each.text) for each in first} == {(1, 64, "natural")}
+    assert [each.round for each in made] == sorted(each.round for each in made)
+    profiled = [each for each in made if each.profiled]
+    assert [each.kind for each in profiled] == ["structured_output", "logits_processor"]
+    assert made[made.index(profiled[-1]) + 1].round == 2
+
+
+def test_rows_are_compared_with_free_and_strict_of_the_same_engine() -> None:
+    found: Found = {
+        of("free", 0): block(1000, 30),
+        of("structured_output", 0): block(500, 60),
+        of("free", 1): block(1000, 30),
+        of("strict", 1): block(800, 50),
+        of("structured_output", 1): block(900, 34, tokens=32.0),
+        of("free", 1, "logits_processor"): block(2000, 30),
+        of("logits_processor", 1, "logits_processor"): block(1000, 40),
+    }
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(found).splitlines()]
+    rows = {(cells[2], cells[3]): cells[4:] for cells in lines[2:]}
+    assert rows["structured_output", "free"][:2] == ["1,000", ""]
+    ours = rows["structured_output", "structured_output"]
+    assert ours == [
+        *("900", "**0.90**", "10.00", "**1.00**", "20.00"),
+        *("0.50", "4.0", "0.20", "4.0", "30.0", "1"),
+    ]
+    assert rows["logits_processor", "logits_processor"][1] == "**0.50**"
+    assert rows["logits_processor", "logits_processor"][7] == "0.50"  # strict's of the other engine
+    assert {each["kind"] for each in records(found)} >= {"free", "strict"}
