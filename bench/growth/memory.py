@@ -1,6 +1,6 @@
 """Memory of a backend that gets new schemas without end.
 
-    python -m bench memory MODEL_DIR [--schemas N] [--every N] > report.md
+    python -m bench memory MODEL_DIR [--schemas N] [--every N] [--calls] > report.md
 
 The registry and the store of a backend load N schemas, none of which is like another: names, enums,
 bounds and nesting are random. So neither the cache of grammars nor that of xgrammar's rules helps.
@@ -8,7 +8,9 @@ Every schema is new and examined, as after the quarantine. No engine runs; the l
 defaults. Reported are the resident memory of the process and the memory that is allocated in it
 (glibc's mallinfo2), both minus those before the first schema. The memory has reached its bound if
 the last rows do not grow. The difference between the two is fragmentation. With a small
-`TOOLGATE_RULES_CACHE_MB`, the bound is reached early.
+`TOOLGATE_RULES_CACHE_MB`, the bound is reached early. With `--calls`, a random call of each schema
+is written, which makes the token graphs grow: *graphs* is what they count, and in parentheses how
+often they have begun anew.
 """
 
 import argparse
@@ -23,6 +25,7 @@ from typing import Any
 import psutil
 
 from bench.growth.grammars import local_registry
+from bench.growth.written_calls import WrittenCalls
 from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.settings import Settings
@@ -40,16 +43,19 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--schemas", type=int, default=40_000)
     parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
+    parser.add_argument("--calls", action="store_true", help="write a call of each schema")
     options = parser.parse_args()
-    asyncio.run(grow(str(options.model.resolve()), options.schemas, options.every))
+    model = str(options.model.resolve())
+    asyncio.run(grow(model, options.schemas, options.every, with_calls=options.calls))
 
 
-async def grow(model: str, count: int, every: int) -> None:
+async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     vocabulary = vocabulary_of(model)
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
     configured, parts = Settings(), key_parts(vocabulary)
     registry = local_registry(workers, vocabulary, configured.max_grammars)
+    calls = WrittenCalls(vocabulary, workers.store)
     cache = workers.store._compiler._xgrammar._compiler
     process, drawn = psutil.Process(), random.Random(1)
     before = last = process.memory_info().rss
@@ -57,21 +63,24 @@ async def grow(model: str, count: int, every: int) -> None:
     print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
     print(
         "| schemas | in the store | memory, MB | allocated, MB | xgrammar's cache, MB "
-        "| KB per new schema |"
+        "| KB per new schema | graphs, MB |"
     )
-    print("|" + " --- |" * 6, flush=True)
+    print("|" + " --- |" * 7, flush=True)
     loaded = 0
     while loaded < count:
         for _ in range(every // BATCH):
             sources = [_source(tool(drawn, loaded + at), parts) for at in range(BATCH)]
             verdicts = await registry.load(sources)
             assert all(verdict.status == "ready" for verdict in verdicts), verdicts
+            if with_calls:
+                calls.write([source.key for source in sources])
             loaded += BATCH
         rss = process.memory_info().rss
         print(
             f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
             f"| {(allocated() - allocated_before) / 2**20:,.0f} "
-            f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} |",
+            f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} "
+            f"| {calls.graph_bytes / 2**20:,.0f} ({calls.generation}) |",
             flush=True,
         )
         last = rss
