@@ -28,7 +28,7 @@ class EngineSettings(Section):
     without speculative decoding, and vLLM's structured outputs otherwise."""
     forced_drafts: int = Field(default=0, ge=0, le=32)
     """Maximum number of draft tokens that a step of an enforced sequence verifies under async
-    scheduling, if the text is forced. 0: none. Other requests have no drafts
+    scheduling, of forced text and of text that repeats. 0: none. Other requests have no drafts
     ([drafts of forced text](enforcement.md#drafts-of-forced-text))."""
     dialect: str = "auto"
     """The form in which the model writes calls. `auto` recognises it from the chat template and the

@@ -10,7 +10,8 @@ call, and one more token, as vLLM would with a model that generates this call. D
 - forced: the text that the grammar forces (backend's enforcement/jump_forward.py)
 - both: as the adapter structured_output drafts
 - forced, async: forced text under async scheduling, where a step's drafts are chosen while the step
-  before it still runs (TOOLGATE_FORCED_DRAFTS)
+  before it still runs
+- both, async: as with TOOLGATE_FORCED_DRAFTS
 """
 
 import argparse
@@ -25,6 +26,7 @@ from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.repeated_text import RepeatedText
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
@@ -72,7 +74,8 @@ def main() -> None:
     kinds: dict[str, Count] = {
         name: partial(steps, drafter=drafter) for name, drafter in drafters.items()
     }
-    kinds["forced, async"] = partial(async_steps, jump_forward=jump_forward)
+    kinds["forced, async"] = partial(async_steps, jump_forward=jump_forward, from_text=False)
+    kinds["both, async"] = partial(async_steps, jump_forward=jump_forward, from_text=True)
     tokens = sum(len(case.call) for case in cases)
     print(
         f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
@@ -98,13 +101,16 @@ def steps(case: Case, drafter: Drafter, limit: int) -> int:
     return count
 
 
-def async_steps(case: Case, jump_forward: JumpForward, limit: int) -> int:
+def async_steps(case: Case, jump_forward: JumpForward, limit: int, *, from_text: bool) -> int:
     machine, at, count = case.automaton, 0, 0
     machine.reset()
+    text = RepeatedText(case.prompt) if from_text else None
     drafts: Sequence[int] = ()
     while at < len(case.call):
         drafts = machine.validate_tokens(drafts)
-        following = jump_forward.drafts_after(machine, drafts, limit)
+        if text is not None:
+            text.update(machine.tokens)
+        following = jump_forward.drafts_after(machine, drafts, limit, text)
         at += _step(case, at, drafts)
         drafts = following
         count += 1

@@ -61,7 +61,8 @@ def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, 
         constraints = spec.from_extra_args(params.extra_args, params.seed) if params else None
         if constraints is None:
             return original(self, request)
-        return engine_sequences(self.vllm_config).create_grammar(constraints)
+        prompt = request.prompt_token_ids or ()
+        return engine_sequences(self.vllm_config).create_grammar(constraints, prompt)
 
     return create
 

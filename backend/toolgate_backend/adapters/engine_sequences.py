@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 from weakref import WeakSet
 
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
+from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.spec import Spec
 from ..enforcement.static_masks import StaticMasks
 from ..errors import GrammarNotCreated
@@ -32,6 +34,7 @@ class EngineSequences:
         self._static.graphs.prepare_json()
         self._shared = Shared(FailedSequence(self._static), JumpForward(vocabulary.encode))
         self.store = store.GrammarStore(vocabulary)
+        self.store.on_load = self._static.graphs.prepare
         self.store.on_release = self._static.turns.forget
         self.step_masks = StepMasks(words_per_row(vocabulary.size), settings().mask_budget_ms / 1e3)
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
@@ -40,15 +43,17 @@ class EngineSequences:
     def __len__(self) -> int:
         return len(self._running)
 
-    def create_grammar(self, spec: Spec) -> EnforcementGrammar:
-        """Called in the engine's pool. Raises GrammarNotCreated, which ends that request only."""
+    def create_grammar(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar:
+        """Called in the engine's pool. `prompt`: the tokens before the response. Raises
+        GrammarNotCreated, which ends that request only."""
         try:
             grammars = spec.grammars_in(self.store)
             self._static.prepare_prefixes(grammars.candidates)
             automaton = Automaton(self._static, spec, *grammars)
         except Exception as error:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
-        grammar = EnforcementGrammar(automaton, self._shared)
+        text = RepeatedText(prompt) if settings().forced_drafts else None
+        grammar = EnforcementGrammar(automaton, self._shared, text)
         with self._lock:
             self._running.add(grammar)
         return grammar

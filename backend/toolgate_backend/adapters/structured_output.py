@@ -22,6 +22,7 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
+from ..enforcement.repeated_text import RepeatedText
 from ..settings import settings
 from ..tokens.rows import Row
 from .failed_sequence import FailedSequence
@@ -49,9 +50,13 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     ends only this sequence: see FailedSequence.
     """
 
-    def __init__(self, automaton: Automaton, shared: Shared) -> None:
+    def __init__(
+        self, automaton: Automaton, shared: Shared, text: RepeatedText | None = None
+    ) -> None:
+        """`text`: that of the sequence, if drafts of the next step are wanted."""
         self.automaton: Automaton | FailedSequence = automaton
         self._shared = shared
+        self._text = text
         self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
 
     # Called at each token, so these handle errors themselves.
@@ -88,9 +93,9 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
             bitmask[batch_index].numpy()[:] = self.next_timed_row().words
 
     def validate_tokens(self, tokens: list[int]) -> list[int]:
-        """The prefix of a draft that is allowed. It ends at the end of the turn, because vLLM does
-        not request masks beyond it."""
-        return self._unless_failed([], lambda automaton: _validate(automaton, tokens))
+        """The prefix of a draft that is allowed. vLLM requests no masks beyond the end of the turn,
+        where it ends."""
+        return self._unless_failed([], lambda automaton: automaton.validate_tokens(tokens))
 
     def drafts(self, proposed: list[int], limit: int) -> list[int]:
         """The draft to use instead of `proposed`, with forced text in it."""
@@ -101,10 +106,14 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
 
     def drafts_after(self, in_flight: list[int], limit: int) -> list[int]:
         """The draft of the next step, while a step with the draft `in_flight` runs."""
-        jump_forward = self._shared.jump_forward
-        return self._unless_failed(
-            [], lambda automaton: [*jump_forward.drafts_after(automaton, in_flight, limit)]
-        )
+        jump_forward, text = self._shared.jump_forward, self._text
+
+        def drafts(automaton: Automaton) -> list[int]:
+            if text is not None:
+                text.update(automaton.tokens)
+            return [*jump_forward.drafts_after(automaton, in_flight, limit, text)]
+
+        return self._unless_failed([], drafts)
 
     def rollback(self, num_tokens: int) -> None:
         self._unless_failed(None, lambda automaton: automaton.rollback(num_tokens))
@@ -128,13 +137,3 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def _fail(self) -> FailedSequence:
         self.automaton = self._shared.failed
         return self._shared.failed
-
-
-def _validate(automaton: Automaton, tokens: list[int]) -> list[int]:
-    accepted = 0
-    for token in tokens:
-        if automaton.is_terminated() or not automaton.accept_tokens([token]):
-            break
-        accepted += 1
-    automaton.rollback(accepted)
-    return tokens[:accepted]

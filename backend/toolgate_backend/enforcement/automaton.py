@@ -118,13 +118,14 @@ class Automaton:
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
-        return all(map(self.accept, tokens))
+        return self.accept(tokens[0]) if len(tokens) == 1 else all(map(self.accept, tokens))
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
-        """The longest prefix of `tokens` that is allowed. The state is unchanged."""
+        """The prefix of `tokens` that is allowed, up to the end of the turn. The state is
+        unchanged."""
         accepted = 0
         for token in tokens:
-            if not self.accept(token):
+            if self.is_terminated() or not self.accept(token):
                 break
             accepted += 1
         self.rollback(accepted)
@@ -170,6 +171,17 @@ class Automaton:
     @property
     def state(self) -> State:
         return self._state_at(self._node, self._course.entry)
+
+    @property
+    def place(self) -> TurnNode | Node | None:
+        """What sequences have in common after which the same tokens are allowed, as long as no
+        limit on tokens decides; None if the text is one of this sequence only."""
+        node = self._node
+        return None if isinstance(node, Node) and node.private is not None else node
+
+    @property
+    def tokens(self) -> Sequence[int]:
+        return self._tokens
 
     @property
     def call_tokens(self) -> Sequence[int]:

@@ -7,15 +7,19 @@ differently. The distribution of the sampled tokens is the same with and without
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ..tokens.masks import Allow
 from .automaton import Automaton
+from .repeated_text import RepeatedText
 from .state import Phase
 
 CACHED_TEXTS = 4096
 """Maximum number of forced texts whose tokenization is cached."""
+CACHED_NODES = 4096
+"""Maximum number of nodes of which the forced tokens are cached."""
 BYTES_PER_TOKEN = 16
 """Bytes of forced text that are tokenized for each wanted token. A constant can have a hundred
 thousand bytes."""
@@ -25,6 +29,8 @@ class JumpForward:
     def __init__(self, encode: Callable[[str], tuple[int, ...]]) -> None:
         """`encode` is the tokenizer's own encoding, which the model is most likely to produce."""
         self._encode = lru_cache(CACHED_TEXTS)(encode)
+        self._known: OrderedDict[tuple[object, int], Sequence[int]] = OrderedDict()
+        """The forced tokens after a node, at most so many."""
 
     def forced_tokens(self, automaton: Automaton, limit: int) -> Sequence[int]:
         """The likely tokens of the text that must come next, about `limit` of them; may be more.
@@ -66,16 +72,35 @@ class JumpForward:
         return drafts
 
     def drafts_after(
-        self, automaton: Automaton, in_flight: Sequence[int], limit: int
+        self,
+        automaton: Automaton,
+        in_flight: Sequence[int],
+        limit: int,
+        text: RepeatedText | None = None,
     ) -> Sequence[int]:
         """At most `limit` draft tokens for a sequence whose next tokens are being sampled already:
         the allowed draft `in_flight`, and one token after it. The automaton's state is unchanged.
 
-        If that token is not the forced one, the drafts are wrong.
+        The token after it is the forced one, or else the one that `text` expects, which is the text
+        before `in_flight`. If it is another one, the drafts are wrong.
         """
-        if len(automaton.validate_tokens(in_flight)) < len(in_flight):
+        if in_flight and len(automaton.validate_tokens(in_flight)) < len(in_flight):
             return ()
         automaton.accept_tokens(in_flight)
-        drafts = self.drafts(automaton, (), limit + 1)
+        drafts = self._forced_after(automaton, limit + 1)
+        if not drafts and text is not None:
+            drafts = self.drafts(automaton, text.following(in_flight, limit + 1), limit + 1)
         automaton.rollback(len(in_flight))
         return drafts[1:]
+
+    def _forced_after(self, automaton: Automaton, limit: int) -> Sequence[int]:
+        """The drafts of forced text. They may be those that a sequence at the same place had."""
+        place = automaton.place
+        if place is None:
+            return self.drafts(automaton, (), limit)
+        known = self._known.get((place, limit))
+        if known is None:
+            known = self._known[place, limit] = self.drafts(automaton, (), limit)
+            if len(self._known) > CACHED_NODES:
+                self._known.popitem(last=False)
+        return known

@@ -12,6 +12,7 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import BYTES_PER_TOKEN, JumpForward
+from toolgate_backend.enforcement.repeated_text import RepeatedText
 from toolgate_backend.tokens.masks import unpack
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
@@ -123,6 +124,22 @@ def test_the_drafts_of_the_next_step_follow_the_tokens_in_flight(
     before = allowed(machine, vocabulary)
     assert forecast.drafts_after(machine, in_flight, 64) == forced[known + 1 :]
     assert forecast.drafts_after(machine, in_flight, 2) == forced[known + 1 : known + 3]
+    assert allowed(machine, vocabulary) == before
+
+
+def test_what_the_prompt_expects_is_drafted_where_nothing_is_forced(
+    automaton: MakeAutomaton, forecast: JumpForward, vocabulary: Vocabulary
+) -> None:
+    machine = automaton([tools.WEATHER], choice="required")
+    city = vocabulary.encode("Oslo or the town hall of Bergen")
+    begun = [*forecast.drafts(machine, [], 64), *vocabulary.encode('city": "'), *city[:2]]
+    assert machine.accept_tokens(begun)
+    text = RepeatedText(city)
+    text.update(machine.tokens)
+    assert list(forecast.drafts_after(machine, [], 3)) == []
+    before = allowed(machine, vocabulary)
+    assert list(forecast.drafts_after(machine, [], 3, text)) == [*city[3:6]]
+    assert list(forecast.drafts_after(machine, city[2:4], 2, text)) == [*city[5:7]]
     assert allowed(machine, vocabulary) == before
 
 
