@@ -61,6 +61,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._static.graphs.prepare_json()
         self._applier = make_applier(device, vocabulary.size, pin_memory=is_pin_memory)
         self._store = store.GrammarStore(vocabulary)
+        self._store.on_load = self._static.graphs.prepare
         self._store.on_release = self._static.turns.forget
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}

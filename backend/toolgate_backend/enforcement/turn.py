@@ -15,6 +15,7 @@ SELECT and FORMAT. Other text that the dialect prescribes is forced token by tok
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
@@ -27,7 +28,7 @@ from .phases.end import End
 from .phases.format import Format
 from .phases.free_text import FreeText
 from .phases.messages import Messages
-from .phases.phase import PhaseRules, Rules
+from .phases.phase import PhaseRules, Rules, Transitions
 from .phases.select import Select
 from .phases.thinking import Thinking
 from .room import Room
@@ -49,7 +50,9 @@ class Turn:
         self.budget = Budget(static, grammars)
         self._static = static
         self._spec = spec
-        self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, self)
+        # A cycle of references would keep the grammars until Python looks for cycles.
+        turn: Transitions = weakref.proxy(self)
+        self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, turn)
         text = FreeText(self._rules)
         self._calls = Calls(self._rules)
         self._select = Select(self._rules)

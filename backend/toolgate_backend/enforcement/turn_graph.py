@@ -46,6 +46,10 @@ class TurnNode:
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
 
+    def cut(self) -> None:
+        """Remove all edges."""
+        self.next, self.crossings, self.plain = {}, {}, None
+
 
 class Entry:
     """A call, or constrained content, inside the grammar of its only candidate."""
@@ -83,7 +87,6 @@ class TurnGraph:
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None,
     ) -> None:
-        static.graphs.prepare(grammars if content is None else (*grammars, content))
         self.turn = Turn(static, spec, grammars, content)
         self._static = static
         self._nodes: dict[State, TurnNode] = {}
@@ -93,6 +96,12 @@ class TurnGraph:
         self.root = self.turn.initial_state(UNLIMITED)
         self.bytes = 0
         """Counted in the memory of the grammars' graphs (grammars/graph/memory.py)."""
+
+    def __del__(self) -> None:
+        """Cut the edges of the nodes, by which they would keep each other and their grammars until
+        Python looks for cycles."""
+        for node in getattr(self, "_nodes", {}).values():
+            node.cut()
 
     def place(self, state: State) -> Placed:
         only = _inside_grammar(state)

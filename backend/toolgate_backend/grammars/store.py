@@ -75,6 +75,8 @@ class GrammarStore:
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
+        self.on_load: Callable[[MeasuredGrammar], None] = lambda grammar: None
+        """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
         """Is called with each grammar that is no longer loaded."""
         self.cache_warmed: Future[None] = Future()
@@ -214,6 +216,7 @@ class GrammarStore:
             verdict.hints,
             limits_of(outcome.grammar, json.loads(parameters)),
         )
+        self.on_load(measured)
         return verdict, measured
 
 

@@ -3,7 +3,8 @@
 Inside such a string the state of a grammar never changes, whatever is written, and after a value it
 is the same for all values of the type. So the state after each text is known without an engine. The
 proof is by a list of keywords that have no part in the text of a string, and for alternatives by
-their types, of which one value has one only.
+their types, of which one value has one only. In JSON, a string with a minimum of characters is free
+from the place on at which it may end.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 from toolgate_core.schema.keywords import ANNOTATIONS
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
 
-from .text_kinds import TextKind
+from .text_kinds import JSON_KINDS, TextKind
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
 _KEYWORDS = frozenset(
@@ -54,7 +55,8 @@ def free_texts(
     """`kinds` are those of the strings. With `bare_names`, the names of members are written without
     quotation marks, so none may look like a number. For the rest see `has_free_strings`."""
     nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)] if kinds else []
-    if not nodes or not _are_free(schema, nodes, with_names):
+    may_have_least = JSON_KINDS.issuperset(kinds)
+    if not nodes or not _are_free(schema, nodes, with_names, may_have_least):
         return NOT_FREE
     if bare_names and any(map(_has_number_as_name, nodes)):
         return NOT_FREE
@@ -75,27 +77,31 @@ def _has_number_as_name(node: Any) -> bool:
     return any(name.startswith(_NUMBER_BEGINS) for name in names)
 
 
-def has_free_strings(schema: Any, *, with_names: bool = True) -> bool:
+def has_free_strings(schema: Any, *, with_names: bool = True, may_have_least: bool = False) -> bool:
     """`schema` is as the engine gets it, with closed objects. Without `with_names`, it must have no
-    undeclared members: their names may be constrained."""
+    undeclared members: their names may be constrained. With `may_have_least`, strings may have a
+    minimum of characters."""
     nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)]
-    return _are_free(schema, nodes, with_names)
+    return _are_free(schema, nodes, with_names, may_have_least)
 
 
-def _are_free(schema: Any, nodes: Sequence[Any], with_names: bool) -> bool:
+def _are_free(schema: Any, nodes: Sequence[Any], with_names: bool, may_have_least: bool) -> bool:
     """`has_free_strings` for the subschemas `nodes`. Nothing is proven of more than `MAX_NODES`."""
     if len(nodes) > MAX_NODES:
         return False
     types = _Types(schema)
-    return all(_is_known(node, types) and (with_names or types.are_named(node)) for node in nodes)
+    keywords = _KEYWORDS | {"minLength"} if may_have_least else _KEYWORDS
+    return all(
+        _is_known(node, types, keywords) and (with_names or types.are_named(node)) for node in nodes
+    )
 
 
-def _is_known(node: Any, types: _Types) -> bool:
+def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
     """Whether a subschema, without those inside it, is one of those for which this is proven."""
     if not isinstance(node, dict):
         return node is True or node is False
     beside = node.keys() - ANNOTATIONS - {"$defs"}
-    if beside - _KEYWORDS:
+    if beside - keywords:
         return False
     if beside & {"anyOf", "$ref"} and len(beside) > 1:
         return False

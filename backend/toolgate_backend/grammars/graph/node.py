@@ -19,8 +19,8 @@ class Node:
 
     __slots__ = (
         "anchor", "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop",
-        "next", "number", "origin", "parent", "place", "private", "row", "since", "strings",
-        "texts", "token",
+        "next", "number", "opens", "origin", "parent", "place", "private", "row", "since",
+        "strings", "texts", "token",
     )  # fmt: skip
 
     next: dict[int, Node]
@@ -50,11 +50,15 @@ class Node:
         """For the bounds on values."""
         self.strings: PlainTable | None = None
         """The kind of the free string whose inside the node is."""
+        self.opens: PlainTable | None = None
+        """The kind of the string that begins at this node and must not be empty."""
         self.origin: Node | None = None
         """The inside of the free string in which a character, an escape or a mark has begun."""
         self.begun = b""
         """The text that has begun there."""
-        self.anchor: Node = self if parent is None else parent.anchor
+        self.anchor: Node | None = None if parent is None else parent.anchor or parent
+        """None for a node that is an anchor itself: a reference to itself would keep it until
+        Python looks for cycles."""
         self.since = b""
         """The text since `anchor`, by which the node is found."""
         self.texts: dict[bytes, Node] | None = None

@@ -141,8 +141,7 @@ class NodeMaker:
                 self._forget_matchers(node)
                 self._fill(node, words)
         if node.origin is None and node.loop is None:
-            node.strings = self._strings(node, words)
-            node.loop = None if node.strings is None else node.strings.loop
+            self._set_strings(node, words)
         if self._bounds is not None and node.place is not None:
             words = narrowed(words, self._bounds.refused(node.place))
         before = len(shared.rows)
@@ -179,7 +178,16 @@ class NodeMaker:
             matcher = self._matcher(node)
             node.forced = matcher.forced()
             self._leave(node, matcher)
+            if not self.is_outside(node):
+                self._count(len(node.forced))
         return node.forced
+
+    def _set_strings(self, node: Node, words: BitmaskRow) -> None:
+        table = self._strings(node, words)
+        if table is None or table.may_end(words):
+            node.strings, node.loop = table, None if table is None else table.loop
+        else:
+            node.opens = table
 
     def _strings(self, node: Node, words: BitmaskRow) -> PlainTable | None:
         """The kind of the free string inside which a node is, by its mask and its place."""

@@ -163,6 +163,7 @@ JSON_IN_LLGUIDANCE = QuotedText(
     b'"',
 )
 """llguidance's: `\\u` for control characters only."""
+JSON_KINDS = frozenset({JSON_IN_XGRAMMAR, JSON_IN_LLGUIDANCE})
 PYTHON = (
     QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b"", b"'\""),
     QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b"", b"'\""),

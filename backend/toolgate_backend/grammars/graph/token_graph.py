@@ -115,6 +115,10 @@ class TokenGraph:
             return self._extended_inside(node, inside, token, row)
         if maker.is_outside(node):
             return maker.made(node, token, private=True)
+        first = self._after_first(node)
+        if first is not None:
+            after = self._extended(first, token)
+            return None if after is None else maker.joined(node, token, after, row)
         opened = self._opened(node, text)
         if opened is not None:
             return self._begun(node, token, row, *opened)
@@ -122,7 +126,7 @@ class TokenGraph:
             return maker.made(node, token, private=True)
         number = self._numbers.place_of(node, text)
         if number is None:
-            return self._found(node, token, row, node.anchor, node.since + text)
+            return self._found(node, token, row, node.anchor or node, node.since + text)
         after = self._found(node, token, row, number.start, number.key, always=number.is_free)
         if after is not None and number.goes_on:
             after.number = number.start
@@ -170,8 +174,19 @@ class TokenGraph:
             anchor.texts[text] = made
             made.anchor, made.since = anchor, text
             if len(text) > MAX_SINCE:
-                made.anchor, made.since = made, b""
+                made.anchor, made.since = None, b""
         return made
+
+    def _after_first(self, node: Node) -> Node | None:
+        """The inside of the string that begins at a node and must not be empty: the same after any
+        first character. None if none begins there, or if more characters must come."""
+        if node.opens is None or node.opens.sample < 0 or self._maker.is_outside(node):
+            return None
+        first = node.next.get(node.opens.sample) or self._maker.made(node, node.opens.sample)
+        if first is None:
+            return None
+        self._maker.row(first)
+        return first if first.strings is node.opens else None
 
     def _opened(self, node: Node, text: bytes) -> tuple[Node, bytes] | None:
         """The inside of the free string that a token with this text opens, and what has begun
@@ -189,6 +204,7 @@ class TokenGraph:
             if inside is None or inside is node or inside.finished:
                 continue
             self._maker.row(inside)
+            inside = self._after_first(inside) or inside
             begun = table.kind.begun(text[at:])
             if inside.strings is table and begun is not None:
                 return inside, begun

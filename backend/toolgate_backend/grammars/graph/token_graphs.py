@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from threading import RLock
+from collections.abc import Sequence
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 from ...tokens.masks import BitmaskRow
@@ -49,22 +49,23 @@ class TokenGraphs:
         self.memory = GraphMemory(max_bytes, self._begin_anew)
         self._tables: dict[TextKind, PlainTable] = {}
         self._graphs: WeakKeyDictionary[CompiledGrammar, TokenGraph] = WeakKeyDictionary()
-        self._lock = RLock()
+        self._lock = Lock()
+        self._making = Lock()
+        """Held while a table is made, for which no look-up waits."""
 
     def graph_of(self, grammar: MeasuredGrammar) -> TokenGraph:
         """The graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
+            made = TokenGraph(grammar, self)
             with self._lock:
-                graph = self._graphs.get(grammar.compiled)
-                if graph is None:
-                    graph = self._graphs[grammar.compiled] = TokenGraph(grammar, self)
+                graph = self._graphs.setdefault(grammar.compiled, made)
         graph.renew()
         return graph
 
-    def prepare(self, grammars: Iterable[MeasuredGrammar]) -> None:
-        """Make the tables that graphs of these grammars need, before a step needs them."""
-        for kind in {kind for each in grammars for kind in each.compiled.free.strings}:
+    def prepare(self, grammar: MeasuredGrammar) -> None:
+        """Make the tables that the graph of a grammar needs, before a step needs them."""
+        for kind in grammar.compiled.free.strings:
             self.table(kind)
 
     def prepare_json(self) -> None:
@@ -74,10 +75,13 @@ class TokenGraphs:
 
     def table(self, kind: TextKind) -> PlainTable:
         """The tokens that go on with a kind of string. The first time, this takes a second."""
-        with self._lock:
-            if kind not in self._tables:
-                self._tables[kind] = PlainTable(kind, self.unit_bytes, self.allowed)
-            return self._tables[kind]
+        table = self._tables.get(kind)
+        if table is None:
+            with self._making:
+                table = self._tables.get(kind)
+                if table is None:
+                    table = self._tables[kind] = PlainTable(kind, self.unit_bytes, self.allowed)
+        return table
 
     def _begin_anew(self) -> None:
         with self._lock:

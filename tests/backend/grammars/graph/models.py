@@ -37,6 +37,9 @@ SCHEMAS: dict[str, dict[str, Any]] = {
     "maybe": parameters(a={"anyOf": [TEXT, {"type": "null"}, {"type": "number"}]}, b=TEXT),
     "strings": parameters(a={"anyOf": [{"type": "string", "enum": ["x", "xy"]}, TEXT]}, b=TEXT),
     "lengths": parameters(a={"type": "string", "maxLength": 8}, b=TEXT),
+    "nonempty_free": parameters(a=TEXT | {"minLength": 1}, n={"type": "integer"}, b=TEXT),
+    "long": parameters(a=TEXT | {"minLength": 7}, b=TEXT),
+    "nonempty": parameters(a={"type": ["string", "null"], "minLength": 1}, b=TEXT),
     "pattern": parameters(a={"type": "string", "pattern": "^[a-z ]+,"}, b=TEXT),
     "numbers": parameters(
         a={"type": "array", "items": {"type": "number"}}, n={"type": "integer", "minimum": -5}

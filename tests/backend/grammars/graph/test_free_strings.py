@@ -86,6 +86,22 @@ def test_undeclared_names_can_be_excluded() -> None:
         assert not has_free_strings(close_objects(parameters(a=schema)), with_names=False)
 
 
+@pytest.mark.parametrize(
+    ("schema", "kinds", "is_free"),
+    [
+        ({"type": "string", "minLength": 1}, (JSON_IN_XGRAMMAR,), True),
+        ({"type": "string", "minLength": 1}, (JSON_IN_LLGUIDANCE,), True),
+        ({"type": "string", "minLength": 1}, PYTHON, False),
+        ({"type": "string", "minLength": 20}, (JSON_IN_XGRAMMAR,), True),
+        ({"type": "string", "minLength": 1, "maxLength": 9}, (JSON_IN_XGRAMMAR,), False),
+    ],
+)
+def test_strings_of_json_may_have_a_minimum_of_characters(
+    schema: Any, kinds: tuple[TextKind, ...], is_free: bool
+) -> None:
+    assert free_texts(close_objects(parameters(a=schema)), kinds).strings == kinds * is_free
+
+
 def test_bare_names_must_not_look_like_numbers() -> None:
     for name, is_free in (("a1", True), ("1", False), ("-x", False)):
         schema = close_objects(parameters(a=parameters(**{name: TEXT})))
@@ -210,8 +226,16 @@ def call(dialect: str, a: str, n: int, b: str) -> str:
     return before + arguments + after
 
 
-@pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "llama32_pythonic"])
-def test_calls_with_other_values_take_no_more_nodes(dialect: str) -> None:
+@pytest.mark.parametrize(
+    ("dialect", "schema"),
+    [
+        ("qwen3", "free"),
+        ("qwen3", "nonempty_free"),
+        ("qwen3_coder", "free"),
+        ("llama32_pythonic", "free"),
+    ],
+)
+def test_calls_with_other_values_take_no_more_nodes(dialect: str, schema: str) -> None:
     found, rng = model(dialect), random.Random(2)
     graphs = graphs_of(found)
     words = ["Paris,", "the", "'weather'", "of\n2024", "$12.50;", "naïve", "東京", "a/b", "[1]:"]
@@ -220,7 +244,7 @@ def test_calls_with_other_values_take_no_more_nodes(dialect: str) -> None:
         texts = [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(2)]
         if dialect == "llama32_pythonic":
             texts = [text.encode("ascii", "replace").decode() for text in texts]
-        graph = graphs.graph_of(grammar(dialect, "free"))
+        graph = graphs.graph_of(grammar(dialect, schema))
         node, number = graph.root, rng.randint(-9, 99999)
         for token in found.vocabulary.literal_tokens(call(dialect, texts[0], number, texts[1])):
             graph.row(node)
@@ -235,7 +259,7 @@ def test_calls_with_other_values_take_no_more_nodes(dialect: str) -> None:
     assert sizes[-1] - sizes[200] < 5_000
 
 
-@pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}, {"minLength": 1}])
+@pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}])
 def test_constrained_text_takes_no_nodes_of_the_graph(form: dict[str, Any]) -> None:
     found = model("qwen3")
     made = found.grammar("f", parameters(a=TEXT | form))
