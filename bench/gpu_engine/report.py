@@ -16,7 +16,6 @@ HEAD = (
     *("streams", "text", "engine", "kind", "tokens/s", "÷ free", "step, ms", "÷ free", "p99, ms"),
     *("steps per token", "µs beyond free", "÷ strict", "all threads", "cold", "rounds"),
 )
-STRICT = "structured_output", "strict"
 Found = dict[BlockOfRequests, Block]
 Cell = tuple[int, str, str, Kind]
 """Streams, text, engine and kind."""
@@ -54,7 +53,7 @@ def table(found: Found) -> str:
     for (streams, text, engine, kind), each in kinds.items():
         if not each.pairs:
             continue
-        strict = kinds.get((streams, text, *STRICT))
+        strict = kinds.get((streams, text, "structured_output", "strict"))
         lines.append(f"| {streams} | {text} | {engine} | {kind} | {_cells(each, kind, strict)} |")
     return "\n".join(lines)
 
