@@ -28,6 +28,25 @@ class AllowedTools:
 
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
 
+Change = Literal["arguments", "lost_call", "no_result", "as_text", "left_out", "image"]
+
+
+@dataclass(frozen=True)
+class HistoryChange:
+    """A place of the conversation so far that the model sees in another form than it was sent:
+
+    - `arguments`: the arguments of a call were no JSON object. The model sees `{}`.
+    - `lost_call`: a result without its call. The model sees a call with the arguments `{}`.
+    - `no_result`: a call without a result. The model sees `[no result]`.
+    - `as_text`: an entry of another service, of which the model sees the text.
+    - `left_out`: an entry or a field of another service without text for the model.
+    - `image`: an image in the result of a call, for a model that takes text only.
+    """
+
+    kind: Change
+    path: str
+    """In the request's body."""
+
 
 @dataclass(frozen=True)
 class ChatRequest:
@@ -84,13 +103,14 @@ class ChatRequest:
     `function_call`."""
     priority: int = 0
     cache_salt: str | None = None
-    tool_paths: tuple[str, ...] = ()
-    """The path of each tool's function in the request's body, in the order of `tools`; empty for
-    the paths of chat completions."""
+    schema_paths: tuple[str, ...] = ()
+    """The path of each tool's schema or grammar in the request's body, in the order of `tools`."""
     message_paths: tuple[str, ...] = ()
-    """The path of each message in the request's body; empty for `messages[i]`."""
+    """The path of each message in the request's body."""
     omitted_tools: tuple[str, ...] = ()
     """The types of hosted tools in the request, which the model is not offered."""
+    history_changes: tuple[HistoryChange, ...] = ()
+    """What the model sees in another form than it was sent."""
     repeated: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the request's body that the response repeats or depends on."""
     sign_reasoning: Callable[[str], str] | None = None

@@ -14,6 +14,8 @@ Response headers that are derived from it:
 - `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
 - `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
 - `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
+- `x-toolgate-history: <change>=<paths>; …`: what the model sees of the conversation so far in
+  another form than it was sent.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
@@ -22,10 +24,11 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.wire import ResidualKeyword
 
 from .keys.key import Key
@@ -128,6 +131,7 @@ class RequestContext:
     residual_keywords: tuple[str, ...] = ()
     omitted_tools: Sequence[str] = ()
     """Types of the hosted tools that the model is not offered."""
+    history_changes: tuple[HistoryChange, ...] = ()
     ignored_parameters: Sequence[str] = ()
     """Names of the parameters that no row defines and that were dropped."""
     resamples: int = 0
@@ -207,6 +211,20 @@ class RequestContext:
     def unsettled(self) -> bool:
         return self.on_settle is not None and self.settled != self.used_tokens()
 
+    def note_request(self, request: ChatRequest) -> None:
+        self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
+
+    def note_changes(self, changes: Iterable[HistoryChange]) -> None:
+        """`changes` of a later step. A step that is repeated at another backend notes the same."""
+        self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
+
+    @property
+    def history_header(self) -> str | None:
+        paths: dict[str, list[str]] = {}
+        for change in self.history_changes:
+            paths.setdefault(change.kind, []).append(change.path)
+        return "; ".join(f"{kind}={','.join(each)}" for kind, each in paths.items()) or None
+
     def note_grammars(self, grammars: int, tier: Tier, milliseconds: float) -> None:
         self.grammars = grammars
         self.tier = slowest(self.tier, tier)
@@ -251,6 +269,8 @@ class RequestContext:
         headers |= self.extra_headers
         if self.omitted_tools:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
+        if self.history_header is not None:
+            headers["x-toolgate-history"] = self.history_header
         if self.ignored_parameters:
             headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
         if self.is_fallback:

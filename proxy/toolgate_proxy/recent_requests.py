@@ -25,6 +25,8 @@ class Minute:
     """Requests with a status of 4xx."""
     failed: int = 0
     """Requests with a status of 5xx, and streams that ended with an error."""
+    omitted: int = 0
+    """Requests of which the model did not see all as it was sent."""
     first_token_seconds: list[float] = field(default_factory=list)
     tiers: Counter[str] = field(default_factory=Counter)
     """Requests with grammars, by the slowest tier in which a grammar was found."""
@@ -35,8 +37,16 @@ class RecentRequests:
         self._clock = clock
         self._minutes: deque[Minute] = deque(maxlen=MINUTES)
 
-    def note(self, status: str, first_token_seconds: float | None, tier: str | None) -> None:
-        """`status`: as in the metrics. `tier`: None for a request without grammars."""
+    def note(
+        self,
+        status: str,
+        first_token_seconds: float | None,
+        tier: str | None,
+        *,
+        omitted: bool = False,
+    ) -> None:
+        """`status`: as in the metrics. `tier`: None for a request without grammars. `omitted`:
+        whether something was left out or replaced before the model saw the request."""
         now = int(self._clock() // 60)
         if not self._minutes or self._minutes[-1].start != now:
             self._minutes.append(Minute(now))
@@ -44,6 +54,7 @@ class RecentRequests:
         minute.requests += 1
         minute.refused += status.startswith("4")
         minute.failed += status.startswith("5") or status == "stream_error"
+        minute.omitted += omitted
         if first_token_seconds is not None and len(minute.first_token_seconds) < MAX_TIMES:
             minute.first_token_seconds.append(first_token_seconds)
         if tier is not None:

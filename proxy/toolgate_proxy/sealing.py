@@ -17,7 +17,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from .settings import Settings
 
 NONCE_BYTES = 12
-FINGERPRINT_BYTES = 6
 VERSION = b"\x01"
 MASTER_KEY = "master key"
 """The owner of what the master key creates."""
@@ -63,11 +62,6 @@ class Sealer:
         except InvalidTag as error:
             raise SealBroken("The data was changed, or sealed for another owner.") from error
 
-    def fingerprint(self, purpose: str) -> bytes:
-        """Identifies the secret: data of another fleet differs from data that was changed."""
-        label = b"toolgate fingerprint\0" + purpose.encode()
-        return hmac.digest(self._secret, label, hashlib.sha256)[:FINGERPRINT_BYTES]
-
     def digest(self, text: str, *, purpose: str) -> str:
         """32 hexadecimal digits that stand for `text` in names. They tell nothing about it without
         the secret."""
@@ -93,9 +87,6 @@ class OwnerSeal:
     def open(self, sealed: bytes, *, purpose: str) -> bytes:
         """Raises SealBroken."""
         return self.sealer.open(sealed, purpose=purpose, owner=self.owner)
-
-    def fingerprint(self, purpose: str) -> bytes:
-        return self.sealer.fingerprint(purpose)
 
 
 def _bound(owner: str) -> bytes:

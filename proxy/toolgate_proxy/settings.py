@@ -50,6 +50,11 @@ class ServerSettings(Section):
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
     of objects are always checked. It has no effect on requests that take LiteLLM's route."""
+    hosted_tools: Literal["omit", "refuse"] = "omit"
+    """Handling of hosted tools (web_search, code_interpreter, mcp …), which clients such as Codex
+    and Claude Code send. `omit`: the model is not offered them, and the header
+    `x-toolgate-omitted-tools` and a warning in the log list them. `refuse`: the request gets a
+    400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
     `Authorization: Bearer …`, so that it does not need the master key. It opens nothing else."""
@@ -67,10 +72,6 @@ class ServerSettings(Section):
 class ResponsesSettings(Section):
     """Responses API"""
 
-    hosted_tools: Literal["omit", "refuse"] = "omit"
-    """Handling of hosted tools (web_search, code_interpreter, mcp …), which clients such as Codex
-    send with each request. `omit`: the model is not offered them, and the header
-    `x-toolgate-omitted-tools` lists them. `refuse`: the request gets a 400."""
     responses_ttl: float = Field(default=30 * 86_400, ge=1)
     """Time for which a response is stored, in seconds."""
     responses_quota: int = Field(default=10_000, ge=0)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
@@ -126,3 +127,12 @@ def test_what_a_backend_counted_before_a_fallback_does_not_count(stream: bool) -
     assert context.used_tokens() == ((90, 0) if stream else (90, 900))
     context.note_tokens(95, 5000)
     assert context.used_tokens() == (95, 5000)
+
+
+def test_changes_to_the_history_are_in_a_header_by_kind() -> None:
+    context = RequestContext()
+    assert "x-toolgate-history" not in context.headers()
+    arguments, image = HistoryChange("arguments", "input[0]"), HistoryChange("image", "input[1]")
+    context.note_changes([arguments, image])
+    context.note_changes([HistoryChange("arguments", "input[2]"), image])
+    assert context.headers()["x-toolgate-history"] == "arguments=input[0],input[2]; image=input[1]"

@@ -9,7 +9,7 @@ from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 def test_requests_are_counted_in_their_minute() -> None:
     clock = Clock()
     recent = RecentRequests(clock)
-    recent.note("200", 0.25, "memory")
+    recent.note("200", 0.25, "memory", omitted=True)
     recent.note("429", None, None)
     clock.seconds += 60
     recent.note("502", None, "compiled")
@@ -19,6 +19,7 @@ def test_requests_are_counted_in_their_minute() -> None:
     assert len(earlier) == MINUTES - 2
     assert {minute.requests for minute in earlier} == {0}
     assert (before.requests, before.refused, before.failed) == (2, 1, 0)
+    assert (before.omitted, now.omitted) == (1, 0)
     assert (before.first_token_seconds, before.tiers) == ([0.25], {"memory": 1})
     assert (now.requests, now.refused, now.failed) == (3, 0, 2)
     assert now.start - before.start == 1

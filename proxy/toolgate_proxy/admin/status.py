@@ -78,6 +78,8 @@ class MinuteOfRequests(BaseModel):
     """With a status of 4xx."""
     failed: int
     """With a status of 5xx, or an error in a stream."""
+    omitted: int
+    """Of which the model did not see all as it was sent: hosted tools, or a part of the history."""
     first_token_ms: FirstTokenTimes | None
     """None without a streamed response."""
     grammars: dict[str, int]
@@ -173,6 +175,7 @@ def _minute(minute: Minute) -> MinuteOfRequests:
         requests=minute.requests,
         refused=minute.refused,
         failed=minute.failed,
+        omitted=minute.omitted,
         first_token_ms=_first_token_times(sorted(minute.first_token_seconds)),
         grammars=dict(minute.tiers),
     )

@@ -128,7 +128,7 @@ class Surface(Protocol):
         recalled: int = 0,
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
-        tools out, if the API has any, instead of refusing them. `recalled`: the number that
+        tools out instead of refusing them. `recalled`: the number that
         `recall` returned.
 
         Raises InvalidRequest, whose `param` is the path of the field."""

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import (
@@ -40,7 +40,7 @@ from .request import request_bounds
 from .request.backend_request import backend_request, chat_prompt, schema_params
 from .request.call_history import with_family_ids
 from .request.call_room import with_room_for_call
-from .request.images import Images
+from .request.images import Images, without_results
 from .request.reasoning_switch import with_reasoning_switch
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample, choice_events, resample_request
@@ -91,7 +91,7 @@ class Engine:
                 "`stream_options.toolgate_trace` requires the gateway's master key. The "
                 "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
             )
-        request = await self._with_images(request, deployment)
+        request = await self._with_images(request, deployment, context)
         generation = await self.generate(request, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
@@ -130,11 +130,19 @@ class Engine:
         ends = frozenset(info.marks.end_of_turn)
         return Unconstrained(request, plan, dialect, ends, events)
 
-    async def _with_images(self, request: ChatRequest, deployment: Deployment) -> ChatRequest:
+    async def _with_images(
+        self, request: ChatRequest, deployment: Deployment, context: RequestContext | None = None
+    ) -> ChatRequest:
         if not request.images:
             return request
         info = await deployment.backend.info()
-        messages = await self._images.inlined(request.messages, accepts_images=info.images)
+        messages, places = request.messages, tuple[int, ...]()
+        if not info.images:
+            messages, places = without_results(messages)
+        if context is not None:
+            paths = (request.message_paths[at] for at in places)
+            context.note_changes(HistoryChange("image", path) for path in paths)
+        messages = await self._images.inlined(messages, accepts_images=info.images)
         return replace(request, messages=messages)
 
     async def generate(

@@ -159,7 +159,8 @@ class Exchange:
         )
         request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
         request = here.cache_salts.salted(request, owner_of(self._scope, context))
-        self._request, context.omitted_tools = request, request.omitted_tools
+        self._request = request
+        context.note_request(request)
         request = await here.kept_reasoning.restored(request, self._model, self._client.seal)
         return target, request
 

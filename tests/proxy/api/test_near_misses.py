@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from anthropic.types.beta import BetaToolUnionParam
 
-from tests.support.apis.typed_tools import tool_types
 from toolgate_core.errors import InvalidRequest, InvalidTools
-from toolgate_proxy.api.messages.tools import CLIENT_TOOLS, SERVER_TOOLS
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
 
@@ -84,11 +81,6 @@ def test_the_nearest_function_call_is_suggested() -> None:
     assert error.message.endswith('but is "atuo". Did you mean "auto"?')
 
 
-def test_only_tools_of_anthropic_s_servers_are_said_to_run_there() -> None:
-    types = tool_types(BetaToolUnionParam) - {"custom"}
-    assert all(kind.startswith((*SERVER_TOOLS, *CLIENT_TOOLS)) for kind in types), types
-    error = refused(MESSAGES, tools=[{"type": "web_search_20250305", "name": "web_search"}])
-    assert "runs on Anthropic's servers" in error.message
+def test_an_unknown_type_of_tool_is_refused_by_name() -> None:
     error = refused(MESSAGES, tools=[{"type": "functoin", "name": "f"}])
-    assert "servers" not in error.message
     assert "'functoin', which is not supported" in error.message

@@ -146,15 +146,22 @@ async def test_a_conversation_without_a_turn_is_refused(gateway: Gateway) -> Non
     assert (await get(gateway, f"{third['id']}/input_items")).status == 404
 
 
-async def test_a_cut_call_can_not_be_continued(gateway: Gateway) -> None:
+async def test_a_cut_call_can_be_continued(gateway: Gateway) -> None:
     begun = call("look", {"a": "b" * 60})[:-30]
     gateway.backend.scripts["cut"] = Script((begun,), finish="length")
     schema = {"type": "object", "properties": {"a": {"type": "string"}}}
     cut = await created(gateway, "cut", tools=[LOOK | {"parameters": schema}])
     assert cut["status"] == "incomplete"
     assert (await get(gateway, cut["id"])).json == cut
-    refused = await ask(gateway, previous_response_id=cut["id"])
-    assert code(refused) == (400, "invalid_request", "previous_response_id")
+    response = await ask(gateway, "next", previous_response_id=cut["id"])
+    assert response.status == 200
+    assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "tool", "user"]
+    assert prompt(gateway)[1]["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert response.context.headers()["x-toolgate-history"] == (
+        "arguments=previous_response_id.arguments; no_result=previous_response_id"
+    )
+    await created(gateway, "next", previous_response_id=response.json["id"])
+    assert len(prompt(gateway)) == 6
 
 
 @pytest.mark.parametrize("summary", [None, "auto"])
@@ -174,8 +181,11 @@ async def test_reasoning_is_encrypted_on_request(gateway: Gateway, summary: str 
         changed = bare | {"encrypted_content": item["encrypted_content"][:-6] + "AAAAAA"}
         foreign = bare | {"encrypted_content": "gAAAAABo"}
         for wrong, key in ((changed, MASTER), (foreign, MASTER), (bare, "sk-a-key-of-a-team-0001")):
-            refused = await ask(gateway, [USER, wrong], key)
-            assert code(refused) == (400, "invalid_request", "input[1].encrypted_content")
+            response = await ask(gateway, [USER, wrong, body["output"][1], USER], key)
+            assert response.context.headers()["x-toolgate-history"] == (
+                "left_out=input[1].encrypted_content"
+            )
+            assert "reasoning_content" not in prompt(gateway)[1]
     plain = await created(gateway, "thought")
     assert "encrypted_content" not in plain["output"][0]
     later = (await get(gateway, plain["id"], **{"include[]": ENCRYPTED})).json["output"][0]

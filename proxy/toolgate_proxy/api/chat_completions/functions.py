@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.tools import Tool, parameters_path
 
 from ...request_fields import unknown_value
+from ..shared.hosted_tools import HostedTools, at_own_places
 from ..shared.tool_forms import other_form
 from ..shared.tools import read_functions, read_tool_choice, read_tools
 
@@ -30,16 +31,28 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
     return "functions" in values or "function_call" in values
 
 
-def requested_tools(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool, ...]:
-    """Raises InvalidTools, whose `param` is the invalid entry."""
+def requested_tools(
+    values: Mapping[str, Any], hosted: HostedTools, *, open_objects: bool
+) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """The tools, and the paths of their schemas. Raises InvalidTools, whose `param` is the invalid
+    entry, and UnsupportedParameter."""
     if "functions" in values:
-        return read_functions(values["functions"], param="functions", open_objects=open_objects)
-    for at, tool in enumerate(tools := values.get("tools", ())):
+        functions = values["functions"]
+        read = read_functions(functions, param="functions", open_objects=open_objects)
+        return read, tuple(f"functions[{at}].parameters" for at in range(len(read)))
+    tools = hosted.others(values.get("tools", ()))
+    for at, tool in tools:
         other = other_form(tool, "chat completions") if isinstance(tool, dict) else None
         if other is not None:
             path = f"tools[{at}]"
             raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
-    return read_tools(tools, open_objects=open_objects)
+    places = [at for at, _ in tools]
+    try:
+        read = read_tools([tool for _, tool in tools], open_objects=open_objects)
+    except InvalidRequest as error:
+        raise at_own_places(error, places) from error
+    paths = (f"tools[{at}].{parameters_path(tool)}" for at, tool in zip(places, read, strict=True))
+    return read, tuple(paths)
 
 
 def requested_tool_choice(values: Mapping[str, Any]) -> ToolChoice:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,24 +9,30 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ..shared.messages import function_call, in_order_of_calls, is_object
+from ..shared.call_results import with_results
+from ..shared.history import History
+from ..shared.messages import function_call
 
 IMAGE_ROLES = ("user", "tool")
+RESULT_ROLES = ("tool", "function")
+FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
+"""Roles whose messages models and tools have written. Parts of other services in them are not the
+fault of the client."""
 PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
-def parse_messages(messages: object) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
-    """The messages in the order of the prompt, and their paths in the request, empty if the order
-    is the same. Unknown fields are passed on unchanged, because a template may use them."""
+def parse_messages(
+    messages: object, history: History
+) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    """The messages in the order of the prompt, and their paths in the request. Unknown fields are
+    passed on unchanged, because a template may use them."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
-    parsed = [_message(message, f"messages[{at}]") for at, message in enumerate(messages)]
-    given = [*_without_functions(parsed)]
-    ordered = tuple(in_order_of_calls(given))
-    if all(one is other for one, other in zip(given, ordered, strict=True)):
-        return ordered, ()
-    places = {id(message): at for at, message in enumerate(given)}
-    return ordered, tuple(f"messages[{places[id(message)]}]" for message in ordered)
+    paths = [f"messages[{at}]" for at in range(len(messages))]
+    parsed = [_message(each, path, history) for each, path in zip(messages, paths, strict=True)]
+    given = zip(_without_functions(parsed, history), paths, strict=True)
+    paired = with_results(given, history)
+    return tuple(message for message, _ in paired), tuple(path for _, path in paired)
 
 
 def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str, Any]:
@@ -42,7 +47,7 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
     return {"error": error | {name: PLACE.sub(path_of, text) for name, text in texts.items()}}
 
 
-def _message(message: object, param: str) -> dict[str, Any]:
+def _message(message: object, param: str, history: History) -> dict[str, Any]:
     if not isinstance(message, dict):
         raise invalid_value(param, "an object", message)
     fields = Fields(message, param)
@@ -50,66 +55,75 @@ def _message(message: object, param: str) -> dict[str, Any]:
     if not role:
         # The template defines the roles: some support more than OpenAI's five.
         raise fields.wrong("role", "a non-empty string")
-    _refuse(fields, "audio")
     for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
         fields.text(name)
-    images = role in IMAGE_ROLES
-    content = _content(message.get("content"), fields.path("content"), images=images)
-    calls = [_call(call, f"{param}.tool_calls[{at}]") for at, call in enumerate(_calls(fields))]
+    if message.get("audio") is not None:
+        history.note("left_out", fields.path("audio"))
+    content = _content(message.get("content"), fields.path("content"), role, history)
     if content is None and role == "assistant":
         content = fields.text("refusal")  # the text of the message, if it has no content
-    if content is None and role != "assistant":
+    elif content is None and role in RESULT_ROLES:
+        content = ""
+    elif content is None:
         raise fields.wrong("content", "a string or an array of content parts")
+    given = enumerate(_calls(fields))
+    calls = [_call(call, f"{param}.tool_calls[{at}]", history) for at, call in given]
     # OpenAI's role `developer` is `system` in the templates of open models.
     checked = message | {"role": "system" if role == "developer" else role, "content": content}
-    return checked | {"tool_calls": calls} if calls else checked
+    checked.pop("audio", None)
+    return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
 
-def _without_functions(messages: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Convert the deprecated `function_call` and the role `function` to tool calls and results.
-    A result belongs to the last call of its function."""
-    ids: dict[str, str] = {}
+def _without_functions(
+    messages: list[dict[str, Any]], history: History
+) -> Iterator[dict[str, Any]]:
+    """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
     for at, message in enumerate(messages):
         function = message.get("function_call")
         if function is not None and message["role"] == "assistant":
-            call = _call({"function": function}, f"messages[{at}].function_call")
-            ids[call["function"]["name"]] = call["id"] = f"call_{at}"
+            call = _call({"function": function}, f"messages[{at}].function_call", history)
             rest = {name: value for name, value in message.items() if name != "function_call"}
-            yield rest | {"tool_calls": [*message.get("tool_calls", ()), call]}
+            yield rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
         elif message["role"] == "function":
-            call_id = ids.get(str(message.get("name")), f"call_{at}")
-            yield message | {"role": "tool", "tool_call_id": call_id}
+            yield message | {"role": "tool"}
         else:
             yield message
 
 
-def _content(content: object, param: str, *, images: bool) -> str | list[dict[str, Any]] | None:
+def _content(
+    content: object, param: str, role: str, history: History
+) -> str | list[dict[str, Any]] | None:
     if content is None or isinstance(content, str):
         return content
     if not isinstance(content, list):
         raise invalid_value(param, "a string or an array of content parts", content)
-    return [_part(part, f"{param}[{at}]", images=images) for at, part in enumerate(content)]
+    parts = (_part(part, f"{param}[{at}]", role, history) for at, part in enumerate(content))
+    return [part for part in parts if part is not None]
 
 
-def _part(part: object, param: str, *, images: bool) -> dict[str, Any]:
-    """A text part, or with `images` an image part. images.py checks the image itself."""
+def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:
+    """A text part, or an image part, whose image images.py checks; None if it is left out."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
         raise invalid_value(param, "an object", part)
     kind = part.get("type")
-    if kind == "image_url" and images:
+    if kind == "image_url" and role in IMAGE_ROLES:
         return _image(Fields(part, param))
-    if kind not in ("text", "refusal"):
-        raise UnsupportedParameter(
-            f"A content part of the type {kind!r} is not supported in this message. Use text, or "
-            "image_url in a message of the role user or tool.",
-            param=f"{param}.type",
-        )
-    text = Fields(part, param).text(kind)
-    if text is None:
-        raise Fields(part, param).wrong(kind, "a string")
-    return {"type": "text", "text": text}
+    if kind in ("text", "refusal"):
+        text = Fields(part, param).text(kind)
+        if text is None:
+            raise Fields(part, param).wrong(kind, "a string")
+        return {"type": "text", "text": text}
+    if role in FOREIGN_ROLES and isinstance(kind, str):
+        read = history.result_text if role in RESULT_ROLES else history.text
+        text = read(part, param)
+        return {"type": "text", "text": text} if text else None
+    raise UnsupportedParameter(
+        f"A content part of the type {kind!r} is not supported in this message. Use text, or "
+        "image_url in a message of the role user or tool.",
+        param=f"{param}.type",
+    )
 
 
 def _image(fields: Fields) -> dict[str, Any]:
@@ -131,51 +145,34 @@ def _calls(fields: Fields) -> list[Any]:
     return calls
 
 
-def _call(call: object, param: str) -> dict[str, Any]:
+def _call(call: object, param: str, history: History) -> dict[str, Any] | None:
+    """The call of a function; None for one of another service, which has none."""
     if not isinstance(call, dict):
         raise invalid_value(param, "an object", call)
     fields = Fields(call, param)
     if call.get("type") == "custom":
-        return _custom_call(call, fields)
-    if call.get("type", "function") != "function":
-        raise UnsupportedParameter(
-            f"A call of the type {call.get('type')!r} is not supported. Use the type function or "
-            "custom.",
-            param=fields.path("type"),
-        )
+        return _custom_call(call, fields, history)
     function = fields.mapping("function")
+    if function is None and call.get("type", "function") != "function":
+        history.note("left_out", param)
+        return None
     if function is None:
         raise fields.wrong("function", "an object with a name and arguments")
     named = Fields(function, fields.path("function"))
     if not named.text("name"):
         raise named.wrong("name", "a non-empty string")
-    arguments = function.get("arguments")
-    if isinstance(arguments, dict):
-        # The field is a string in OpenAI's API. The backend's renderer parses it again.
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    if arguments is not None and not (isinstance(arguments, str) and is_object(arguments)):
-        # Templates iterate over the members, so incomplete JSON can't be rendered.
-        raise named.wrong("arguments", "a JSON object, or a string that contains one")
-    return call | {"type": "function", "function": function | {"arguments": arguments or "{}"}}
+    arguments = history.arguments(function.get("arguments"), named.path("arguments"))
+    return call | {"type": "function", "function": function | {"arguments": arguments}}
 
 
-def _custom_call(call: dict[str, Any], fields: Fields) -> dict[str, Any]:
+def _custom_call(call: dict[str, Any], fields: Fields, history: History) -> dict[str, Any]:
     """A call of a custom tool as the call of a function, which templates can render."""
     custom = fields.mapping("custom")
     if custom is None:
         raise fields.wrong("custom", "an object with a name and an input")
     named = Fields(custom, fields.path("custom"))
-    name, text = named.text("name"), named.text("input")
+    name, text = named.text("name"), history.custom_input(custom.get("input"), named.path("input"))
     if not name:
         raise named.wrong("name", "a non-empty string")
-    if text is None:
-        raise named.wrong("input", "a string")
     rest = {key: value for key, value in call.items() if key not in ("type", "custom")}
     return rest | {"type": "function", "function": function_call(name, text)}
-
-
-def _refuse(fields: Fields, *names: str) -> None:
-    for name in names:
-        if fields.values.get(name) is not None:
-            path = fields.path(name)
-            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)

@@ -18,6 +18,8 @@ from ..shared.content_format import (
     read_format,
     read_structured_outputs,
 )
+from ..shared.history import History
+from ..shared.hosted_tools import HostedTools
 from ..shared.messages import has_images, text_of_last
 from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import ParsedParameters, read_parameters
@@ -34,9 +36,10 @@ NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
 
 def parse_request(
-    body: Mapping[str, Any], *, model: str, open_objects: bool = False
+    body: Mapping[str, Any], *, model: str, open_objects: bool = False, omit_hosted: bool = True
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model.
+    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
+    out instead of refusing them.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
@@ -44,7 +47,8 @@ def parse_request(
     parsed = read_parameters(_merged(body), BY_NAME)
     values, request = parsed.values, parsed.request
     legacy = is_legacy(values)
-    messages, paths = parse_messages(values.get("messages"))
+    history, hosted = History(), HostedTools(omit_hosted)
+    messages, paths = parse_messages(values.get("messages"), history)
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     if legacy:
         request["parallel_tool_calls"] = False
@@ -56,6 +60,9 @@ def parse_request(
         parsed.sampling["max_tokens"] = values["max_completion_tokens"]
     if parsed.tokenizing:
         request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
+    tools, schema_paths = requested_tools(values, hosted, open_objects=open_objects)
+    choice = requested_tool_choice(values)
+    hosted.check_choice(choice, tools)
     mode = reasoning_mode(values)
     return ChatRequest(
         request_id=f"chatcmpl-{secrets.token_hex(16)}",
@@ -63,8 +70,11 @@ def parse_request(
         messages=messages,
         images=has_images(messages),
         message_paths=paths,
-        tools=requested_tools(values, open_objects=open_objects),
-        tool_choice=requested_tool_choice(values),
+        history_changes=history.changes,
+        tools=tools,
+        schema_paths=schema_paths,
+        omitted_tools=hosted.types,
+        tool_choice=choice,
         reasoning=mode,
         template_kwargs=template_kwargs(values, mode),
         sampling=make_sampling(parsed, stream=request.get("stream", False)),

@@ -70,7 +70,7 @@ class ChatCompletions(Stateless):
         client: Client = ANY_CLIENT,
         recalled: int = 0,
     ) -> ChatRequest:
-        return parse_request(body, model=model, open_objects=open_objects)
+        return parse_request(body, model=model, open_objects=open_objects, omit_hosted=omit_hosted)
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

@@ -35,7 +35,6 @@ NAMES = {
     "reasoning_effort": "output_config.effort",
 }
 NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
-SCHEMA = re.compile(r"(?<![\w.])(tools\[\d+\])\.parameters(?!\w)")
 MESSAGE = re.compile(
     r"(?<![\w.])messages\[(?P<message>\d+)\](?:\.content\[(?P<part>\d+)\](?P<image>\.image_url)?)?"
 )
@@ -78,7 +77,7 @@ def _in_own_words(text: str, request: ChatRequest | None) -> str:
     if text == CONTINUED and request.message_paths:
         return request.message_paths[-1]
     text = text.replace(f"Remove {CONTINUED}", "Remove the last message")
-    text = SCHEMA.sub(r"\1.input_schema", text).replace(REQUIRED, 'tool_choice "any"')
+    text = text.replace(REQUIRED, 'tool_choice "any"')
     return MESSAGE.sub(lambda found: _path(found, request), text)
 
 

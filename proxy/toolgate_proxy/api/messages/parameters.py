@@ -54,13 +54,15 @@ OWN: tuple[Parameter, ...] = (
                 "type": Choice(("enabled", "adaptive", "disabled")),
                 "budget_tokens": Integer(1),
                 "display": Choice(("summarized", "updates", "omitted")),
+                "block_binding": JsonObject(),
             },
             required=("type",),
         ),
         note="enabled and adaptive turn reasoning on and show it. enabled requires "
         "`budget_tokens`. Without `thinking` the model's default applies, and reasoning is not "
         "shown. `display` omitted leaves out its text. summarized and updates show it as it is: "
-        "there are no summaries.",
+        "there are no summaries. `block_binding` has no effect: thinking of another model or key "
+        "is left out.",
     ),
     Parameter(
         "output_config",

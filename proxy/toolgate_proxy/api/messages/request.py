@@ -19,6 +19,8 @@ from ..shared.content_format import (
     read_format,
     read_structured_outputs,
 )
+from ..shared.history import History
+from ..shared.hosted_tools import HostedTools
 from ..shared.messages import has_images
 from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import read_parameters
@@ -44,9 +46,12 @@ def parse_request(
     *,
     model: str,
     open_objects: bool = False,
+    omit_hosted: bool = True,
     client: Client = ANY_CLIENT,
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model.
+    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
+    out instead of refusing them.
+
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
     """
@@ -58,13 +63,18 @@ def parse_request(
     check_edits(values.get("context_management", {}).get("edits", ()))
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
-    conversation = parse_messages(values.get("messages"), values.get("system"), client.seal)
+    history, hosted = History(), HostedTools(omit_hosted)
+    conversation = parse_messages(
+        values.get("messages"), values.get("system"), client.seal, history
+    )
     tools = read_tools(
         values.get("tools", ()),
+        hosted,
         open_objects=open_objects,
         betas=client.headers.get("anthropic-beta", ""),
     )
     choice = read_tool_choice(values.get("tool_choice"))
+    hosted.check_choice(choice.choice, tools.tools)
     mode = mode_of(values)
     request["include_reasoning"] = is_shown(values, mode)
     content_format, content_param = _content_format(values, open_objects=open_objects)
@@ -77,9 +87,11 @@ def parse_request(
         model=model,
         messages=conversation.messages,
         message_paths=conversation.paths,
+        history_changes=history.changes,
         images=has_images(conversation.messages),
         tools=tools.tools,
-        tool_paths=tuple(f"tools[{at}]" for at in range(len(tools.tools))),
+        schema_paths=tools.schema_paths,
+        omitted_tools=hosted.types,
         tool_choice=choice.choice,
         parallel_tool_calls=choice.parallel,
         reasoning=mode,

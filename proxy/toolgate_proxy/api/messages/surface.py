@@ -65,9 +65,9 @@ class Messages(Stateless):
         client: Client = ANY_CLIENT,
         recalled: int = 0,
     ) -> ChatRequest:
-        """Tools that run on Anthropic's servers are refused, whatever `omit_hosted` is: clients
-        send them if they need them."""
-        return parse_request(body, model=model, open_objects=open_objects, client=client)
+        return parse_request(
+            body, model=model, open_objects=open_objects, omit_hosted=omit_hosted, client=client
+        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

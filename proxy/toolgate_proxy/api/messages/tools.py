@@ -10,6 +10,7 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParame
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
+from ..shared.hosted_tools import HostedTools, at_own_places
 from ..shared.tool_forms import WRITTEN, other_form
 from ..shared.tools import read_functions
 
@@ -30,36 +31,37 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {
 """Further fields, by the values that have no effect."""
 CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
 """Beginnings of the types of tools that Anthropic defines and clients run."""
-SERVER_TOOLS = (
-    "advisor_",
-    "code_execution_",
-    "mcp_toolset",
-    "tool_search_",
-    "web_fetch_",
-    "web_search_",
-)
-"""Beginnings of the types of tools that run on Anthropic's servers."""
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
 @dataclass(frozen=True)
 class RequestedTools:
     tools: tuple[Tool, ...]
+    schema_paths: tuple[str, ...]
+    """The path of the schema of each of them in the request's body."""
     eager: frozenset[str]
     """Names of the tools whose input is streamed before it is complete."""
 
 
-def read_tools(tools: Sequence[object], *, open_objects: bool, betas: str) -> RequestedTools:
+def read_tools(
+    tools: Sequence[object], hosted: HostedTools, *, open_objects: bool, betas: str
+) -> RequestedTools:
     """`betas`: the header `anthropic-beta`. Raises InvalidTools and UnsupportedParameter."""
-    functions, eager = [], set()
-    for at, entry in enumerate(tools):
+    functions, places, eager = [], [], set()
+    for at, entry in hosted.others(tools):
         path = f"tools[{at}]"
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         functions.append(_function(entry, path))
+        places.append(at)
         if _is_eager(Fields(entry, path), betas):
             eager.add(functions[-1]["name"])
-    return RequestedTools(_parsed(functions, open_objects=open_objects), frozenset(eager))
+    try:
+        parsed = _parsed(functions, open_objects=open_objects)
+    except InvalidRequest as error:
+        raise at_own_places(error, places) from error
+    paths = tuple(f"tools[{at}].input_schema" for at in places)
+    return RequestedTools(parsed, paths, frozenset(eager))
 
 
 def _is_eager(fields: Fields, betas: str) -> bool:
@@ -103,12 +105,6 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
         return UnsupportedParameter(
             f"{path!r} is {kind!r}, a tool whose schema only Anthropic's models know. Offer a tool "
             "with a name, a description and an `input_schema` instead.",
-            param=path,
-        )
-    if kind.startswith(SERVER_TOOLS):
-        return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a tool that runs on Anthropic's servers. This gateway does not "
-            "have it. Remove it, or offer a tool of your own with an `input_schema`.",
             param=path,
         )
     return UnsupportedParameter(

@@ -8,6 +8,7 @@ from typing import Any
 from toolgate_core.errors import UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
+from ..shared.history import History
 
 Content = str | list[dict[str, Any]]
 PART_FIELDS = {
@@ -25,17 +26,22 @@ KINDS = {
     "tool": ("input_text", "input_image", "output_text"),
 }
 """By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
+FOREIGN_ROLES = ("assistant", "tool")
+"""Roles whose content models and tools have written."""
 
 
-def read_content(fields: Fields, name: str, role: str) -> Content:
+def read_content(fields: Fields, name: str, role: str, history: History) -> Content:
     """The content in the form of chat templates. Raises InvalidRequest and UnsupportedParameter."""
     content = fields.values.get(name)
     if isinstance(content, str):
         return content
+    if content is None and role in FOREIGN_ROLES:
+        return ""
     path = fields.path(name)
     if not isinstance(content, list):
         raise invalid_value(path, "a string or an array of content parts", content)
-    return [_part(part, f"{path}[{at}]", role) for at, part in enumerate(content)]
+    parts = (_part(part, f"{path}[{at}]", role, history) for at, part in enumerate(content))
+    return [part for part in parts if part is not None]
 
 
 def as_text(content: Content) -> str:
@@ -53,21 +59,27 @@ def check_fields(fields: Fields, known: Sequence[str]) -> None:
             raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
 
 
-def _part(part: object, path: str, role: str) -> dict[str, Any]:
+def _part(part: object, path: str, role: str, history: History) -> dict[str, Any] | None:
+    """None for a part that is left out."""
     if not isinstance(part, dict):
         raise invalid_value(path, "an object", part)
     fields = Fields(part, path)
     kind = fields.text("type")
+    if kind is None:
+        raise fields.wrong("type", "the type of a content part")
+    is_file = kind == "input_image" and part.get("file_id") is not None
+    if role == "tool" and (is_file or kind not in KINDS[role]):
+        return {"type": "text", "text": history.result_text(part, path)}
+    if role == "assistant" and kind not in KINDS[role]:
+        shown = history.text(part, path)
+        return {"type": "text", "text": shown} if shown else None
     if kind not in KINDS[role]:
-        if kind is None:
-            raise fields.wrong("type", "the type of a content part")
-        where = "the result of a call" if role == "tool" else f"a message of the role {role}"
         raise UnsupportedParameter(
-            f"A content part of the type {kind!r} is not supported in {where}. Use "
-            f"{' or '.join(KINDS[role][:2])}.",
+            f"A content part of the type {kind!r} is not supported in a message of the role "
+            f"{role}. Use {' or '.join(KINDS[role][:2])}.",
             param=f"{path}.type",
         )
-    check_fields(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
+    history.keep_known(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
     if kind == "input_image":
         return _image(fields)
     name = "refusal" if kind == "refusal" else "text"

@@ -6,16 +6,18 @@ message. An item begins a new message where the current one already has its kind
 
 from __future__ import annotations
 
-import json
+import re
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.messages import function_call, in_order_of_calls, is_object
-from .content import Content, as_text, check_fields, read_content
-from .state.encrypted_reasoning import decrypt
+from ..shared.call_results import lost_call, with_results
+from ..shared.history import History, text_of
+from ..shared.messages import function_call
+from .content import Content, as_text, read_content
+from .state.encrypted_reasoning import decrypted
 from .tools import full_name
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -31,39 +33,39 @@ FIELDS = {
     "reasoning": ("summary", "content", "encrypted_content"),
 }
 """By type of item: its fields."""
+FOREIGN = re.compile(
+    r"(?P<name>(?!tool_search)[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|mcp_list_tools"
+    r"|mcp_approval_request|mcp_approval_response|program|program_output"
+)
+"""Types of items of hosted tools and of other agents. Those of `tool_search` define tools, so they
+can't be left out."""
 Message = dict[str, Any]
 PREVIOUS = "previous_response_id"
 
 
 def parse_input(
-    given: object, instructions: str | None, *, recalled: int = 0, seal: OwnerSeal | None = None
+    given: object,
+    instructions: str | None,
+    history: History,
+    *,
+    recalled: int = 0,
+    seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `recalled`: number of items
     at the beginning that are not the request's own. `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = _Turns(instructions)
+    turns = _Turns(instructions, history)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add_earlier(item, turns, seal)
+        _add(item, PREVIOUS, turns, seal)
     for at, item in enumerate(given[recalled:]):
         _add(item, f"input[{at}]", turns, seal)
     return turns.ordered()
-
-
-def _add_earlier(item: object, turns: _Turns, seal: OwnerSeal | None) -> None:
-    try:
-        _add(item, PREVIOUS, turns, seal)
-    except InvalidRequest as error:
-        raise InvalidRequest(
-            f"The conversation of {PREVIOUS!r} can't be continued, because an item of it is not "
-            f"valid as input: {error.message} Continue an earlier response.",
-            param=PREVIOUS,
-        ) from error
 
 
 def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None:
@@ -72,13 +74,17 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
         return
     if not isinstance(item, dict):
         raise invalid_value(path, "an object", item)
-    fields = Fields(item, path)
+    fields, history = Fields(item, path), turns.history
     kind = fields.text("type") or ("message" if "role" in item else None)
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
-        raise _unknown_type(kind, fields.path("type"))
-    check_fields(fields, (*COMMON, *FIELDS[kind]))
+        if (found := FOREIGN.fullmatch(kind)) is None:
+            raise _unknown_type(kind, fields.path("type"))
+        if text := history.text(item, path):
+            turns.other_result(found["name"] or kind, text, path)
+        return
+    history.keep_known(fields, (*COMMON, *FIELDS[kind]))
     fields.text("id")
     status = fields.text("status")
     if status is not None and status not in STATUSES:
@@ -88,16 +94,16 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
             role = ROLES.get(fields.text("role") or "")
             if role is None:
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
-            turns.message(role, read_content(fields, "content", role), path)
+            turns.message(role, read_content(fields, "content", role, history), path)
         case "function_call":
-            turns.call(_call(fields), path)
+            turns.call(_call(fields, history), path)
         case "custom_tool_call":
-            turns.call(_custom_call(fields), path)
+            turns.call(_custom_call(fields, history), path)
         case "function_call_output" | "custom_tool_call_output":
             call_id = _required(fields, "call_id")
-            turns.result(call_id, read_content(fields, "output", "tool"), path)
+            turns.result(call_id, read_content(fields, "output", "tool", history), path)
         case _:
-            turns.reasoning(_reasoning(fields, seal), path)
+            turns.reasoning(_reasoning(fields, seal, history), path)
 
 
 def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
@@ -123,56 +129,37 @@ def _name(fields: Fields) -> str:
     return full_name(namespace, name) if namespace else name
 
 
-def _call(fields: Fields) -> dict[str, Any]:
-    arguments = fields.values.get("arguments")
-    if isinstance(arguments, dict):
-        arguments = json.dumps(arguments, ensure_ascii=False)
-    if not isinstance(arguments, str) or not is_object(arguments):
-        # Templates iterate over the members, so incomplete JSON can't be rendered.
-        raise fields.wrong("arguments", "a string that contains a JSON object")
-    function = {"name": _name(fields), "arguments": arguments or "{}"}
+def _call(fields: Fields, history: History) -> dict[str, Any]:
+    arguments = history.arguments(fields.values.get("arguments"), fields.path("arguments"))
+    function = {"name": _name(fields), "arguments": arguments}
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
 
 
-def _custom_call(fields: Fields) -> dict[str, Any]:
-    text = fields.text("input")
-    if text is None:
-        raise fields.wrong("input", "a string")
+def _custom_call(fields: Fields, history: History) -> dict[str, Any]:
+    text = history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields), text)
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
 
 
-def _reasoning(fields: Fields, seal: OwnerSeal | None) -> str:
+def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
     """The encrypted text, or the text of the reasoning, or of its summary if it has none."""
     encrypted = fields.text("encrypted_content")
     if encrypted is not None:
-        return decrypt(seal, encrypted, fields.path("encrypted_content"))
-    texts = {
-        name: [
-            _text(part, f"{fields.path(name)}[{at}]", kind)
-            for at, part in enumerate(fields.items(name) or [])
-        ]
-        for name, kind in (("content", "reasoning_text"), ("summary", "summary_text"))
-    }
-    return "".join(texts["content"]) or "\n\n".join(texts["summary"])
-
-
-def _text(part: object, path: str, kind: str) -> str:
-    if not isinstance(part, dict):
-        raise invalid_value(path, "an object", part)
-    fields = Fields(part, path)
-    if fields.text("type") != kind:
-        raise fields.wrong("type", f'"{kind}"')
-    text = fields.text("text")
-    if text is None:
-        raise fields.wrong("text", "a string")
-    return text
+        text = decrypted(seal, encrypted)
+        if text is not None:
+            return text
+        history.note("left_out", fields.path("encrypted_content"))
+    content, summary = (
+        [text_of(part) for part in fields.items(name) or []] for name in ("content", "summary")
+    )
+    return "".join(content) or "\n\n".join(summary)
 
 
 class _Turns:
     """Messages under construction."""
 
-    def __init__(self, instructions: str | None) -> None:
+    def __init__(self, instructions: str | None, history: History) -> None:
+        self.history = history
         self._messages: list[Message] = []
         self._paths: list[str] = []
         self._call_ids: set[str] = set()
@@ -182,9 +169,8 @@ class _Turns:
             self._append({"role": "system", "content": instructions}, "instructions")
 
     def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
-        paths = {id(message): path for message, path in self._pairs()}
-        messages = [*in_order_of_calls(self._messages)]
-        return messages, tuple(paths[id(message)] for message in messages)
+        pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
+        return [message for message, _ in pairs], tuple(path for _, path in pairs)
 
     def message(self, role: str, content: Content, path: str) -> None:
         last = self._messages[-1] if self._messages else {}
@@ -223,10 +209,13 @@ class _Turns:
             )
         self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)
 
+    def other_result(self, name: str, text: str, path: str) -> None:
+        """The text of a tool that another service ran, as the result of a call of it."""
+        call_id = f"other_{len(self._messages)}"
+        self.call(lost_call(call_id, name), path)
+        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
+
     def _append(self, message: Message, path: str) -> None:
         self._instructions = path == "instructions"
         self._messages.append(message)
         self._paths.append(path)
-
-    def _pairs(self) -> list[tuple[Message, str]]:
-        return [*zip(self._messages, self._paths, strict=True)]

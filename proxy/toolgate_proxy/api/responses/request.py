@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields, invalid_value
@@ -20,6 +20,8 @@ from ..shared.content_format import (
     read_format,
     read_structured_outputs,
 )
+from ..shared.history import History
+from ..shared.hosted_tools import HostedTools
 from ..shared.messages import has_images, text_of_last
 from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import ParsedParameters, read_parameters
@@ -32,7 +34,7 @@ from .parameters import BY_NAME, INCLUDES, LOGPROBS
 from .state.encrypted_reasoning import INCLUDE as ENCRYPTED
 from .state.encrypted_reasoning import encrypt
 from .tool_choice import read_tool_choice
-from .tools import RequestedTools, read_tools
+from .tools import read_tools
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {
@@ -64,16 +66,17 @@ def parse_request(
     _spread(values)
     _set_logprobs(parsed)
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
+    history, hosted = History(), HostedTools(omit_hosted)
     messages, paths = parse_input(
-        values.get("input"), values.get("instructions"), recalled=recalled, seal=seal
+        values.get("input"), values.get("instructions"), history, recalled=recalled, seal=seal
     )
     if recalled:
         values["input"] = values["input"][recalled:]
     if seal is not None and ENCRYPTED in values.get("include", ()):
         request["sign_reasoning"] = partial(encrypt, seal)
-    tools = read_tools(values.get("tools", ()), open_objects=open_objects, omit_hosted=omit_hosted)
+    tools = read_tools(values.get("tools", ()), hosted, open_objects=open_objects)
     choice = read_tool_choice(values.get("tool_choice"))
-    _check_offered(tools, choice)
+    hosted.check_choice(choice, tools.functions)
     if "request_id" in values:
         request["answer_id"] = f"resp_{values['request_id']}"
     if parsed.tokenizing:
@@ -84,10 +87,11 @@ def parse_request(
         model=model,
         messages=tuple(messages),
         message_paths=paths,
+        history_changes=history.changes,
         images=has_images(messages),
         tools=tools.functions,
-        tool_paths=tools.paths,
-        omitted_tools=tools.omitted,
+        schema_paths=tools.schema_paths,
+        omitted_tools=hosted.types,
         tool_choice=choice,
         reasoning=mode,
         template_kwargs=template_kwargs(values, mode),
@@ -135,16 +139,6 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
             param="logprob_token_ids",
         )
     parsed.sampling.pop("logprobs", None)
-
-
-def _check_offered(tools: RequestedTools, choice: ToolChoice) -> None:
-    """Raises InvalidTools if a call is required and only hosted tools were offered."""
-    if choice == "required" and tools.omitted and not tools.functions:
-        raise InvalidTools(
-            f"'tool_choice' requires a call, but this gateway does not have the hosted tool "
-            f"{tools.omitted[0]!r}. Offer a function.",
-            param="tools[0]",
-        )
 
 
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:

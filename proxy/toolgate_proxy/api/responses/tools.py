@@ -12,6 +12,7 @@ from toolgate_core.pointer import member_path
 from toolgate_core.tools import Tool
 
 from ...request_fields import Fields
+from ..shared.hosted_tools import HostedTools
 from ..shared.tool_forms import other_form
 from ..shared.tools import read_tools as read_nested_tools
 
@@ -23,38 +24,16 @@ FIELDS = {
 """By type of tool: its fields."""
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 """Deferred tools are offered at once, because there is no tool search."""
-HOSTED = (
-    "apply_patch",
-    "code_interpreter",
-    "computer",
-    "computer_use",
-    "computer_use_preview",
-    "file_search",
-    "image_generation",
-    "local_shell",
-    "mcp",
-    "programmatic_tool_calling",
-    "shell",
-    "tool_search",
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-)
-"""Types of tools that OpenAI runs or defines. Clients such as Codex send some of them with each
-request. They are in a response header, so no other text may pass for one."""
 
 
 @dataclass(frozen=True)
 class RequestedTools:
     functions: tuple[Tool, ...]
     """The functions and custom tools."""
-    paths: tuple[str, ...]
-    """The path of each of them in the request's body."""
+    schema_paths: tuple[str, ...]
+    """The path of the schema or grammar of each of them in the request's body."""
     shown: tuple[dict[str, Any], ...]
     """The tools as the response repeats them."""
-    omitted: tuple[str, ...]
-    """Types of the hosted tools, each once."""
 
 
 def full_name(namespace: str, name: str) -> str:
@@ -62,28 +41,31 @@ def full_name(namespace: str, name: str) -> str:
     return f"{namespace}.{name}"
 
 
-def read_tools(tools: Sequence[object], *, open_objects: bool, omit_hosted: bool) -> RequestedTools:
-    """Raises InvalidTools and UnsupportedParameter, which name the entry. `omit_hosted`: leave
-    hosted tools out instead of refusing them."""
-    reader = _Reader(omit_hosted)
+def read_tools(
+    tools: Sequence[object], hosted: HostedTools, *, open_objects: bool
+) -> RequestedTools:
+    """Raises InvalidTools and UnsupportedParameter, which name the entry."""
+    reader = _Reader(hosted)
     shown = [reader.read(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
+    functions = reader.parsed(open_objects=open_objects)
+    paths = zip(functions, reader.paths, strict=True)
     return RequestedTools(
-        functions=reader.parsed(open_objects=open_objects),
-        paths=tuple(reader.paths),
+        functions=functions,
+        schema_paths=tuple(
+            f"{path}.{'format.definition' if tool.custom else 'parameters'}" for tool, path in paths
+        ),
         shown=tuple(tool for tool in shown if tool is not None),
-        omitted=tuple(dict.fromkeys(reader.omitted)),
     )
 
 
 @dataclass
 class _Reader:
-    omit_hosted: bool
+    hosted: HostedTools
     nested: list[dict[str, Any]] = field(default_factory=list)
     """The functions and custom tools in the form of chat completions."""
     paths: list[str] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     """The namespace of each of them, or an empty text."""
-    omitted: list[str] = field(default_factory=list)
 
     def read(self, entry: object, path: str, namespace: str = "") -> dict[str, Any] | None:
         """The tool as the response repeats it; None if it is left out."""
@@ -97,14 +79,7 @@ class _Reader:
             return _shown(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path)
-        if kind in HOSTED:
-            if not self.omit_hosted:
-                raise UnsupportedParameter(
-                    f"{path!r} is the hosted tool {kind!r}, which this gateway does not have. "
-                    "Remove it, or offer a function.",
-                    param=path,
-                )
-            self.omitted.append(kind)
+        if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolgate_core import grammar_key, wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
-from toolgate_core.tools import narrowed_tool, parameters_path
+from toolgate_core.tools import narrowed_tool
 
 from ...grammars.service import LoadedGrammars
 
@@ -84,16 +84,6 @@ def _trace(
 def schema_params(request: ChatRequest) -> dict[str, str]:
     """The request parameter that contains each schema or grammar, by tool name, for error
     messages."""
-    if request.tool_paths:
-        params = {
-            tool.name: f"{path}.{'format.definition' if tool.custom else 'parameters'}"
-            for tool, path in zip(request.tools, request.tool_paths, strict=True)
-        }
-    elif request.legacy_functions:
-        params = {tool.name: f"functions[{at}].parameters" for at, tool in enumerate(request.tools)}
-    else:
-        params = {
-            tool.name: f"tools[{at}].{parameters_path(tool)}"
-            for at, tool in enumerate(request.tools)
-        }
+    names = (tool.name for tool in request.tools)
+    params = dict(zip(names, request.schema_paths, strict=True))
     return params | {grammar_key.CONTENT: request.content_param}

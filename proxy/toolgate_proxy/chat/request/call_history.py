@@ -2,7 +2,8 @@
 
 A conversation may have begun on another model. Families that write ids into the text of calls
 expect the ids of earlier calls in their own form, so the ids of such a conversation are replaced.
-Results keep their calls.
+Results keep their calls: the parsers of all APIs give each call an id, and each result that of its
+call.
 """
 
 from __future__ import annotations
@@ -34,30 +35,23 @@ class _Renaming:
         self._new: dict[str, str] = {}
         """By id in the request: the id that the template gets. A repeated id is that of the last
         call."""
-        self._waiting: list[tuple[str, str]] = []
-        """Names and new ids of the last calls that have no result yet."""
 
     def renamed(self, messages: Iterable[Message]) -> Iterable[Message]:
         for message in messages:
             if message.get("role") == "assistant" and message.get("tool_calls"):
                 yield message | {"tool_calls": self._calls(message["tool_calls"])}
             elif message.get("role") == "tool":
-                yield message | {"tool_call_id": self._result(message)}
+                yield message | {"tool_call_id": self._new[message["tool_call_id"]]}
             else:
                 yield message
 
     def _calls(self, calls: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
         if self._ids.kind == "turn":
             self._number = self._ids.first
-        self._waiting = []
         renamed = []
         for call in calls:
-            name, old = str(call.get("function", {}).get("name", "")), call.get("id")
-            new = self._new_id(name, str(old) if old is not None else f"call {self._number}")
+            new = self._new[call["id"]] = self._new_id(call["function"]["name"], call["id"])
             self._number += 1
-            if old is not None:
-                self._new[str(old)] = new
-            self._waiting.append((name, new))
             renamed.append(call | {"id": new})
         return renamed
 
@@ -70,16 +64,6 @@ class _Renaming:
 
     def _has_form(self, text: str) -> bool:
         return re.fullmatch(f"[A-Za-z0-9]{{{self._ids.length}}}", text) is not None
-
-    def _result(self, message: Message) -> str:
-        """The id of the call that a result answers: by its id, by its name, or in order."""
-        new = self._new.get(str(message.get("tool_call_id")))
-        if new is None:
-            name = message.get("name")
-            fitting = [each for each in self._waiting if each[0] == name] or self._waiting
-            new = fitting[0][1] if fitting else str(message.get("tool_call_id") or "")
-        self._waiting = [each for each in self._waiting if each[1] != new]
-        return new
 
 
 def _digest(text: str, length: int) -> str:

@@ -31,6 +31,7 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 KINDS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 """First bytes of the files of each type."""
+LEFT_OUT = {"type": "text", "text": "[image left out: this model takes text only]"}
 BASE64 = f"{string.ascii_letters}{string.digits}+/".encode()
 
 
@@ -139,6 +140,23 @@ class Images:
 
     def _too_large(self, param: str) -> InvalidRequest:
         return _error(param, f"is larger than {self._settings.image_bytes:,} bytes (the limit)")
+
+
+def without_results(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[int, ...]]:
+    """The messages for a model that takes text only, with a text for each image in the result of a
+    call, and the positions of these results. A tool can't know which model reads its result, and a
+    refusal would end the conversation."""
+    read: list[Message] = []
+    places: list[int] = []
+    for at, message in enumerate(messages):
+        content = message.get("content")
+        parts = content if message["role"] == "tool" and isinstance(content, list) else []
+        if any(part["type"] == "image_url" for part in parts):
+            places.append(at)
+            shown = [LEFT_OUT if part["type"] == "image_url" else part for part in parts]
+            message = message | {"content": shown}
+        read.append(message)
+    return tuple(read), tuple(places)
 
 
 def _images(messages: Sequence[Message]) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from ...api.chat_completions.functions import requested_tools
 from ...api.messages.conversation.call_ids import shown_id
 from ...api.messages.tools import read_tools as message_tools
 from ...api.responses.tools import read_tools as response_tools
+from ...api.shared.hosted_tools import HostedTools
 from ...receipts.keys import ReceiptKey
 from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
 from ...validation.validator import InvalidSchema, Validator
@@ -89,15 +90,15 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
 
 
 def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) -> dict[str, Tool]:
-    given = request.get("tools") or ()
+    given, hosted = request.get("tools") or (), HostedTools(omit=True)
     try:
         if line.api == "messages":
-            found = message_tools(given, open_objects=open_objects, betas="").tools
+            found = message_tools(given, hosted, open_objects=open_objects, betas="").tools
         elif line.api == "responses":
-            read = response_tools(given, open_objects=open_objects, omit_hosted=True)
-            found = read.functions
+            found = response_tools(given, hosted, open_objects=open_objects).functions
         else:
-            found = requested_tools(_without_null(request), open_objects=open_objects)
+            values = _without_null(request)
+            found, _ = requested_tools(values, hosted, open_objects=open_objects)
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found}

@@ -85,8 +85,13 @@ def _responding(call: ProviderCall) -> failover.Responding:
     here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
-    open_objects = here.settings.open_objects
-    request = parse_request(call.body, model=call.placement.model, open_objects=open_objects)
+    request = parse_request(
+        call.body,
+        model=call.placement.model,
+        open_objects=here.settings.open_objects,
+        omit_hosted=here.settings.hosted_tools == "omit",
+    )
+    current().note_request(request)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
             "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "

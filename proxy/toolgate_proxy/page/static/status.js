@@ -108,6 +108,7 @@ function minuteRow(minute) {
     minute.requests,
     minute.refused,
     minute.failed,
+    minute.omitted,
     ...["p50", "p90", "p99"].map((name) => number(times ? `${times[name]} ms` : "–")),
     grammars.join(", ") || "–",
   );

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from prometheus_client import Counter, Gauge, Histogram
+
+from toolgate_core.chat_request import Change
+from toolgate_core.metric_series import begin_at_zero
 
 WHOLE_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 FIRST_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -22,6 +27,15 @@ FAILED = Counter(
     "configured model has its series from the start.",
     ["model"],
 )
+HOSTED_TOOL = "hosted_tool"
+OMISSIONS = Counter(
+    "toolgate_omissions",
+    "Requests of which the model did not see all as it was sent, by what: `hosted_tool`, or a "
+    "change to the history as in the header `x-toolgate-history`. A request counts once for each "
+    "value.",
+    ["what"],
+)
+begin_at_zero(OMISSIONS, (HOSTED_TOOL, *get_args(Change)))
 IN_FLIGHT = Gauge(
     "toolgate_requests_in_flight",
     "POST requests of an API that are being processed, by API (`surface`).",

@@ -85,10 +85,15 @@ def end(context: RequestContext, surface: str | None) -> None:
         _tokens(context, model, name)
     else:
         context.on_counted = partial(_tokens, context, model, name)
+    omissions: set[str] = {change.kind for change in context.history_changes}
+    if context.omitted_tools:
+        omissions.add(metrics.HOSTED_TOOL)
+    for what in omissions:
+        metrics.OMISSIONS.labels(what).inc()
     if surface is not None:
         first = None if context.first_event is None else context.first_event - context.began
         tier = context.tier if context.grammars else None
-        gateway().recent_requests.note(status, first, tier)
+        gateway().recent_requests.note(status, first, tier, omitted=bool(omissions))
 
 
 def status_of(context: RequestContext) -> str:

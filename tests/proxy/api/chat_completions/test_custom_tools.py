@@ -69,7 +69,7 @@ def test_calls_of_the_history_become_calls_of_the_function_that_the_model_sees()
 
 @pytest.mark.parametrize(
     ("custom", "path"),
-    [(None, "custom"), ({"input": "a"}, "custom.name"), ({"name": "a"}, "custom.input")],
+    [(None, "custom"), ({"input": "a"}, "custom.name")],
 )
 def test_an_invalid_call_of_the_history_is_refused(custom: Any, path: str) -> None:
     entry = {"id": "c1", "type": "custom", "custom": custom}

@@ -6,13 +6,25 @@ from typing import Any
 
 import pytest
 
+from toolgate_core.chat_request import HistoryChange
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.chat_completions.messages import parse_messages
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
+from toolgate_proxy.api.shared.history import History
+
+
+def messages_of(messages: Any) -> tuple[dict[str, Any], ...]:
+    return parse_messages(messages, History())[0]
 
 
 def parsed(message: dict[str, Any]) -> dict[str, Any]:
-    return parse_messages([message])[0][0]
+    return messages_of([message])[0]
+
+
+def changed(message: dict[str, Any]) -> tuple[dict[str, Any], tuple[HistoryChange, ...]]:
+    """The message, and what the model sees in another form."""
+    history = History()
+    return parse_messages([message], history)[0][0], history.changes
 
 
 def test_content_parts_become_text_parts() -> None:
@@ -49,21 +61,96 @@ def test_an_assistant_message_keeps_its_calls_and_reasoning() -> None:
 def test_tool_results_are_sorted_by_their_calls() -> None:
     calls = [{"id": f"c{at}", "function": {"name": "look"}} for at in range(3)]
     results = [{"role": "tool", "tool_call_id": f"c{at}", "content": f"{at}"} for at in (2, 0, 1)]
-    more = [{"role": "tool", "tool_call_id": "c0", "content": "again"}]
     asked = [{"role": "assistant", "tool_calls": calls}, *results]
-    between = {"role": "user", "content": "and?"}
-    got, _ = parse_messages(
-        [*asked, between, {"role": "assistant", "tool_calls": calls[:1]}, *more]
+    got, paths = parse_messages(asked, History())
+    assert [message["content"] for message in got] == [None, "0", "1", "2"]
+    assert paths == ("messages[0]", "messages[2]", "messages[3]", "messages[1]")
+
+
+@pytest.mark.parametrize("arguments", ['{"room": "4', "null", "[]", "3", [], 3, '"{}"', "{]"])
+def test_arguments_that_are_no_object_become_an_empty_one(arguments: Any) -> None:
+    call = {"id": "a", "function": {"name": "look", "arguments": arguments}}
+    got, changes = changed({"role": "assistant", "tool_calls": [call]})
+    assert got["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert changes == (HistoryChange("arguments", "messages[0].tool_calls[0].function.arguments"),)
+
+
+@pytest.mark.parametrize("arguments", ["", None, {}])
+def test_a_call_without_arguments_is_no_change(arguments: Any) -> None:
+    call = {"id": "a", "function": {"name": "look", "arguments": arguments}}
+    got, changes = changed({"role": "assistant", "tool_calls": [call]})
+    assert got["tool_calls"][0]["function"]["arguments"] == "{}"
+    assert changes == ()
+
+
+@pytest.mark.parametrize("custom", [{"name": "sql"}, {"name": "sql", "input": None}])
+def test_a_custom_call_without_its_input_has_an_empty_one(custom: dict[str, Any]) -> None:
+    call = {"id": "a", "type": "custom", "custom": custom}
+    got, changes = changed({"role": "assistant", "tool_calls": [call]})
+    assert got["tool_calls"][0]["function"] == {"name": "sql", "arguments": '{"input": ""}'}
+    assert [change.path for change in changes] == ["messages[0].tool_calls[0].custom.input"]
+
+
+@pytest.mark.parametrize("content", [None, []])
+def test_a_result_may_be_empty(content: Any) -> None:
+    call = {"id": "a", "function": {"name": "look"}}
+    result = {"role": "tool", "tool_call_id": "a", "content": content}
+    _, got = messages_of([{"role": "assistant", "tool_calls": [call]}, result])
+    assert not got["content"]
+
+
+@pytest.mark.parametrize("message", [{"content": []}, {"content": None}, {"content": ""}, {}])
+def test_an_empty_turn_of_the_assistant_stays(message: dict[str, Any]) -> None:
+    got, changes = changed({"role": "assistant", **message})
+    assert not got["content"]
+    assert changes == ()
+
+
+def test_parts_of_other_services_become_text_or_are_left_out() -> None:
+    parts = [
+        {"type": "thinking", "thinking": "hm", "text": "hm", "signature": "x"},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "output_text", "text": "So."},
+        {"type": "output_audio", "audio": "UklGRg=="},
+    ]
+    got, changes = changed({"role": "assistant", "content": parts, "audio": {"id": "audio_1"}})
+    assert got == {"role": "assistant", "content": [{"type": "text", "text": "So."}]}
+    assert changes == (
+        HistoryChange("left_out", "messages[0].audio"),
+        HistoryChange("left_out", "messages[0].content[0]"),
+        HistoryChange("left_out", "messages[0].content[1]"),
+        HistoryChange("left_out", "messages[0].content[3]"),
+        HistoryChange("as_text", "messages[0].content[2]"),
     )
-    assert [m["content"] for m in got] == [None, "0", "1", "2", "and?", None, "again"]
 
 
-def test_results_of_unknown_calls_are_last() -> None:
-    calls = [{"id": "c0", "function": {"name": "look"}}]
-    results = [{"role": "tool", "tool_call_id": name, "content": name} for name in ("x", "c0")]
-    got, paths = parse_messages([{"role": "assistant", "tool_calls": calls}, *results])
-    assert [m["content"] for m in got[1:]] == ["c0", "x"]
-    assert paths == ("messages[0]", "messages[2]", "messages[1]")
+def test_a_part_of_a_result_that_can_not_be_shown_is_named_to_the_model() -> None:
+    call = {"id": "a", "function": {"name": "look"}}
+    content = [{"type": "text", "text": "a"}, {"type": "file", "file": {"file_data": "x"}}]
+    result = {"role": "tool", "tool_call_id": "a", "content": content}
+    _, got = messages_of([{"role": "assistant", "tool_calls": [call]}, result])
+    assert [part["text"] for part in got["content"]] == ["a", "[file left out]"]
+
+
+def test_calls_of_other_services_are_functions_or_are_left_out() -> None:
+    builtin = {"id": "a", "type": "builtin_function", "function": {"name": "$search"}}
+    calls = [{"id": "b", "type": "mcp", "server": "x"}, builtin]
+    got, changes = changed({"role": "assistant", "content": None, "tool_calls": calls})
+    function = {"name": "$search", "arguments": "{}"}
+    assert got["tool_calls"] == [{"id": "a", "type": "function", "function": function}]
+    assert changes == (HistoryChange("left_out", "messages[0].tool_calls[0]"),)
+
+
+def test_the_deprecated_form_becomes_calls_and_results() -> None:
+    called = {"role": "assistant", "function_call": {"name": "look", "arguments": '{"a": 1'}}
+    history = History()
+    got, _ = parse_messages([called, {"role": "function", "name": "look", "content": "x"}], history)
+    (call,) = got[0]["tool_calls"]
+    assert call["function"] == {"name": "look", "arguments": "{}"}
+    assert got[1] == {
+        "role": "tool", "name": "look", "content": "x", "tool_call_id": call["id"],
+    }  # fmt: skip
+    assert [change.kind for change in history.changes] == ["arguments"]
 
 
 def test_errors_name_the_messages_of_the_request() -> None:
@@ -77,9 +164,7 @@ def test_errors_name_the_messages_of_the_request() -> None:
     shown = surface.error(error, surface.parse(body, model="tiny"))["error"]
     assert shown["param"] == "messages[2].content[0]"
     assert shown["message"] == "The image at 'messages[2].content[0]' is wrong."
-    sorted_before = surface.parse({"messages": body["messages"][:2]}, model="tiny")
-    for asked in (None, sorted_before):
-        assert surface.error(error, asked)["error"]["param"] == error.param
+    assert surface.error(error)["error"]["param"] == error.param
 
 
 def test_a_refusal_becomes_the_content() -> None:
@@ -88,7 +173,7 @@ def test_a_refusal_becomes_the_content() -> None:
 
 
 def test_unknown_fields_are_passed_to_the_template() -> None:
-    assert parsed({"role": "tool", "content": "x", "tool_call_id": "1", "weight": 2})["weight"] == 2
+    assert parsed({"role": "user", "content": "x", "weight": 2})["weight"] == 2
 
 
 @pytest.mark.parametrize(
@@ -109,14 +194,8 @@ def test_unknown_fields_are_passed_to_the_template() -> None:
             {"role": "assistant", "tool_calls": [{"function": {}}]},
             "messages[0].tool_calls[0].function.name",
         ),
-        (
-            {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": 3}}]},
-            "messages[0].tool_calls[0].function.arguments",
-        ),
-        (
-            {"role": "assistant", "tool_calls": [{"function": {"name": "a", "arguments": "{"}}]},
-            "messages[0].tool_calls[0].function.arguments",
-        ),
+        ({"role": "tool", "content": {"ok": True}}, "messages[0].content"),
+        ({"role": "assistant", "content": [{"type": 3}]}, "messages[0].content[0].type"),
         ({"role": "assistant", "content": "x", "refusal": 3}, "messages[0].refusal"),
         (
             {"role": "user", "content": [{"type": "image_url", "image_url": {}}]},
@@ -127,7 +206,7 @@ def test_unknown_fields_are_passed_to_the_template() -> None:
 )
 def test_messages_that_no_template_can_render_are_rejected(message: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        parse_messages([message])
+        messages_of([message])
     assert refusal.value.param == param
 
 
@@ -142,23 +221,22 @@ def test_messages_that_no_template_can_render_are_rejected(message: Any, param: 
             {"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]},
             "messages[0].content[0].type",
         ),
-        ({"role": "assistant", "audio": {"id": "1"}}, "messages[0].audio"),
         (
-            {"role": "assistant", "tool_calls": [{"type": "mcp"}]},
-            "messages[0].tool_calls[0].type",
+            {"role": "user", "content": [{"type": "thinking", "thinking": "hm"}]},
+            "messages[0].content[0].type",
         ),
     ],
 )
 def test_unsupported_content_is_rejected_with_its_path(message: dict[str, Any], param: str) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
-        parse_messages([message])
+        messages_of([message])
     assert refusal.value.param == param
 
 
 @pytest.mark.parametrize("messages", [None, [], {}, "hello"])
 def test_messages_are_required(messages: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
-        parse_messages(messages)
+        messages_of(messages)
     assert refusal.value.param == "messages"
 
 
@@ -171,5 +249,5 @@ def test_images_of_users_and_in_results_of_calls() -> None:
         {"role": "assistant", "tool_calls": [call]},
         result,
     ]
-    parsed, _ = parse_messages(given)
+    parsed = messages_of(given)
     assert [parsed[at]["content"] for at in (0, 2)] == [[image], [image]]

@@ -135,7 +135,6 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{**LOOK, "allowed_callers": ["code_execution_20250825"]}]},
      "tools[0].allowed_callers"),
     ({"tools": [{**LOOK, "color": "red"}]}, "tools[0].color"),
-    ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type"),
     ({"tools": [{"type": "bash_20250124", "name": "bash"}]}, "tools[0].type"),
     ({"context_management": {"edits": [{"type": "compact_20260112"}]}},
      "context_management.edits[0].type"),
@@ -148,14 +147,10 @@ def test_invalid_parameters_are_refused_at_their_path(params: dict[str, Any], pa
     assert refused(**params).param == param
 
 
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [("web_search_20250305", "Anthropic's servers"), ("text_editor_20250728", "only Anthropic's")],
-)
-def test_tools_without_a_schema_are_refused_by_name(kind: str, words: str) -> None:
-    error = refused(tools=[{"type": kind, "name": "x"}])
-    assert kind in error.message
-    assert words in error.message
+def test_tools_that_only_anthropic_defines_are_refused_by_name() -> None:
+    error = refused(tools=[{"type": "text_editor_20250728", "name": "x"}])
+    assert "'text_editor_20250728'" in error.message
+    assert "only Anthropic's models know" in error.message
     assert "input_schema" in error.message
 
 
@@ -274,7 +269,6 @@ def test_errors_of_the_engine_are_in_the_words_of_this_api() -> None:
     assert words("messages[1]") == "messages[0]"
     assert words("messages") == "messages"
     assert words("continue_final_message") == "messages[2]"
-    assert words("tools[1].parameters.properties") == "tools[1].input_schema.properties"
     assert words("response_format") == "output_config.format"
 
 
@@ -296,4 +290,4 @@ def test_types_of_errors(error: ToolgateError, kind: str) -> None:
 def test_tools_of_the_request_are_not_reordered() -> None:
     asked = parsed(tools=[WALK, LOOK])
     assert [tool.name for tool in asked.tools] == ["walk", "look"]
-    assert asked.tool_paths == ("tools[0]", "tools[1]")
+    assert asked.schema_paths == ("tools[0].input_schema", "tools[1].input_schema")

@@ -69,7 +69,10 @@ def test_a_cut_call_has_no_end() -> None:
 def test_a_call_of_a_namespace_has_its_namespace() -> None:
     asked = parsed(tools=[CRM])
     assert [tool.name for tool in asked.tools] == ["crm.find", "crm.query"]
-    assert asked.tool_paths == ("tools[0].tools[0]", "tools[0].tools[1]")
+    assert asked.schema_paths == (
+        "tools[0].tools[0].parameters",
+        "tools[0].tools[1].format.definition",
+    )
     text = call("crm.find", {}) + "\n" + call("crm.query", {"input": "all"})
     made, body = streamed_and_whole(asked, events(text))
     assert accumulated(made) == body["output"]

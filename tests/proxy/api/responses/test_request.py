@@ -5,24 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from openai.types.responses import ToolParam
 
 from tests.support.apis.responses_api import LOOK, WALK, parsed
-from tests.support.apis.typed_tools import tool_types
 from toolgate_core import grammar_key
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import (
     BudgetTooSmall,
     InvalidRequest,
-    InvalidTools,
     SchemaNotEnforceable,
-    UnsupportedParameter,
 )
 from toolgate_proxy.api.chat_completions import parameters as chat
 from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat
 from toolgate_proxy.api.responses.parameters import BY_NAME, CHAT_ONLY
 from toolgate_proxy.api.responses.surface import Responses
-from toolgate_proxy.api.responses.tools import HOSTED
 from toolgate_proxy.chat.request.backend_request import schema_params
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
@@ -104,7 +99,7 @@ def test_the_same_request_in_both_apis_is_the_same_request() -> None:
         },
         model="tiny",
     )
-    own = ("request_id", "content_param", "tool_paths", "message_paths", "repeated")
+    own = ("request_id", "content_param", "schema_paths", "message_paths", "repeated")
     for name in ChatRequest.__dataclass_fields__:
         if name not in own:
             assert getattr(ours, name) == getattr(theirs, name), name
@@ -182,31 +177,10 @@ def test_wrong_tools(tool: Any, param: str) -> None:
     assert "function.name" not in error.message
 
 
-def test_hosted_tools_are_left_out_or_refused() -> None:
-    tools = [SEARCH, LOOK, {"type": "mcp"}, SEARCH, {"type": "web_search_2025_08_26"}, WALK]
-    asked = parsed(tools=tools)
-    assert [tool.name for tool in asked.tools] == ["look", "walk"]
-    assert asked.omitted_tools == ("web_search", "mcp", "web_search_2025_08_26")
+def test_the_response_repeats_the_tools_that_were_offered() -> None:
+    asked = parsed(tools=[SEARCH, LOOK, {"type": "mcp"}, WALK])
     assert [tool["name"] for tool in asked.repeated["tools"]] == ["look", "walk"]
-    assert schema_params(asked)["walk"] == "tools[5].parameters"
-    error = refusal(tools=tools, omit_hosted=False)
-    assert (type(error), error.param) == (UnsupportedParameter, "tools[0]")
-    assert parsed(tools=[SEARCH]).tools == ()
-    error = refusal(tools=[SEARCH], tool_choice="required")
-    assert (type(error), error.param) == (InvalidTools, "tools[0]")
-
-
-def test_all_hosted_tools_of_the_sdk_are_known() -> None:
-    assert tool_types(ToolParam) - {"function", "custom", "namespace"} <= {*HOSTED}
-
-
-@pytest.mark.parametrize(
-    "kind",
-    ["web_search_", "web_search_x\r\ny: z", "web_search_preview_2", "computer_use_preview_x"],
-)
-def test_other_texts_are_no_hosted_tools(kind: str) -> None:
-    error = refusal(tools=[{"type": kind}])
-    assert (type(error), error.param) == (UnsupportedParameter, "tools[0].type")
+    assert schema_params(asked)["walk"] == "tools[3].parameters"
 
 
 def test_formats() -> None:

@@ -9,18 +9,16 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_proxy.chat.request.call_history import with_family_ids
 
 
-def assistant(*calls: tuple[str, str | None]) -> dict[str, Any]:
+def assistant(*calls: tuple[str, str]) -> dict[str, Any]:
     made = [
-        {"type": "function", "function": {"name": name, "arguments": {}}}
-        | ({} if given is None else {"id": given})
+        {"id": given, "type": "function", "function": {"name": name, "arguments": "{}"}}
         for name, given in calls
     ]
     return {"role": "assistant", "content": None, "tool_calls": made}
 
 
-def result(given: str | None, text: str, name: str | None = None) -> dict[str, Any]:
-    fields = {"role": "tool", "content": text, "tool_call_id": given, "name": name}
-    return {field: value for field, value in fields.items() if value is not None}
+def result(given: str, text: str) -> dict[str, Any]:
+    return {"role": "tool", "content": text, "tool_call_id": given}
 
 
 def pairs(messages: Any) -> list[tuple[str, str]]:
@@ -71,21 +69,6 @@ def test_random_ids_are_the_same_in_every_request() -> None:
     assert pairs(with_family_ids(FOREIGN[:2], DIALECTS["mistral_v11"]))[0][0] == made[0][0]
     own = (assistant(("f", "a1b2c3d4e")), result("a1b2c3d4e", "x"))
     assert with_family_ids(own, DIALECTS["mistral_v11"]) == own
-
-
-def test_calls_without_ids_are_matched_by_name_and_order() -> None:
-    messages = (
-        assistant(("f", None), ("g", None), ("f", None)),
-        result(None, "of g", "g"),
-        result(None, "first f"),
-        result("unknown", "second f"),
-    )
-    made = with_family_ids(messages, DIALECTS["kimi_k2"])
-    assert pairs(made) == [
-        ("functions.f:0", "first f"),
-        ("functions.g:1", "of g"),
-        ("functions.f:2", "second f"),
-    ]
 
 
 def test_repeated_ids_are_those_of_the_last_turn() -> None:

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_proxy.chat.request.images import Images
+from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_results
 from toolgate_proxy.settings import Settings
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
@@ -195,3 +195,13 @@ async def test_images_for_a_text_model_are_an_error() -> None:
     with pytest.raises(UnsupportedParameter) as refused:
         await images().inlined(messages_with("http://10.0.0.1/"), accepts_images=False)
     assert refused.value.param == PARAM
+
+
+def test_an_image_in_a_result_is_a_text_for_a_model_without_images() -> None:
+    [user] = messages_with(URI)
+    parts = user["content"]
+    messages = [user, {"role": "tool", "content": parts}, {"role": "tool", "content": "x"}]
+    left, places = without_results(messages)
+    assert left == (user, {"role": "tool", "content": [parts[0], LEFT_OUT]}, messages[2])
+    assert places == (1,)
+    assert messages[1]["content"] == parts, "a request may be sent again to a model with images"

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.servers.virtual_keys import key_of
+from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.server.logs import access_log
@@ -50,6 +51,19 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.Monkey
         "model": "tiny", "status": 200,
         "prompt_tokens": 11, "completion_tokens": 8, "grammar": "redis; n=2; ms=1.2", "whole": True,
     }  # fmt: skip
+
+
+def test_what_the_model_did_not_see_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    context = RequestContext(model="tiny", status=200, omitted_tools=("web_search", "mcp"))
+    record = written(context, monkeypatch)
+    assert record is not None
+    assert (record["level"], record["omitted_tools"]) == ("warning", "web_search,mcp")
+    assert "history" not in record
+    context = RequestContext(model="tiny", status=200)
+    context.note_changes([HistoryChange("left_out", "input[1]")])
+    record = written(context, monkeypatch)
+    assert record is not None
+    assert (record["level"], record["history"]) == ("warning", "left_out=input[1]")
 
 
 def test_master_key_is_logged_as_master_and_long_model_names_are_truncated(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import REGISTRY
 
+from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.server.traffic.recording import LabelValues
@@ -58,6 +59,20 @@ def test_the_status_tells_errors_and_disconnections_of_streams_apart() -> None:
     broken = served("m")
     broken.failed = True
     assert recording.status_of(broken) == "stream_error"
+
+
+def test_what_the_model_did_not_see_is_counted_once_per_request() -> None:
+    def counts() -> list[float]:
+        kinds = ("hosted_tool", "arguments", "left_out", "image")
+        return [value("toolgate_omissions_total", what=kind) for kind in kinds]
+
+    before = counts()
+    context = served("m")
+    context.omitted_tools = ("web_search", "mcp")
+    context.note_changes(HistoryChange("left_out", f"input[{at}]") for at in range(3))
+    recording.end(context, None)
+    recording.end(served("m"), None)
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 0, 1, 0]
 
 
 def test_a_model_that_was_refused_is_no_label() -> None:

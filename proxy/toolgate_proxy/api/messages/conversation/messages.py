@@ -6,13 +6,14 @@ results of calls are blocks of the next user message, and messages of their own 
 
 from __future__ import annotations
 
-import json
+import re
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
+from ...shared.history import History
 from .call_ids import original_id
 from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
 from .signature import verified
@@ -22,18 +23,24 @@ from .turns import Conversation, Turns
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 ASSISTANT_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use")
 RESULT_BLOCKS = ("text", "image", "document", "search_result")
-TOOL_USE_FIELDS = ("type", "id", "name", "input", "cache_control")
+TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
-DIRECT = {"type": "direct"}
-"""The caller of a call that the model itself made."""
+FOREIGN = re.compile(
+    r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
+    r"|mcp_tool_listing"
+)
+"""Types of blocks of tools that another service ran."""
+SYSTEM_ROLES = ("system", "developer")
 
 
-def parse_messages(given: object, system: object, seal: OwnerSeal | None) -> Conversation:
+def parse_messages(
+    given: object, system: object, seal: OwnerSeal | None, history: History
+) -> Conversation:
     """Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    reader = _Reader(seal)
+    reader = _Reader(seal, history)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system(text, "system")
@@ -41,9 +48,9 @@ def parse_messages(given: object, system: object, seal: OwnerSeal | None) -> Con
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
-        reader.read(Fields(message, path), path, is_last=at == len(given) - 1)
+        reader.read(Fields(message, path), path)
     reader.require_results("messages")
-    conversation = reader.turns.finished()
+    conversation = reader.turns.finished(history)
     if not any(message["role"] != "system" for message in conversation.messages):
         raise InvalidRequest(
             "'messages' must have a message of the role user or assistant with content.",
@@ -53,9 +60,10 @@ def parse_messages(given: object, system: object, seal: OwnerSeal | None) -> Con
 
 
 class _Reader:
-    def __init__(self, seal: OwnerSeal | None) -> None:
+    def __init__(self, seal: OwnerSeal | None, history: History) -> None:
         self.turns = Turns()
         self._seal = seal
+        self._history = history
         self._ids: set[str] = set()
         """The ids of all calls."""
         self._open: dict[str, str] = {}
@@ -63,17 +71,20 @@ class _Reader:
         self._system: list[tuple[str, str]] = []
         """Texts and paths of system messages that wait for the results of calls."""
 
-    def read(self, message: Fields, path: str, *, is_last: bool) -> None:
+    def read(self, message: Fields, path: str) -> None:
         role = message.text("role")
-        check_fields(message, ("role", "content"))
-        if role in ("system", "developer"):
+        if role in SYSTEM_ROLES and message.values.get("output_config") is not None:
+            self._history.note("left_out", message.path("output_config"))
+        else:
+            check_fields(message, ("role", "content"))
+        if role in SYSTEM_ROLES:
             self._system.append((read_system(message, "content"), path))
             if not self._open:
                 self._add_system()
         elif role == "user":
             self._user(message, path)
         elif role == "assistant":
-            self._assistant(message, is_last=is_last)
+            self._assistant(message)
         else:
             raise message.wrong("role", ROLES)
 
@@ -123,10 +134,9 @@ class _Reader:
         path = block.place
         parts: list[Part] = []
         paths: list[str] = []
-        for inner, kind in blocks_of(block, "content") if "content" in block.values else ():
-            read = read_part(inner, kind)
-            if read is None:
-                raise unsupported_block(inner, kind, "the result of a call", RESULT_BLOCKS)
+        given = block.values.get("content")
+        for inner, kind in () if given is None else blocks_of(block, "content"):
+            read = self._result_part(inner, kind)
             parts += read
             paths += [inner.place] * len(read)
         if block.flag("is_error"):
@@ -134,59 +144,66 @@ class _Reader:
         content = joined(parts) if parts else ""
         self.turns.result(original_id(call_id), content, path, paths)
 
-    def _assistant(self, message: Fields, *, is_last: bool) -> None:
+    def _result_part(self, block: Fields, kind: str) -> list[Part]:
+        if kind == "tool_reference":
+            raise unsupported_block(block, kind, "the result of a call", RESULT_BLOCKS)
+        try:
+            read = read_part(block, kind)
+        except UnsupportedParameter:
+            read = None
+        if read is None:
+            text = self._history.result_text(block.values, block.place)
+            return [{"type": "text", "text": text}]
+        return read
+
+    def _assistant(self, message: Fields) -> None:
         self.require_results(message.path("content"))
-        empty = True
         for block, kind in blocks_of(message, "content"):
             path = block.place
             match kind:
                 case "text":
                     if text := read_text(block):
                         self.turns.text({"type": "text", "text": text}, path)
-                        empty = False
                 case "thinking":
                     self._thinking(block, path)
-                    empty = False
                 case "redacted_thinking":
                     check_fields(block, ("type", "data"))
                     _required(block, "data")  # only the provider that encrypted it can read it
-                    empty = False
+                    self._history.note("left_out", path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
-                    empty = False
                 case _:
-                    raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        if empty and not is_last:
-            raise _empty(message.path("content"))
+                    self._foreign(block, kind)
+
+    def _foreign(self, block: Fields, kind: str) -> None:
+        found = FOREIGN.fullmatch(kind)
+        if found is None:
+            raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
+        if text := self._history.text(block.values, block.place):
+            self.turns.other_result(found["name"] or kind, text, block.place)
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, ("type", "thinking", "signature"))
         text, signature = block.text("thinking"), block.text("signature")
         if text is None:
             raise block.wrong("thinking", "a string")
-        if signature is None:
-            raise block.wrong("signature", "the signature of the thinking block")
-        original = verified(self._seal, text, signature, path)
-        if original:
+        original = verified(self._seal, text, signature or "", path)
+        if original is None:
+            self._history.note("left_out", path)
+        elif original:
             self.turns.reasoning(original, path)
 
     def _call(self, block: Fields) -> dict[str, Any]:
-        values = block.values
-        if values.get("caller") == DIRECT:
-            values = {name: value for name, value in values.items() if name != "caller"}
-        check_fields(Fields(values, block.place), TOOL_USE_FIELDS)
+        check_fields(block, TOOL_USE_FIELDS)
         call_id = _required(block, "id")
         if call_id in self._ids:
             where = block.path("id")
             raise InvalidRequest(
                 f"{where!r} is the id of an earlier call. Ids must be unique.", param=where
             )
-        given = values.get("input")
-        if not isinstance(given, dict):
-            raise block.wrong("input", "an object")
+        arguments = self._history.arguments(block.values.get("input"), block.path("input"))
         self._ids.add(call_id)
         self._open[call_id] = block.place
-        arguments = json.dumps(given, ensure_ascii=False)
         function = {"name": _required(block, "name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}
 

@@ -16,30 +16,20 @@ PURPOSE = "thinking"
 
 
 def sign(seal: OwnerSeal, text: str) -> str:
-    sealed = seal.fingerprint(PURPOSE) + seal.seal(text.encode(), purpose=PURPOSE)
-    return base64.b64encode(sealed).decode()
+    return base64.b64encode(seal.seal(text.encode(), purpose=PURPOSE)).decode()
 
 
 def verified(seal: OwnerSeal | None, text: str, signature: str, path: str) -> str | None:
-    """The text of a thinking block; None if this fleet did not sign it: thinking of another model
-    is no part of this model's conversation. Raises InvalidRequest if the block was changed."""
+    """The text of a thinking block; None if its signature is not one for this owner: thinking of
+    another model or key is no part of this conversation. Raises InvalidRequest if the text was
+    changed, as Anthropic does."""
     if seal is None:
         return None
     try:
         sealed = base64.b64decode(signature, validate=True)
-    except ValueError:
+        original = seal.open(sealed, purpose=PURPOSE).decode()
+    except (SealBroken, ValueError):
         return None
-    fingerprint = seal.fingerprint(PURPOSE)
-    if not sealed.startswith(fingerprint):
-        return None
-    try:
-        original = seal.open(sealed.removeprefix(fingerprint), purpose=PURPOSE).decode()
-    except SealBroken as error:
-        raise InvalidRequest(
-            f"{path + '.signature'!r} is invalid: it was changed, or it belongs to another API "
-            "key. Send thinking blocks as they were received, or remove the block.",
-            param=f"{path}.signature",
-        ) from error
     if text and text != original:
         raise InvalidRequest(
             f"{path + '.thinking'!r} was changed, so it does not match its signature. Send "

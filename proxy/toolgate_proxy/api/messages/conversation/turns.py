@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...shared.messages import in_order_of_calls
+from ...shared.call_results import lost_call, with_results
+from ...shared.history import History
 from .content import Content, Part, joined
 
 Message = dict[str, Any]
@@ -38,17 +39,16 @@ class Turns:
     def __init__(self) -> None:
         self._turns: list[_Turn] = []
 
-    def finished(self) -> Conversation:
+    def finished(self, history: History) -> Conversation:
         for turn in self._turns:
             if turn.parts:
                 turn.message["content"] = joined(turn.parts)
-        turns = {id(turn.message): turn for turn in self._turns}
-        ordered = [*in_order_of_calls(turn.message for turn in self._turns)]
-        found = [turns[id(message)] for message in ordered]
+        part_paths = {id(turn.message): tuple(turn.part_paths) for turn in self._turns}
+        pairs = with_results([(turn.message, turn.path) for turn in self._turns], history)
         return Conversation(
-            messages=tuple(ordered),
-            paths=tuple(turn.path for turn in found),
-            part_paths=tuple(tuple(turn.part_paths) for turn in found),
+            messages=tuple(message for message, _ in pairs),
+            paths=tuple(path for _, path in pairs),
+            part_paths=tuple(part_paths.get(id(message), ()) for message, _ in pairs),
         )
 
     def system(self, text: str, path: str) -> None:
@@ -72,6 +72,12 @@ class Turns:
     def result(self, call_id: str, content: Content, path: str, part_paths: list[str]) -> None:
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
         self._turns.append(_Turn(message, path, part_paths=part_paths))
+
+    def other_result(self, name: str, text: str, path: str) -> None:
+        """The text of a tool that another service ran, as the result of a call of it."""
+        call_id = f"other_{len(self._turns)}"
+        self.call(lost_call(call_id, name), path)
+        self.result(call_id, text, path, [])
 
     def reasoning(self, text: str, path: str) -> None:
         last = self._last("assistant")

@@ -1,0 +1,289 @@
+"""Conversations with a damaged or foreign history go on, on all three APIs. A header, the log and
+the metrics say what the model did not see as it was sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.litellm.own_route import CHAT, Gateway, Response
+from tests.support.servers.script import Script, call
+
+RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
+PNG = (
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+URI = f"data:image/png;base64,{PNG}"
+SCHEMA = {"type": "object", "properties": {"lamp": {"type": "string"}}}
+TOOLS: dict[str, dict[str, Any]] = {
+    CHAT: {"type": "function", "function": {"name": "dim", "parameters": SCHEMA}},
+    RESPONSES: {"type": "function", "name": "dim", "parameters": SCHEMA},
+    MESSAGES: {"name": "dim", "input_schema": SCHEMA},
+}
+USER = {"role": "user", "content": "Dim lamp 4."}
+LAST = {"role": "user", "content": "go on"}
+DONE = {"role": "tool", "tool_call_id": "c1", "content": "done"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
+
+
+def chat_call(arguments: Any, **more: Any) -> dict[str, Any]:
+    function = {"name": "dim", "arguments": arguments}
+    calls = [{"id": "c1", "type": "function", "function": function, **more}]
+    return {"role": "assistant", "content": None, "tool_calls": calls}
+
+
+def item_call(arguments: Any) -> dict[str, Any]:
+    return {"type": "function_call", "call_id": "c1", "name": "dim", "arguments": arguments}
+
+
+def said(*content: dict[str, Any]) -> dict[str, Any]:
+    return {"role": "assistant", "content": [*content]}
+
+
+def used(given: Any) -> dict[str, Any]:
+    return said({"type": "tool_use", "id": "toolu_1", "name": "dim", "input": given})
+
+
+def resulted(content: Any) -> dict[str, Any]:
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": content}
+    return {"role": "user", "content": [result, {"type": "text", "text": "go on"}]}
+
+
+async def ask(gateway: Gateway, path: str, history: list[Any], **more: Any) -> Response:
+    gateway.backend.scripts["go on"] = Script((call("dim", {"lamp": "5"}),))
+    body: dict[str, Any] = {"model": "tiny", "tools": [TOOLS[path]], **more}
+    body["input" if path == RESPONSES else "messages"] = history
+    if path == MESSAGES:
+        body["max_tokens"] = 200
+    return await gateway.ask(body, path=path)
+
+
+ARGUMENTS = "arguments=messages[1].tool_calls[0].function.arguments"
+TAKEN: dict[str, tuple[str, list[Any], str | None]] = {
+    "a call without arguments": (CHAT, [USER, chat_call(""), DONE, LAST], None),
+    "a cut call": (CHAT, [USER, chat_call('{"lamp": "4'), DONE, LAST], ARGUMENTS),
+    "a list": (CHAT, [USER, chat_call("[]"), DONE, LAST], ARGUMENTS),
+    "null": (CHAT, [USER, chat_call("null"), DONE, LAST], ARGUMENTS),
+    "a number": (CHAT, [USER, chat_call(4), DONE, LAST], ARGUMENTS),
+    "an empty result": (CHAT, [USER, chat_call("{}"), DONE | {"content": []}, LAST], None),
+    "a null result": (CHAT, [USER, chat_call("{}"), DONE | {"content": None}, LAST], None),
+    "a dumped message": (
+        CHAT,
+        [
+            USER,
+            chat_call("{}", index=0)
+            | {"refusal": None, "annotations": [], "audio": None, "function_call": None},
+            DONE | {"name": None},
+            LAST,
+        ],
+        None,
+    ),
+    "an empty turn": (CHAT, [USER, said() | {"tool_calls": []}, LAST], None),
+    "an empty text beside a call": (
+        CHAT,
+        [USER, chat_call("{}") | {"content": ""}, DONE, LAST],
+        None,
+    ),
+    "an id that is used again": (
+        CHAT,
+        [USER, chat_call("{}"), DONE, chat_call("{}"), DONE, LAST],
+        None,
+    ),
+    "a result without an id": (
+        CHAT,
+        [USER, chat_call("{}"), {"role": "tool", "name": "dim", "content": "done"}, LAST],
+        None,
+    ),
+    "an unanswered call": (CHAT, [USER, chat_call("{}"), LAST], "no_result=messages[1]"),
+    "a result without its call": (CHAT, [USER, DONE, LAST], "lost_call=messages[1]"),
+    "thinking in content": (
+        CHAT,
+        [USER, said({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}), LAST],
+        "left_out=messages[1].content[0]",
+    ),
+    "a web search": (
+        RESPONSES,
+        [
+            USER,
+            {"type": "web_search_call", "id": "ws", "status": "completed", "action": {}},
+            {"type": "message", "role": "assistant",
+             "content": [{"type": "output_text", "text": "a", "annotations": []}]},
+            LAST,
+        ],
+        "left_out=input[1]",
+    ),
+    "encrypted reasoning of another service": (
+        RESPONSES,
+        [USER, {"type": "reasoning", "summary": [], "encrypted_content": "gAAAAABo"}, LAST],
+        "left_out=input[1].encrypted_content",
+    ),
+    "texts of the assistant without items": (
+        RESPONSES,
+        [USER, said({"type": "output_text", "text": "a"}), {"role": "assistant", "content": "b"},
+         LAST],
+        None,
+    ),
+    "a cut call in items": (
+        RESPONSES,
+        [USER, item_call('{"lamp": "4'), OUTPUT, LAST],
+        "arguments=input[1].arguments",
+    ),
+    "an unanswered call in items": (
+        RESPONSES,
+        [USER, item_call("{}") | {"status": "incomplete", "id": None}, LAST],
+        "no_result=input[1]",
+    ),
+    "a change of the effort": (
+        MESSAGES,
+        [
+            USER,
+            said({"type": "text", "text": "a"}),
+            {"role": "system", "content": [], "output_config": {"effort": "low"}},
+            LAST,
+        ],
+        "left_out=messages[2].output_config",
+    ),
+    "the advice of a server tool": (
+        MESSAGES,
+        [
+            USER,
+            said(
+                {"type": "server_tool_use", "id": "srvtoolu_1", "name": "advisor", "input": {}},
+                {"type": "advisor_tool_result", "tool_use_id": "srvtoolu_1",
+                 "content": {"type": "advisor_result", "text": "do it"}},
+                {"type": "text", "text": "ok"},
+            ),
+            LAST,
+        ],
+        "left_out=messages[1].content[0]; as_text=messages[1].content[1]",
+    ),
+    "dumped blocks": (
+        MESSAGES,
+        [
+            USER,
+            said(
+                {"type": "text", "text": "ok", "citations": None},
+                {"type": "tool_use", "id": "toolu_1", "name": "dim", "input": {},
+                 "caller": {"type": "direct"}},
+            ),
+            resulted([]),
+        ],
+        None,
+    ),
+    "an input that is text": (MESSAGES, [USER, used(""), resulted("ok")], None),
+    "a cut input": (
+        MESSAGES,
+        [USER, used('{"lamp": "4'), resulted("ok")],
+        "arguments=messages[1].content[0].input",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TAKEN)
+async def test_a_conversation_goes_on(gateway: Gateway, name: str) -> None:
+    path, history, changes = TAKEN[name]
+    response = await ask(gateway, path, history)
+    assert response.status == 200, response.json
+    assert response.context.headers().get("x-toolgate-history") == changes
+    for message in gateway.backend.messages():
+        for each in message.get("tool_calls") or ():
+            assert each["function"]["arguments"].startswith("{")
+
+
+@pytest.mark.parametrize("blocks", [[], [{"type": "thinking", "thinking": "hm", "signature": ""}]])
+async def test_a_turn_of_the_assistant_may_be_empty(gateway: Gateway, blocks: list[Any]) -> None:
+    gateway.backend.turns.append(Script(("Hello",)))
+    response = await ask(gateway, MESSAGES, [USER, said(*blocks), {"role": "user", "content": "x"}])
+    assert response.status == 200, response.json
+    assert [each["role"] for each in gateway.backend.messages()] == ["user"]
+
+
+REFUSED: dict[str, tuple[str, list[Any], str]] = {
+    "a result without its call in items": (RESPONSES, [OUTPUT, LAST], "input[0].call_id"),
+    "an unanswered call in blocks": (MESSAGES, [USER, used({}), LAST], "messages[2].content"),
+    "a result without its call in blocks": (
+        MESSAGES, [USER, said({"type": "text", "text": "a"}), resulted("ok")],
+        "messages[2].content[0].tool_use_id",
+    ),
+    "an image of the user": (
+        CHAT,
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": URI}}]}],
+        "messages[0].content[0].image_url",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+async def test_what_stays_refused(gateway: Gateway, name: str) -> None:
+    """The first three as at OpenAI and Anthropic."""
+    path, history, param = REFUSED[name]
+    response = await ask(gateway, path, history)
+    assert (response.status, response.json["error"]["param"]) == (400, param)
+
+
+IMAGES: dict[str, tuple[list[Any], str]] = {
+    CHAT: (
+        [USER, chat_call("{}"),
+         DONE | {"content": [{"type": "text", "text": "seen"},
+                             {"type": "image_url", "image_url": {"url": URI}}]},
+         LAST],
+        "messages[2]",
+    ),
+    RESPONSES: (
+        [USER, item_call("{}"),
+         OUTPUT | {"output": [{"type": "input_text", "text": "seen"},
+                              {"type": "input_image", "image_url": URI}]},
+         LAST],
+        "input[2]",
+    ),
+    MESSAGES: (
+        [USER, used({}),
+         resulted([{"type": "text", "text": "seen"},
+                   {"type": "image",
+                    "source": {"type": "base64", "media_type": "image/png", "data": PNG}}])],
+        "messages[2].content[0]",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", IMAGES)
+async def test_an_image_in_a_result_is_a_text_for_a_model_without_images(
+    gateway: Gateway, path: str
+) -> None:
+    history, place = IMAGES[path]
+    response = await ask(gateway, path, history)
+    assert response.status == 200, response.json
+    (result,) = [each for each in gateway.backend.messages() if each["role"] == "tool"]
+    assert [part["text"] for part in result["content"]] == [
+        "seen",
+        "[image left out: this model takes text only]",
+    ]
+    assert response.context.headers()["x-toolgate-history"] == f"image={place}"
+
+
+async def test_a_cut_answer_of_chat_completions_is_continued(gateway: Gateway) -> None:
+    begun = call("dim", {"lamp": "5" * 60})[:-30]
+    gateway.backend.scripts[USER["content"]] = Script((begun,), finish="length")
+    first = await ask(gateway, CHAT, [USER])
+    choice = first.json["choices"][0]
+    assert choice["finish_reason"] == "length"
+    response = await ask(gateway, CHAT, [USER, choice["message"], LAST])
+    assert response.status == 200, response.json
+    assert response.context.headers()["x-toolgate-history"] == (
+        f"{ARGUMENTS}; no_result=messages[1]"
+    )
+
+
+@pytest.mark.parametrize("path", TOOLS)
+async def test_hosted_tools_are_left_out_or_refused(gateway: Gateway, path: str) -> None:
+    hosted = {"type": "web_search_20250305", "name": "web_search"}
+    history = [USER, {"role": "assistant", "content": "a"}, LAST]
+    response = await ask(gateway, path, history, tools=[TOOLS[path], hosted], stream=True)
+    assert response.status == 200
+    assert response.context.headers()["x-toolgate-omitted-tools"] == "web_search_20250305"
+    settings = gateway.here.settings.model_copy(update={"hosted_tools": "refuse"})
+    gateway.here.settings = settings
+    refused = await ask(gateway, path, history, tools=[TOOLS[path], hosted])
+    assert (refused.status, refused.json["error"]["param"]) == (400, "tools[1]")
