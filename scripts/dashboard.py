@@ -96,6 +96,13 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             rates("toolgate_limited_total", "limit") | rates("toolgate_keys_refused_total", "code"),
             "reqps",
         ),
+        Panel(
+            "Omissions",
+            rates("toolgate_omissions_total", "what"),
+            "reqps",
+            "Requests of which the model did not see all as it was sent: hosted tools that were "
+            "left out, and changes to the history.",
+        ),
     ),
     "Times": (
         Panel("First token", quantiles("toolgate_first_token_seconds"), "s"),

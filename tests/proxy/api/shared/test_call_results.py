@@ -117,7 +117,7 @@ def test_calls_of_one_turn_with_the_same_id_get_a_result_each() -> None:
 
 IDS = st.sampled_from(["a", "b", "c", "", None])
 NAMES = st.sampled_from(["f", "g"])
-MESSAGES = st.one_of(
+MESSAGES: st.SearchStrategy[Message] = st.one_of(
     st.builds(dict, role=st.sampled_from(["user", "system"]), content=st.just("hi")),
     st.lists(st.tuples(IDS, NAMES), max_size=3).map(lambda calls: called(*calls)),
     st.builds(result, IDS, st.just("x"), NAMES | st.none()),
