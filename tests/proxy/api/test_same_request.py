@@ -4,6 +4,7 @@ tools, sampling and enforcement."""
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import Any
 
 import pytest
@@ -193,3 +194,23 @@ def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
         for name in COMPARED:
             assert getattr(parsed[first], name) == getattr(parsed[other], name), (name, other)
         assert make_plan(parsed[first], QWEN3) == make_plan(parsed[other], QWEN3), other
+
+
+def test_a_damaged_history_means_the_same_in_every_api() -> None:
+    bodies = dataclasses.replace(RICH, top_logprobs=None).bodies()
+    chat, responses, messages = (bodies[surface.name] for surface in SURFACES)
+    cut = '{"é": [1'
+    call = next(each for each in chat["messages"] if each.get("tool_calls"))["tool_calls"][0]
+    call["function"]["arguments"] = cut
+    item = next(each for each in responses["input"] if each.get("type") == "function_call")
+    item["arguments"] = cut
+    turns = [each for each in messages["messages"] if isinstance(each["content"], list)]
+    block = next(b for turn in turns for b in turn["content"] if b["type"] == "tool_use")
+    block["input"] = cut
+    parsed = [PARSERS[name](body, model="tiny", client=CLIENT) for name, body in bodies.items()]
+    assert [[change.kind for change in each.history_changes] for each in parsed] == [
+        ["arguments"]
+    ] * 3
+    first, *others = (each.messages for each in parsed)
+    assert all(other == first for other in others)
+    assert '"arguments": "{}"' in json.dumps(first)
