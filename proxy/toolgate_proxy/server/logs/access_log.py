@@ -2,9 +2,10 @@
 
 `request_id` is the response's `x-request-id`, with which the request's id in vLLM's log begins, and
 `call_id` its `x-litellm-call-id`. `error` is the code of the error response. `cause` is the type
-and place of the exception behind a server error that is not Toolgate's. `omitted_tools` and
-`history` are the values of the headers `x-toolgate-omitted-tools` and `x-toolgate-history`: a
-request that the model did not see as it was sent has the level `warning`.
+and place of the exception behind a server error that is not Toolgate's. A request of which the
+model did not see all as it was sent has the level `warning`: `omitted_tools` has the types of hosted
+tools, and `history` the kinds of the changes. Their places are in the response header only, because
+they contain names that the client chose.
 
 The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
@@ -40,11 +41,11 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
     """Writes the line of a request. Values that a request does not have are left out. `probe`: the
     request is a health probe, whose 503 is no error but its result."""
     failed = (context.status or 500) >= 500 and not (probe and context.status == 503)
-    changed = context.omitted_tools or context.history_changes
+    changes = dict.fromkeys(change.kind for change in context.history_changes)
     of_model = context.model is not None
     record = {
         "time": timestamp(time.time()),
-        "level": "error" if failed else "warning" if changed else "info",
+        "level": "error" if failed else "warning" if changes or context.omitted_tools else "info",
         "request_id": context.request_id or context.call_id,
         "call_id": context.call_id,
         "method": context.method,
@@ -61,7 +62,7 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "first_byte_seconds": context.first_byte_seconds,
         "grammar": context.grammar_header,
         "omitted_tools": ",".join(context.omitted_tools) or None,
-        "history": context.history_header,
+        "history": ",".join(changes) or None,
         "whole": context.sent_whole,
     }
     logger.info(line(record, as_json=as_json))

@@ -60,10 +60,11 @@ def test_what_the_model_did_not_see_is_a_warning(monkeypatch: pytest.MonkeyPatch
     assert (record["level"], record["omitted_tools"]) == ("warning", "web_search,mcp")
     assert "history" not in record
     context = RequestContext(model="tiny", status=200)
-    context.note_changes([HistoryChange("left_out", "input[1]")])
+    context.note_changes(HistoryChange("left_out", f"input[{at}].private") for at in range(2))
+    context.note_changes([HistoryChange("image", "input[3]")])
     record = written(context, monkeypatch)
     assert record is not None
-    assert (record["level"], record["history"]) == ("warning", "left_out=input[1]")
+    assert (record["level"], record["history"]) == ("warning", "left_out,image")
 
 
 def test_master_key_is_logged_as_master_and_long_model_names_are_truncated(
