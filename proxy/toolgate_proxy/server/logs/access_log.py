@@ -3,9 +3,9 @@
 `request_id` is the response's `x-request-id`, with which the request's id in vLLM's log begins, and
 `call_id` its `x-litellm-call-id`. `error` is the code of the error response. `cause` is the type
 and place of the exception behind a server error that is not Toolgate's. A request of which the
-model did not see all as it was sent has the level `warning`: `omitted_tools` has the types of hosted
-tools, and `history` the kinds of the changes. Their places are in the response header only, because
-they contain names that the client chose.
+model did not see all as it was sent has the level `warning`: `omitted_tools` has the types of
+hosted tools, and `history` the kinds of the changes. Their places are in the response header only,
+because they contain names that the client chose.
 
 The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
