@@ -79,7 +79,7 @@ def _part(part: object, path: str, role: str, history: History) -> dict[str, Any
             f"{role}. Use {' or '.join(KINDS[role][:2])}.",
             param=f"{path}.type",
         )
-    history.keep_known(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
+    history.note_unknown(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
     if kind == "input_image":
         return _image(fields)
     name = "refusal" if kind == "refusal" else "text"

@@ -84,7 +84,7 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
         if text := history.text(item, path):
             turns.other_result(found["name"] or kind, text, path)
         return
-    history.keep_known(fields, (*COMMON, *FIELDS[kind]))
+    history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
     fields.text("id")
     status = fields.text("status")
     if status is not None and status not in STATUSES:

@@ -72,7 +72,7 @@ class History:
         self.note("arguments", path)
         return ""
 
-    def keep_known(self, fields: Fields, known: Container[str]) -> None:
+    def note_unknown(self, fields: Fields, known: Container[str]) -> None:
         """Note the fields that are not in `known`, which the caller does not read."""
         for name, value in fields.values.items():
             if name not in known and value is not None:

@@ -222,6 +222,8 @@ REFUSED: list[tuple[Any, str]] = [
      "messages[1].content[0].type"),
     ([user("a"), {"role": "user", "content": "b", "output_config": {}}],
      "messages[1].output_config"),
+    ([user("a"), {"role": "system", "content": [], "output_config": {}, "color": 1}],
+     "messages[1].color"),
     ([user("a"), assistant({"type": "redacted_thinking"}), user("b")],
      "messages[1].content[0].data"),
     ([user("a"), assistant({**thinking("hm"), "thinking": "no"}), user("b")],

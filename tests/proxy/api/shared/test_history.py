@@ -28,7 +28,7 @@ def test_other_arguments_become_an_empty_object(given: object) -> None:
 def test_fields_that_clients_add_are_left_out() -> None:
     history = History()
     given = {"role": "user", "metadata_passthrough": {"a": 1}, "phase": None, "a.b": 1}
-    history.keep_known(Fields(given, "input[0]"), ("role",))
+    history.note_unknown(Fields(given, "input[0]"), ("role",))
     assert [change.path for change in history.changes] == [
         "input[0].metadata_passthrough",
         'input[0]["a.b"]',

@@ -23,6 +23,7 @@ from .turns import Conversation, Turns
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 ASSISTANT_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use")
 RESULT_BLOCKS = ("text", "image", "document", "search_result")
+MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
@@ -73,15 +74,15 @@ class _Reader:
 
     def read(self, message: Fields, path: str) -> None:
         role = message.text("role")
-        if role in SYSTEM_ROLES and message.values.get("output_config") is not None:
-            self._history.note("left_out", message.path("output_config"))
-        else:
-            check_fields(message, ("role", "content"))
         if role in SYSTEM_ROLES:
+            check_fields(message, (*MESSAGE_FIELDS, "output_config"))
+            self._history.note_unknown(message, MESSAGE_FIELDS)
             self._system.append((read_system(message, "content"), path))
             if not self._open:
                 self._add_system()
-        elif role == "user":
+            return
+        check_fields(message, MESSAGE_FIELDS)
+        if role == "user":
             self._user(message, path)
         elif role == "assistant":
             self._assistant(message)
