@@ -90,7 +90,12 @@ def loaded(manager: Any) -> Iterator[str]:
 
 
 def request(params: SamplingParams) -> Any:
-    return SimpleNamespace(request_id="r", sampling_params=params, structured_output_request=None)
+    return SimpleNamespace(
+        request_id="r",
+        prompt_token_ids=[1, 2],
+        sampling_params=params,
+        structured_output_request=None,
+    )
 
 
 def enforced(**spec: Any) -> Any:

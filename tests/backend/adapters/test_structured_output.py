@@ -122,10 +122,10 @@ def test_an_internal_error_ends_the_sequence_without_raising(
     setattr(machine, "rollback" if verb == "rollback" else verb, broken)
     if verb == "next_row":
         allowed(grammar, vocabulary)
+    elif verb == "accept_tokens":
+        assert not grammar.accept_tokens("r", drafts)
     else:
-        assert grammar.validate_tokens(drafts) == ([] if verb != "validate_tokens" else drafts)
-    if verb == "validate_tokens":
-        return  # the adapter walks drafts itself
+        assert grammar.validate_tokens(drafts) == []
     assert allowed(grammar, vocabulary) == {vocabulary.marks.failure}
     assert not grammar.is_terminated()
     assert grammar.validate_tokens(drafts) == []
