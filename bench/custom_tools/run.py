@@ -19,13 +19,13 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, get_args
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.grammars.custom_grammars import CASES, Case
 from tests.support.grammars.custom_walks import CustomWalks
 
 from toolgate_core.custom_tools import Grammar, Syntax
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.validation.grammar_reader import read_grammar
 
 DEFAULT = "qwen3,qwen3_coder,gemma4,llama4_pythonic,deepseek_v32,minimax_m3"

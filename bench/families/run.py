@@ -23,13 +23,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 
 from tests import tools
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 
 from .text_reader import calls_of
 from .vllm_parsers import PARSERS, VllmParser

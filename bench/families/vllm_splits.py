@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.dialects.golden_tokens import SCHEMAS
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.segmenter import Segmenter
 
 from .run import OUT

@@ -13,7 +13,6 @@ from random import Random
 
 import numpy as np
 from numpy.typing import NDArray
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel, EndingChoice
 from tests.support.dialects.tool_calls import calls_in
 
@@ -26,6 +25,7 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import Tool, parse_tools

@@ -11,15 +11,12 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
-
-import xgrammar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
-from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in
@@ -27,16 +24,15 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
-from ..tokens.vocabulary import Vocabulary
 from . import blob
-from .completions.codec_search import make_completion
-from .completions.search import Completion
 from .engines.choice import Choice, fallback_choices, make_choice, narrow_choices
-from .engines.engine import CompiledGrammar, Engine
+from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .engines.xgrammar_engine import XGrammarEngine
 from .instances.walk import InstanceWalker
 from .satisfiability import find_unsatisfiable
+
+if TYPE_CHECKING:
+    from ..tokens.vocabulary import Vocabulary
 
 MAX_GRAMMAR_BYTES = 64 * 2**20
 """Maximum size of one compiled grammar, which the engine keeps in memory. The largest of 1,881 real
@@ -71,51 +67,6 @@ them between grammars."""
 
 
 @dataclass(frozen=True)
-class CompilerSetup:
-    """Everything that a process without vLLM needs to compile as the engine's workers do."""
-
-    tokenizer_info: str
-    """xgrammar's tokenizer info, serialized."""
-    tokenizer: str
-    """The JSON of the tokenizers library."""
-    vocabulary_size: int
-    special: list[int]
-    end: int
-    dialect: str
-    marks: dict[str, int]
-    """By text: the marks' token ids."""
-
-    @classmethod
-    def from_vocabulary(cls, vocabulary: Vocabulary) -> CompilerSetup:
-        return cls(
-            tokenizer_info=vocabulary.info.serialize_json(),
-            tokenizer=tokenizer_text(vocabulary.tokenizer),
-            vocabulary_size=vocabulary.size,
-            special=sorted(vocabulary.special),
-            end=vocabulary.tokenizer.eos_token_id,
-            dialect=vocabulary.dialect.name,
-            marks=vocabulary.marks.tokens,
-        )
-
-    def compiler(self, *, cache_bytes: int) -> Compiler:
-        tokenizer = make_tokenizer(self.tokenizer, size=self.vocabulary_size, end=self.end)
-        return Compiler(
-            CallForm(DIALECTS[self.dialect], self.marks),
-            XGrammarEngine(self._info, cache_bytes=cache_bytes),
-            LLGuidanceEngine(tokenizer),
-        )
-
-    def completion(self) -> Completion:
-        form = CallForm(DIALECTS[self.dialect], self.marks)
-        return make_completion(form, self._info.decoded_vocab, frozenset(self.special))
-
-    @cached_property
-    def _info(self) -> Any:
-        """Cached, because it parses several megabytes of JSON."""
-        return xgrammar.TokenizerInfo.deserialize_json(self.tokenizer_info)
-
-
-@dataclass(frozen=True)
 class CompileResult:
     verdict: GrammarVerdict
     grammar: CompiledGrammar | None
@@ -133,7 +84,7 @@ class RewrittenSchema:
 
 class Compiler:
     def __init__(
-        self, form: CallForm, xgrammar_engine: XGrammarEngine, llguidance_engine: LLGuidanceEngine
+        self, form: CallForm, xgrammar_engine: PackingEngine, llguidance_engine: LLGuidanceEngine
     ) -> None:
         self._form = form
         self._xgrammar = xgrammar_engine
@@ -145,6 +96,8 @@ class Compiler:
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
+        from .engines.xgrammar_engine import XGrammarEngine  # imports torch
+
         tokenizer = make_tokenizer(
             tokenizer_text(vocabulary.tokenizer),
             size=vocabulary.size,
@@ -184,7 +137,7 @@ class Compiler:
         schema, narrow = _parsed(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(schema, narrow, rewritten))
+        choice = next(self._choices(grammar_key.CONTENT, schema, narrow, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
@@ -228,7 +181,7 @@ class Compiler:
             elif rewritten is None and (found := contradiction_in(schema)) is not None:
                 raise GrammarRefused(found.reason, found.pointer)
             else:
-                choices = self._choices(schema, narrow, rewritten)
+                choices = self._choices(name, schema, narrow, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:
             reason = _clean_reason(refused.reason)
@@ -278,17 +231,20 @@ class Compiler:
         raise first
 
     def _choices(
-        self, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
+        self, name: str, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
     ) -> Iterator[Choice]:
         if rewritten is None:
-            return (narrow_choices if narrow else fallback_choices)(schema, self._compiles)
+            compiles = partial(self._compiles, name, schema)
+            return (narrow_choices if narrow else fallback_choices)(schema, compiles)
         return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
 
-    def _compiles(self, schema: dict[str, Any]) -> bool:
-        """Whether llguidance compiles a schema of a value."""
-        arguments = {"type": "object", "properties": {"value": schema}}
+    def _compiles(self, name: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
+        """Whether llguidance compiles a prepared schema of a tool."""
         try:
-            self._llguidance.compile(self._form, grammar_key.CONTENT, arguments)
+            if isinstance(self._form.codec_of(name), Json):
+                self._llguidance.compile(self._form, name, schema)
+            else:
+                self._llguidance.compile_arguments(self._form, name, schema, parameters)
         except GrammarRefused:
             return False
         return True

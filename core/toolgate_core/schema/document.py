@@ -1,4 +1,5 @@
-"""Normalisation of a schema: draft 2020-12, and every reference a JSON Pointer into the schema.
+"""Normalisation of a schema: draft 2020-12, every reference a JSON Pointer into the schema, every
+pattern in the syntax that all readers share.
 
 References by `$id`, `$anchor` and JSON Pointer are resolved here. Nothing outside the schema is
 fetched. A `$dynamicRef` with a single possible target becomes a `$ref`.
@@ -14,6 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
 from .drafts import draft_of, upgrade
+from .portable_patterns import translate_patterns
 from .walk import at_pointer, children, deep_copy, ref_to, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
@@ -26,11 +28,15 @@ MAX_URI_LENGTH = 2_000_000
 """Maximum length of all identifiers and references as absolute URIs, in characters. They repeat the
 identifier to which they are relative."""
 
+MAX_TRANSLATED = 8_000
+"""Maximum length of all patterns of a schema that have to be translated, in characters. Each takes
+ten microseconds. Of 2,401 real schemas, none has more than 1,155."""
+
 
 def normalise(schema: Any, *, param: str | None = None) -> Any:
     """A copy of `schema` whose only references are `$ref: "#"` and `$ref: "#/…"`.
 
-    A schema with a `$dynamicRef` that has several possible targets is returned unchanged. Raises
+    A schema with a `$dynamicRef` that has several possible targets keeps its references. Raises
     SchemaNotEnforceable, with the pointer of the reference in the given schema, if the target is
     outside the schema or missing. Raises InvalidTools if a keyword has a value of the wrong type.
     """
@@ -149,6 +155,7 @@ class _Document:
             )
 
     def rewritten(self) -> Any:
+        self._translate_patterns()
         if self._truly_dynamic:
             return self.root
         for node, _, _ in self._nodes.values():
@@ -171,6 +178,18 @@ class _Document:
             for keyword in (self._id, "$dynamicAnchor", *_NAMES):
                 node.pop(keyword, None)
         return self.root
+
+    def _translate_patterns(self) -> None:
+        count = 0
+        for node, _, trail in self._nodes.values():
+            count += translate_patterns(node)
+            if count > MAX_TRANSLATED:
+                raise SchemaTooComplex(
+                    f"The patterns of this schema have more than {MAX_TRANSLATED:,} characters "
+                    "that engines of regular expressions read in different ways. Shorten them.",
+                    pointer=joined(trail),
+                    param=self._param,
+                )
 
     def _refer(self, node: dict[str, Any], pointer: str, trail: Trail) -> None:
         self._written += len(pointer)

@@ -1,24 +1,36 @@
-"""Regular expressions: which ones masks can enforce, and patterns that exclude given strings."""
+"""Patterns: which ones masks can enforce, and patterns that exclude given strings."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from .regular.characters import escaped
+from .regular.reading import parse
+from .regular.syntax import Both, Other, Unsupported, every_part
+from .regular.whole import whole
 
-_BEYOND = re.compile(r"\(\?(?:[=!]|<[=!])|\\(?:[bB1-9]|k<)")
-"""Look-around, word boundaries and back-references, which llguidance does not support."""
-_ESCAPED = re.compile(r"\\\\")
 MAX_EXCLUDING = 20_000
 """Maximum length of a pattern that excludes strings, in characters."""
 _ANY = r"[\s\S]"
 
 
 def is_maskable(pattern: str) -> bool:
-    """Whether masks can enforce this pattern. False may be wrong (`[\\b]`). True is not certain: an
-    engine may still refuse the pattern."""
-    return _BEYOND.search(_ESCAPED.sub("", pattern)) is None
+    """Whether masks can enforce this pattern as it is. An engine may still find it too large."""
+    return objection_to(pattern) is None
+
+
+@lru_cache(maxsize=4_096)
+def objection_to(pattern: str) -> str | None:
+    """Why masks can't enforce a pattern as it is; None if they can."""
+    try:
+        part = whole(parse(pattern))
+    except Unsupported as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
+    looks = any(isinstance(each, Both | Other) for each in every_part(part))
+    return "its look-ahead has too many states" if looks else None
 
 
 def pattern_excluding(texts: Iterable[str]) -> str | None:

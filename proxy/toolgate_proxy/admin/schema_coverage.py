@@ -1,4 +1,4 @@
-"""Report on tool schemas that is derived from the schemas alone, without a backend."""
+"""Reports on tool schemas: by the verdicts of a compiler, or derived from the schemas alone."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_core.schema.preparation.advice import advice_on
 from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.tools import Tool
 
@@ -44,12 +45,23 @@ class SchemaReport(BaseModel):
     pointer: str | None = None
     compile_ms: float | None = None
     residual: list[KeywordReport] = []
+    forms: list[str] = []
+    """The forms of calls for which this holds, if several were asked for."""
 
 
-def report_offline(entries: Sequence[object], settings: Settings) -> list[SchemaReport]:
-    """Derives the report from the schemas, without a backend, engine and compile time."""
-    tools, invalid = read_entries(entries, settings)
-    return [*map(_report_by_coverage, tools), *invalid]
+def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
+    residual = [with_advice(tool, keyword.pointer, keyword.keyword) for keyword in verdict.residual]
+    ready = verdict.status == "ready"
+    return SchemaReport(
+        name=tool.name,
+        status=("checked" if residual else "masked") if ready else "refused",
+        engine=verdict.engine if ready else None,
+        reason=verdict.reason,
+        code=verdict.code,
+        pointer=verdict.pointer,
+        compile_ms=verdict.compile_ms,
+        residual=residual,
+    )
 
 
 def lines(reports: Iterable[SchemaReport]) -> list[str]:
@@ -60,7 +72,8 @@ def lines(reports: Iterable[SchemaReport]) -> list[str]:
         if report.status not in ("masked", "checked"):
             about = [report.reason]
         details = ", ".join(detail for detail in about if detail)
-        text.append(f"{report.name}: {report.status}" + (f" ({details})" if details else ""))
+        where = f" in {', '.join(report.forms)}" if report.forms else ""
+        text.append(f"{report.name}: {report.status}{where}" + (f" ({details})" if details else ""))
         if report.pointer:
             text.append(f"  at {report.pointer}")
         for keyword in report.residual:
@@ -84,7 +97,8 @@ def read_entries(
     ]
 
 
-def _report_by_coverage(tool: Tool) -> SchemaReport:
+def report_by_coverage(tool: Tool) -> SchemaReport:
+    """What masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
         keywords = coverage(tool.parameters).residual
     except SchemaNotEnforceable as error:
@@ -95,12 +109,12 @@ def _report_by_coverage(tool: Tool) -> SchemaReport:
             code=error.code,
             pointer=error.pointer,
         )
-    residual = [with_advice(each.pointer, each.keyword) for each in keywords]
+    residual = [with_advice(tool, each.pointer, each.keyword) for each in keywords]
     return SchemaReport(
         name=tool.name, status="checked" if residual else "masked", residual=residual
     )
 
 
-def with_advice(pointer: str, keyword: str) -> KeywordReport:
-    why, rewrite = ADVICE.get(keyword, ADVICE[""])
+def with_advice(tool: Tool, pointer: str, keyword: str) -> KeywordReport:
+    why, rewrite = advice_on(tool.parameters, pointer, keyword)
     return KeywordReport(pointer=pointer, keyword=keyword, why=why, rewrite=rewrite)

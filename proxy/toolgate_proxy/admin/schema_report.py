@@ -21,7 +21,7 @@ from ..settings import Settings
 from ..validation.service import ValidationService
 from .instances import Instance, InstanceReport, check_instances, report_instances
 from .prewarm import BATCH
-from .schema_coverage import SchemaReport, read_entries, with_advice
+from .schema_coverage import SchemaReport, read_entries, report_by_verdict
 
 
 class BackendSchemas(BaseModel):
@@ -71,22 +71,7 @@ async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> l
             continue
         by_key = {verdict.key: verdict for verdict in verdicts}
         reports += [
-            _report_by_verdict(tool, by_key[source.key])
+            report_by_verdict(tool, by_key[source.key])
             for tool, source in zip(batch, sources, strict=True)
         ]
     return reports
-
-
-def _report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
-    residual = [with_advice(keyword.pointer, keyword.keyword) for keyword in verdict.residual]
-    ready = verdict.status == "ready"
-    return SchemaReport(
-        name=tool.name,
-        status=("checked" if residual else "masked") if ready else "refused",
-        engine=verdict.engine if ready else None,
-        reason=verdict.reason,
-        code=verdict.code,
-        pointer=verdict.pointer,
-        compile_ms=verdict.compile_ms,
-        residual=residual,
-    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from toolgate_core.schema.regular.characters import LINE_END, SPACE, other_than, written
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 UNBOUNDED = 10**12
@@ -21,6 +22,8 @@ _LOOKAROUND = re.compile(r"\(\?(?!:|[ims]+[:)])|\\[1-9k]")
 _COUNT = re.compile(r"\{(\d*),?(\d*)\}")
 MAX_PATTERN = 1_000
 """Maximum length of a pattern multiplied by its repetition counts."""
+_SHORT = tuple(map(written, (other_than(LINE_END), SPACE, other_than(SPACE))))
+r"""What `.`, `\s` and `\S` are in canonical schemas. They count as one character each."""
 MAX_COUNT = 20
 """Maximum length of a repetition count. Python does not read numbers of any length."""
 
@@ -93,6 +96,8 @@ class _Walk:
 def _pattern(pattern: str) -> int:
     if _LOOKAROUND.search(pattern):
         return UNBOUNDED
+    for each in _SHORT:
+        pattern = pattern.replace(each, ".")
     size = len(pattern)
     for count in _COUNT.finditer(pattern):
         if size > MAX_PATTERN or len(count.group()) > MAX_COUNT:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from tests import tools
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.model import walk as family_walk
 from tests.support.dialects.tool_calls import calls_in
@@ -20,6 +19,7 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import BackendError
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 
 from .test_automaton import MakeAutomaton, allowed, walk
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.custom_walks import CustomWalks
 from tests.support.grids import sampled
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.validation.grammar_reader import read_grammar
 
 SEEDS = 1

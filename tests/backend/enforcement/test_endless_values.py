@@ -15,7 +15,6 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
@@ -24,6 +23,7 @@ from toolgate_backend.grammars.value_limits import DIGITS, EXPONENT_DIGITS, limi
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import ContentDelta, Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import TEXT
 
 CODECS = {

@@ -11,12 +11,12 @@ import jsonschema_rs
 import pytest
 
 from tests import tools
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.formats import BUILT_IN
 
 ENDED_WALKS = repeats(2, nightly=6)

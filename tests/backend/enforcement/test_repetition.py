@@ -11,7 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
@@ -21,6 +20,7 @@ from toolgate_backend.tokens import masks
 from toolgate_core import grammar_key
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import TEXT
 
 PARAMETERS: dict[str, Any] = {

@@ -16,12 +16,12 @@ from tests.support.dialects.golden_tokens import (
     message_of,
     two_way_splits,
 )
-from tests.support.dialects.marks import marks_of
 from tests.support.effort import repeats
 from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
+from toolgate_core.dialects.usual_marks import marks_of
 
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tests.support.dialects.golden_tokens import GoldenTokens, joined, message_of
-from tests.support.dialects.marks import marks_of
 from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden, Slot
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 
 from .test_recognition import EXPECTED, shared
 

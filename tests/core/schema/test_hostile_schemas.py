@@ -89,19 +89,16 @@ IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.prepare:prepare_as_given": prepare.prepare_as_given,
     "core.schema.preparation.prepare:prepare_canonical": prepare.prepare_canonical,
     "core.schema.preparation.prepare:prepare_closed": prepare.prepare_closed,
-    "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
-    "core.schema.preparation.prepare:prepare_without_refused": lambda it: (
-        prepare.prepare_without_refused(it, lambda _: False)
+    "core.schema.preparation.prepare:prepare_compilable": lambda it: prepare.prepare_compilable(
+        it, lambda _: False
     ),
+    "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
     "core.schema.preparation.prepare:prepare_without_uncertain": prepare.prepare_without_uncertain,
     "core.schema.preparation.relaxation:hard_occurrences": relaxation.hard_occurrences,
     "core.schema.preparation.relaxation:occurrences_inside": lambda it: [
         relaxation.occurrences_inside(it, each, relaxation.hard_occurrences(it))
         for each in relaxation.hard_occurrences(it)[:3]
     ],
-    "core.schema.preparation.relaxation:refused_alone": lambda it: relaxation.refused_alone(
-        it, lambda _: False
-    ),
     "core.schema.preparation.relaxation:relax": lambda it: relaxation.relax(
         it, relaxation.hard_occurrences(it)[:1]
     ),
@@ -139,6 +136,7 @@ PARTS = {
     "core.dialects.arguments.tagged:TaggedArguments",
     "core.dialects.arguments.tagged:TaggedForm",
     "core.schema.drafts:upgrade",
+    "core.schema.preparation.advice:advice_on",
     "core.schema.preparation.rewrites.negation:is_positive",
     "core.schema.preparation.rewrites.other_values:item_at",
     "core.schema.preparation.string_languages:strings_of",

@@ -18,10 +18,10 @@ def test_schema_command_reports_keywords_without_a_gateway(tmp_path: Path) -> No
     result = CliRunner().invoke(app, ["schema", str(path)])
     assert result.exit_code == 1
     lines = result.output.splitlines()
-    at = lines.index("set_tags: checked")
+    at = lines.index("set_tags: checked in all forms")
     why, rewrite = ADVICE["uniqueItems"]
     assert lines[at + 1 : at + 4] == [f"  {UNIQUE.pointer}", f"    {why}", f"    {rewrite}"]
-    assert "plain: masked" in lines
+    assert "plain: masked in all forms" in lines
     assert "  at /properties/a/$ref" in lines
     path.write_text(json.dumps(ENTRIES[:1]))
     assert CliRunner().invoke(app, ["schema", str(path)]).exit_code == 0

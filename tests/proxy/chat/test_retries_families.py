@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.support.dialects.golden_tokens import GoldenTokens
-from tests.support.dialects.marks import marks_of
 from toolgate_core.deltas import CallEnd
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.chat.held_calls import InvalidCall
 from toolgate_proxy.chat.retries import Retries, Sampled
 from toolgate_proxy.validation.validator import Violation

@@ -38,7 +38,16 @@ A tool's schema can be of any draft from 4 to 2020-12. It is read as 2020-12, it
 - **validation** checks it, if masks can't enforce it: the call is withheld until it is known to be valid;
 - **refused** (400, with the JSON Pointer): references that lead out of the schema, invalid schemas, schemas that no value satisfies, and schemas over the limits on size.
 
-`toolgate schema FILE` reports this for your tools, with an alternative for each residual keyword. Annotations and unknown keywords assert nothing. `format` is an assertion; formats that no standard defines are annotations.
+`toolgate schema FILE` reports this for your tools, with an alternative for each residual keyword. What masks enforce also depends on the form in which a model family writes calls: `--dialect NAME` answers for one, and without it the report says for which forms it holds. Without `--url`, it is made by the backend's own compiler, if llguidance is installed. Annotations and unknown keywords assert nothing. `format` is an assertion; formats that no standard defines are annotations.
+
+## Patterns
+
+A `pattern` means what it means in JavaScript (ECMA-262) with the flag `u`, as JSON Schema asks for, or without the flag where it is an error with it. Each pattern is translated once, into the part of the syntax that the grammar engines, the validator and our own proofs read in the same way. In all cases:
+
+- A character is a code point, never half of a surrogate pair.
+- `(?i)`, `(?s)` and `(?m)` hold up to the end of a group, as in other languages; JavaScript has them as `(?i:…)` only. `\\A`, `\\z`, `\\Z`, `(?P<name>…)`, and `\\p{…}` and `\\u{…}` beside an escape that `u` forbids are read as other languages read them.
+- Masks enforce look-ahead by intersection. Word boundaries, look-behind, back-references, anchors in repeated parts, and look-ahead with too many states are validated; the report names which one it is. Such a keyword takes no mask of another one with it.
+- What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is look-behind of variable length.
 """
 
 ALSO = """

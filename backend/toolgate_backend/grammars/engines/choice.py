@@ -27,8 +27,8 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_as_given,
     prepare_canonical,
     prepare_closed,
+    prepare_compilable,
     prepare_type_only,
-    prepare_without_refused,
     prepare_without_uncertain,
 )
 from toolgate_core.schema.walk import subschemas
@@ -79,7 +79,7 @@ def fallback_choices(
     parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Choice]:
     """The choices to try in turn if an engine refuses a schema. Each enforces less than the
-    previous. `compiles`: whether llguidance compiles a schema."""
+    previous. `compiles`: whether llguidance compiles a prepared schema."""
     first = _prepared(parameters)
     yield _choice(first)
     given = prepare_as_given(parameters)
@@ -87,8 +87,7 @@ def fallback_choices(
         yield replace(_choice(given), as_given=True)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
-    if (rest := prepare_without_refused(parameters, compiles)) is not None:
-        yield _choice(rest)
+    yield _choice(prepare_compilable(parameters, compiles))
     yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
 

@@ -86,3 +86,24 @@ class Engine(Protocol):
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         """Raises GrammarRefused if the engine cannot enforce the schema soundly."""
         ...
+
+
+class PackingEngine(Engine, Protocol):
+    """An engine whose grammars are compiled at once, and can be stored."""
+
+    @property
+    def token_bytes(self) -> list[bytes]:
+        """The bytes of each token."""
+        ...
+
+    def size(self, grammar: CompiledGrammar) -> int:
+        """Size in memory in bytes; 0 for grammars of the other engine."""
+        ...
+
+    def serialize(self, grammar: CompiledGrammar) -> str | None:
+        """The grammar as text; None for a grammar of the other engine."""
+        ...
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        """Raises BlobRejected."""
+        ...

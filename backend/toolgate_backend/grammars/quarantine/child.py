@@ -28,7 +28,8 @@ from pathlib import Path
 from toolgate_core.importing import importing
 
 with importing():
-    from ..compiler import NICENESS, Compiler, CompilerSetup
+    from ..compiler import NICENESS, Compiler
+    from ..compiler_setup import CompilerSetup
     from ..completions.search import Completion
     from .protocol import (
         MAX_FRAME_BYTES,

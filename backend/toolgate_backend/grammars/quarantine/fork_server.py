@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from ...errors import QuarantineUnavailable
 from ...tokens.vocabulary import Vocabulary
-from ..compiler import CompilerSetup
+from ..compiler_setup import CompilerSetup
 from .protocol import MAX_FRAME_BYTES, CompileJob, WorkerReply, encode_frame
 
 START_SECONDS = 300.0

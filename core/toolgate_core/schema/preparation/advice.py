@@ -1,6 +1,13 @@
-"""For each keyword: why masks can't enforce it, and what to write instead."""
+"""Why masks can't enforce a keyword, and what to write instead."""
 
 from __future__ import annotations
+
+from typing import Any
+
+from ..formats import CHECKED
+from ..strings import objection_to
+from ..walk import at_pointer
+from .unsupported import is_exact
 
 _COUNTING = (
     "Arrays can have many items of which only some satisfy it, and a grammar can't count them."
@@ -50,8 +57,9 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Use `anyOf`, or give each alternative a required property with a different `const`.",
     ),
     "pattern": (
-        "It uses word boundaries, back-references or look-behind, which grammars do not support.",
-        "Write the pattern without them.",
+        "It has a word boundary, a look-behind, a back-reference, or a look-ahead with too many "
+        "states.",
+        "Write the pattern without it.",
     ),
     "patternProperties": (
         "A pattern is not supported, or can't be combined with the other keywords.",
@@ -77,3 +85,41 @@ ADVICE: dict[str, tuple[str, str]] = {
     ),
 }
 """By keyword. The entry "" applies to all other keywords."""
+
+_TOO_LARGE = (
+    "It is too large for the grammar engines, by itself or with the keywords beside it.",
+    "Use smaller counts in it, or fewer keywords beside it.",
+)
+_RAW_LENGTH = (
+    "The model's form of calls has raw text, of which masks count up to 100 characters.",
+    "Use a bound of at most 100, or none.",
+)
+_RAW_NUMBER = (
+    "In the model's form of calls, a number has no bounds where a string is allowed, too.",
+    "Allow numbers or strings, not both.",
+)
+
+
+def advice_on(schema: Any, pointer: str, keyword: str) -> tuple[str, str]:
+    """Why masks can't enforce one keyword of a schema, and what to write instead."""
+    usual = ADVICE.get(keyword, ADVICE[""])
+    try:
+        value = at_pointer(schema, pointer)
+    except (LookupError, ValueError):
+        return usual
+    match keyword:
+        case "pattern":
+            reason = objection_to(value)
+            if reason is None:
+                return _TOO_LARGE
+            return f"Masks can't enforce it: {reason}.", usual[1]
+        case "patternProperties":
+            reasons = [reason for each in value if (reason := objection_to(each)) is not None]
+            return (f"A pattern can't be enforced: {reasons[0]}.", usual[1]) if reasons else usual
+        case "format" if value not in CHECKED:
+            return _TOO_LARGE
+        case "minLength" | "maxLength":
+            return _RAW_LENGTH
+        case "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum":
+            return _RAW_NUMBER if is_exact(value) else (_NUMBERS, "Use a string.")
+    return usual

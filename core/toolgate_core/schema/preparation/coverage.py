@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ...pointer import escape
 from ..keywords import ASSERTIONS, DEFINITIONS
 from ..walk import reachable, subschemas
-from .advice import ADVICE
+from .advice import advice_on
 from .engine_form import KNOWN_FORMATS
 from .prepare import PreparedSchema, prepare
 
@@ -50,8 +50,8 @@ def coverage(schema: Any, prepared: PreparedSchema | None = None) -> SchemaCover
     removed = {occurrence.pointer for occurrence in prepared.residual}
     used = {id(node) for _, node in reachable(schema)}
     keywords = [
-        _coverage_of(f"{pointer}/{escape(keyword)}", keyword, value, removed, id(node) in used)
-        for pointer, node in subschemas(schema)
+        _coverage_of(schema, f"{at}/{escape(keyword)}", keyword, value, removed, id(node) in used)
+        for at, node in subschemas(schema)
         if isinstance(node, dict)
         for keyword, value in node.items()
         if keyword not in DEFINITIONS
@@ -60,7 +60,7 @@ def coverage(schema: Any, prepared: PreparedSchema | None = None) -> SchemaCover
 
 
 def _coverage_of(
-    pointer: str, keyword: str, value: object, removed: set[str], used: bool
+    schema: Any, pointer: str, keyword: str, value: object, removed: set[str], used: bool
 ) -> KeywordCoverage:
     if not used:
         return KeywordCoverage(pointer, keyword, "nothing", "It is in an unused definition.")
@@ -69,7 +69,7 @@ def _coverage_of(
     if keyword == "format" and value not in KNOWN_FORMATS:
         return KeywordCoverage(pointer, keyword, "nothing", "No standard defines this format.")
     if pointer in removed:
-        why, rewrite = ADVICE.get(keyword, ADVICE[""])
+        why, rewrite = advice_on(schema, pointer, keyword)
         return KeywordCoverage(pointer, keyword, "validation", why, rewrite)
     if any(_is_inside(pointer, other) for other in removed):
         return KeywordCoverage(pointer, keyword, "validation", "It is inside a residual keyword.")

@@ -19,12 +19,15 @@ from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
 from ..refs import find_references, move_targets_to_defs
 from ..regular.languages import Matching, Union, texts
-from ..strings import pattern_excluding
+from ..regular.reading import parse
+from ..regular.text import text_of
+from ..regular.whole import has_inner_anchor, whole
+from ..strings import is_maskable, pattern_excluding
 from ..walk import at_pointer, deep_copy, pointer_of_ref, reachable, subschemas
 from . import member_counts, patterns
 from .listed_numbers import list_numbers
 from .string_languages import strings_of
-from .white_space import with_certain_white_space, with_ecma_white_space
+from .white_space import with_certain_white_space
 
 Target = Callable[[dict[str, Any]], Any]
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
@@ -81,7 +84,7 @@ def to_engine_form(schema: Any, order: PropertyOrder) -> Any:
             _format(node)
             _not(node, target)
             _counts(node)
-            _white_space(node)
+            _patterns(node)
             _whole(node)
             list_numbers(node)
             if isinstance(node.get("properties"), dict):
@@ -111,14 +114,27 @@ def _match(node: dict[str, Any], patterns: tuple[str, ...]) -> None:
             node["allOf"] = [*node.get("allOf", ()), {"pattern": pattern}]
 
 
-def _white_space(node: dict[str, Any]) -> None:
+def _patterns(node: dict[str, Any]) -> None:
     """Values have characters that every validator accepts. Names match exactly: others than those
     of a pattern may be allowed, too."""
     if "pattern" in node:
-        node["pattern"] = with_certain_white_space(node["pattern"])
+        node["pattern"] = _for_engines(node["pattern"], certain=True)
     if "patternProperties" in node:
         given = node["patternProperties"]
-        node["patternProperties"] = {with_ecma_white_space(p): given[p] for p in given}
+        made = {_for_engines(p, certain=False): given[p] for p in given}
+        node["patternProperties"] = made if len(made) == len(given) else given
+
+
+def _for_engines(pattern: str, *, certain: bool) -> str:
+    """The pattern with anchors only where engines read them. `certain`: whether it matches none of
+    the disputed characters."""
+    if not is_maskable(pattern):
+        return pattern
+    given = parse(pattern)
+    part = with_certain_white_space(given) if certain else given
+    if has_inner_anchor(part):
+        return f"^(?:{text_of(whole(part))})$"
+    return pattern if part == given else text_of(part)
 
 
 def _not(node: dict[str, Any], target: Target) -> None:

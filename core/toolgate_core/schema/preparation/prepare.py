@@ -23,7 +23,6 @@ from .engine_form import PropertyOrder
 from .multiples import with_bounded_multiples
 from .relaxation import (
     Occurrence,
-    refused_alone,
     relax,
     removed_occurrences,
     uncertain_occurrences,
@@ -101,23 +100,17 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
     return None if form is None else _prepared(schema, form, ())
 
 
-def prepare_without_refused(
-    schema: Any, compiles: Callable[[dict[str, Any]], bool]
-) -> PreparedSchema | None:
-    """Prepare a schema without the keywords whose values an engine refuses by themselves, such as a
-    pattern that it can't parse. Without them it may compile the rest. The result is None if there
-    are none. `compiles`: whether the engine compiles a schema."""
-    schema = without_year_zero(schema)
-    if not refused_alone(schema, compiles):
-        return None
+def prepare_compilable(schema: Any, compiles: Callable[[Any], bool]) -> PreparedSchema:
+    """Prepare a schema without the keywords without which an engine compiles the rest, such as a
+    pattern that is too large for it. They are found by trying: an engine may refuse a value by
+    itself or beside another one. `compiles`: whether the engine compiles a prepared schema."""
 
     def work(schema: Any, changed: bool) -> PreparedSchema:
-        refused = refused_alone(schema, compiles)
-        search = Search(schema, changed, refused)
+        search = Search(schema, changed, compiles)
         removed = search.smallest_removal()
-        return _prepared(schema, search.without(removed), removed | refused)
+        return _prepared(schema, search.without(removed), removed)
 
-    return _rewritten(schema, work)
+    return _rewritten(without_year_zero(schema), work)
 
 
 def prepare_without_uncertain(schema: Any) -> PreparedSchema:

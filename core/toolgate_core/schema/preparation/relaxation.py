@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from ...pointer import escape
-from ..canonical import canonical_json
 from ..formats import CHECKED
 from ..refs import find_references, move_targets_to_defs
 from ..strings import is_maskable
@@ -70,11 +69,6 @@ HARD = frozenset(
 _COUNTS = frozenset({"maxItems", "maxLength", "minItems", "minLength"})
 MANY = 1_000
 """Counts above this may be refused by an engine."""
-_VALUED = frozenset({"format", "pattern", "patternProperties"}) | _COUNTS
-"""Keywords that an engine may refuse because of their values."""
-MAX_TRIED_ALONE = 64
-"""Maximum number of different values that an engine compiles by themselves. Each takes about a
-millisecond."""
 
 
 @dataclass(frozen=True)
@@ -115,33 +109,6 @@ def uncertain_occurrences(schema: Any) -> list[Occurrence]:
         for keyword, value in node.items()
         if keyword in HARD | {"format", "pattern"} or _large(keyword, value)
     ]
-
-
-def refused_alone(schema: Any, compiles: Callable[[dict[str, Any]], bool]) -> frozenset[Occurrence]:
-    """The occurrences whose values an engine refuses, whatever is beside them."""
-    known: dict[str, bool] = {}
-    refused = set()
-    for occurrence in uncertain_occurrences(schema):
-        if occurrence.keyword not in _VALUED:
-            continue
-        tried = _alone(schema, occurrence)
-        text = canonical_json(tried)
-        if text not in known:
-            if len(known) == MAX_TRIED_ALONE:
-                break
-            known[text] = compiles(tried)
-        if not known[text]:
-            refused.add(occurrence)
-    return frozenset(refused)
-
-
-def _alone(schema: Any, occurrence: Occurrence) -> dict[str, Any]:
-    """A schema with this keyword and its type, and no other keyword."""
-    value = at_pointer(schema, occurrence.owner)[occurrence.keyword]
-    if occurrence.keyword == "patternProperties":
-        return {"type": "object", "patternProperties": dict.fromkeys(value, True)}
-    kind = "array" if occurrence.keyword.endswith("Items") else "string"
-    return {"type": kind, occurrence.keyword: value}
 
 
 def _large(keyword: str, value: Any) -> bool:

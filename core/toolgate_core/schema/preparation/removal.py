@@ -4,6 +4,8 @@ the form in which they support it."""
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -22,12 +24,16 @@ from .relaxation import (
     hard_occurrences,
     occurrences_inside,
     relax,
+    uncertain_occurrences,
 )
 from .unsupported import NUMERIC, SUPPORTED, unsupported_keywords
 
 MAX_TRIES = 4_000
 """Maximum number of hard occurrences times subschemas for which each occurrence is tried by itself.
 Beyond it, all occurrences of keywords that no engine enforces are removed at once."""
+MAX_COMPILED, MIN_COMPILED = 20_000, 10
+"""Maximum number of schemas that are compiled in a search, times subschemas, but at least some.
+Occurrences that were not tried are removed."""
 MAX_SUBSCHEMAS = 3_000
 """Maximum number of subschemas for the canonical form, which can take exponential time."""
 KEPT_SEARCHES = 8
@@ -45,38 +51,41 @@ class Search:
     """Search for the occurrences that must be removed from one schema."""
 
     def __init__(
-        self, schema: Any, changed: bool, refused: frozenset[Occurrence] = frozenset()
+        self, schema: Any, changed: bool, compiles: Callable[[Any], bool] | None = None
     ) -> None:
-        """`refused`: occurrences that are removed in any case."""
+        """`compiles`: whether an engine compiles a schema. Without it, engines are expected to
+        compile what they support."""
         self._schema = schema
         self._changed = changed
-        self._refused = refused
+        self._compiles = compiles
         self._order = PropertyOrder(schema)
-        self._hard = [each for each in hard_occurrences(schema) if each not in refused]
+        self._hard = uncertain_occurrences(schema) if compiles else hard_occurrences(schema)
         self._tried: dict[frozenset[Occurrence], Any] = {}
 
     def without(self, removed: frozenset[Occurrence]) -> Any:
         """The engine form of the schema without these; None if the engines do not support it."""
         if removed not in self._tried:
-            gone = removed | self._refused
-            rest = relax(self._schema, gone) if gone else self._schema
-            self._tried[removed] = engine_form(
-                rest, self._order, whole=not gone, changed=self._changed
-            )
+            rest = relax(self._schema, removed) if removed else self._schema
+            form = engine_form(rest, self._order, whole=not removed, changed=self._changed)
+            if form is not None and self._compiles is not None and not self._compiles(form):
+                form = None
+            self._tried[removed] = form
         return self._tried[removed]
 
     def smallest_removal(self) -> frozenset[Occurrence]:
         """Occurrences without which the engines support the rest. Outer ones are tried before inner
         ones. An occurrence is kept together with all occurrences inside it."""
         hard = frozenset(self._hard)
-        if len(hard) * sum(1 for _ in reachable(self._schema)) > MAX_TRIES:
+        size = sum(1 for _ in reachable(self._schema))
+        if self._compiles is None and len(hard) * size > MAX_TRIES:
             never = {o for o in hard if o.keyword in _NEVER_SUPPORTED}
             others = {o for o in hard if o not in never and not self._inside(o) & never}
             return hard - others if self._is_supported_with(others) else hard
         kept: set[Occurrence] = set()
         # In groups: most occurrences can be kept, and each test makes a canonical form.
         groups = [sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED)]
-        while groups:
+        most = max(MIN_COMPILED, MAX_COMPILED // size) if self._compiles else math.inf
+        while groups and len(self._tried) < most:
             group = [one for one in groups.pop() if one not in kept]
             more = kept.union(group, *map(self._inside, group))
             if self._is_supported_with(more):

@@ -39,8 +39,20 @@ def other_than(ranges: Ranges) -> Ranges:
     return ranges_of((low, high) for low, high in found if low <= high)
 
 
+def union(*sets: Ranges) -> Ranges:
+    return ranges_of(each for ranges in sets for each in ranges)
+
+
 def only(character: str) -> Ranges:
     return ranges_of([(ord(character), ord(character))])
+
+
+def has(ranges: Ranges, code: int) -> bool:
+    return any(low <= code <= high for low, high in ranges)
+
+
+def is_single(ranges: Ranges) -> bool:
+    return len(ranges) == 1 and ranges[0][0] == ranges[0][1]
 
 
 def partition(sets: Iterable[Ranges]) -> list[Ranges]:
@@ -72,15 +84,15 @@ SPACE = ranges_of(
         (0xFEFF, 0xFEFF),
     ]
 )
-DOT = other_than(only("\n"))
-"""What jsonschema-rs and the engines read as `.`. ECMA-262 excludes three more characters."""
+LINE_END = ranges_of([(0xA, 0xA), (0xD, 0xD), (0x2028, 0x2029)])
+"""ECMA-262 §12.3. `.` matches all other characters."""
 
 
 def written(ranges: Ranges) -> str:
     """A character or a class of a pattern."""
-    if ranges == ANY:
-        return r"[\s\S]"
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+    if ranges in ((), ANY):
+        return r"[\s\S]" if ranges else r"[^\s\S]"
+    if is_single(ranges):
         return escaped(chr(ranges[0][0]))
     inside = inside_class(ranges)
     outside = "^" + inside_class(other_than(ranges))

@@ -11,24 +11,25 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from .algebra import Algebra, Expression
-from .automaton import Automaton, automaton
+from .automaton import automaton
 from .characters import ANY, Ranges, only, partition
 from .lengths import lengths
+from .reading import parse
 from .syntax import (
     Alternatives,
-    Anchor,
+    Both,
     Characters,
-    LookAhead,
+    Other,
     Part,
     Repeated,
     Sequence,
     Unsupported,
-    parse,
+    every_part,
 )
+from .whole import whole
 from .writing import pattern_of
 
-MAX_LENGTH = 1_000
-"""Maximum length of a pattern that is read, in characters."""
+MAX_REPEATED = 1_000
 
 
 class Language:
@@ -45,8 +46,7 @@ class Language:
 
     @property
     def is_empty(self) -> bool | None:
-        made = _automaton(self)
-        return None if made is None else made[0].is_empty
+        return _is_empty(self)
 
     @property
     def pattern(self) -> str | None:
@@ -69,6 +69,27 @@ class Matching(Language):
     def lengths(self) -> tuple[int, int | None]:
         """Bounds on the lengths of the strings; None: of no known length."""
         return _lengths(self.source)
+
+    @property
+    def intersected(self) -> list[str] | None:
+        """Patterns without look-around that together match exactly these strings."""
+        if self.pattern is not None:
+            return [self.pattern]
+        try:
+            part = _whole(self.source)
+        except (Unsupported, RecursionError):
+            return None
+        parts = part.parts if isinstance(part, Both) else (part,)
+        found = [Whole(each).pattern for each in parts]
+        known = [each for each in found if each is not None]
+        return known if len(known) == len(found) else None
+
+
+@dataclass(frozen=True)
+class Whole(Language):
+    """The strings that a part of a pattern matches as a whole."""
+
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -104,39 +125,46 @@ NOTHING = Complement(EVERYTHING)
 
 
 @lru_cache(maxsize=512)
-def _automaton(language: Language) -> tuple[Automaton, tuple[Ranges, ...]] | None:
-    """The automaton, and the sets that it divides characters into."""
+def _is_empty(language: Language) -> bool | None:
     try:
-        parts = partition(characters_of(language))
-        algebra = Algebra(len(parts))
-        expression = Builder(algebra, parts).language(language)
-        return automaton(algebra, expression), tuple(parts)
+        algebra, expression, _ = _expression(language)
+        return automaton(algebra, expression).is_empty
     except (Unsupported, RecursionError):
         return None
 
 
 @lru_cache(maxsize=512)
 def _pattern(language: Language) -> str | None:
-    made = _automaton(language)
-    if made is None:
-        return None
     try:
-        return pattern_of(made[0], [*made[1]])
+        return pattern_of(*_expression(language))
     except (Unsupported, RecursionError):
         return None
 
 
+def _expression(language: Language) -> tuple[Algebra, Expression, list[Ranges]]:
+    """The expression, and the sets that it divides characters into."""
+    parts = partition(characters_of(language))
+    algebra = Algebra(len(parts))
+    return algebra, Builder(algebra, parts).language(language), parts
+
+
 @lru_cache(maxsize=512)
-def _parsed(source: str) -> Part:
-    if len(source) > MAX_LENGTH:
-        raise Unsupported(source)
-    return parse(source)
+def _whole(source: str) -> Part:
+    """What matches the strings of a pattern as a whole. Raises Unsupported."""
+    part = whole(parse(source))
+    if any(isinstance(each, Repeated) and _is_large(each) for each in every_part(part)):
+        raise Unsupported(f"it counts beyond {MAX_REPEATED:,}")
+    return part
+
+
+def _is_large(part: Repeated) -> bool:
+    return max(part.least, part.most or 0) > MAX_REPEATED
 
 
 @lru_cache(maxsize=4_096)
 def _lengths(source: str) -> tuple[int, int | None]:
     try:
-        return lengths(_parsed(source))
+        return lengths(parse(source))
     except Unsupported:
         return 0, None
 
@@ -145,7 +173,9 @@ def characters_of(language: Language) -> Iterator[Ranges]:
     """The sets of characters in the definition of a language."""
     match language:
         case Matching(source):
-            yield from _characters_in(_parsed(source))
+            yield from characters_of(Whole(_whole(source)))
+        case Whole(part):
+            yield from (each.every for each in every_part(part) if isinstance(each, Characters))
         case Listed(texts):
             if any(0xD800 <= ord(each) <= 0xDFFF for text in texts for each in text):
                 raise Unsupported("a lone surrogate")
@@ -159,19 +189,6 @@ def characters_of(language: Language) -> Iterator[Ranges]:
             yield ANY
 
 
-def _characters_in(part: Part) -> Iterator[Ranges]:
-    match part:
-        case Characters(ranges):
-            yield ranges
-        case Sequence(parts) | Alternatives(parts):
-            for each in parts:
-                yield from _characters_in(each)
-        case Repeated(inside, _, _) | LookAhead(inside, _):
-            yield from _characters_in(inside)
-        case Anchor():
-            pass
-
-
 class Builder:
     """Makes the expressions of languages."""
 
@@ -183,7 +200,9 @@ class Builder:
         algebra = self._algebra
         match language:
             case Matching(source):
-                return self._search(_parsed(source))
+                return self._part(_whole(source))
+            case Whole(part):
+                return self._part(part)
             case Listed(texts):
                 return algebra.either([self._text(text) for text in texts])
             case Long(least, most):
@@ -209,81 +228,26 @@ class Builder:
                 characters |= 1 << at
         return self._algebra.some(characters)
 
-    def _search(self, part: Part) -> Expression:
-        """The strings in which a pattern has a match anywhere."""
-        algebra = self._algebra
-        later = algebra.sequence(
-            algebra.repeated(algebra.any, 1, None), self._rest((part,), at_start=False)
-        )
-        return algebra.either([self._rest((part,), at_start=True), later])
-
-    def _rest(self, parts: tuple[Part, ...], *, at_start: bool) -> Expression:
-        """The rests of a string that begin with a match of these parts."""
-        algebra = self._algebra
-        if not parts:
-            return algebra.all
-        part, following = parts[0], parts[1:]
-        match part:
-            case Anchor(end=False):
-                return self._rest(following, at_start=True) if at_start else algebra.none
-            case Anchor(end=True):
-                return algebra.both([algebra.empty, self._rest(following, at_start=at_start)])
-            case LookAhead(inside, negative):
-                seen = self._rest((inside,), at_start=at_start)
-                seen = algebra.complement(seen) if negative else seen
-                return algebra.both([seen, self._rest(following, at_start=at_start)])
-            case Sequence(inside) if _has_assertion(part):
-                return self._rest((*inside, *following), at_start=at_start)
-            case Alternatives(options) if _has_assertion(part):
-                return algebra.either(
-                    [self._rest((each, *following), at_start=at_start) for each in options]
-                )
-            case Repeated(inside, least, 1) if _has_assertion(part):
-                once = self._rest((inside, *following), at_start=at_start)
-                return (
-                    once
-                    if least
-                    else algebra.either([once, self._rest(following, at_start=at_start)])
-                )
-        first = self._plain(part)
-        if at_start and algebra.is_nullable(first) and any(map(_has_start, following)):
-            raise Unsupported("an anchor after what may be empty")
-        return algebra.sequence(first, self._rest(following, at_start=False))
-
-    def _plain(self, part: Part) -> Expression:
-        """The strings that a part without assertions matches."""
+    def _part(self, part: Part) -> Expression:
+        """The strings that a part matches as a whole."""
         algebra = self._algebra
         match part:
-            case Characters(ranges):
-                return self._some(ranges)
+            case Characters():
+                return self._some(part.every)
             case Sequence(parts):
                 expression = algebra.empty
                 for each in reversed(parts):
-                    expression = algebra.sequence(self._plain(each), expression)
+                    expression = algebra.sequence(self._part(each), expression)
                 return expression
             case Alternatives(options):
-                return algebra.either([self._plain(each) for each in options])
+                return algebra.either([self._part(each) for each in options])
             case Repeated(inside, least, most):
-                return algebra.repeated(self._plain(inside), least, most)
-        raise Unsupported("an assertion that is repeated")
-
-
-def _has_assertion(part: Part) -> bool:
-    match part:
-        case Sequence(parts) | Alternatives(parts):
-            return any(map(_has_assertion, parts))
-        case Repeated(inside, _, _):
-            return _has_assertion(inside)
-    return isinstance(part, Anchor | LookAhead)
-
-
-def _has_start(part: Part) -> bool:
-    match part:
-        case Sequence(parts) | Alternatives(parts):
-            return any(map(_has_start, parts))
-        case Repeated(inside, _, _) | LookAhead(inside, _):
-            return _has_start(inside)
-    return part == Anchor(end=False)
+                return algebra.repeated(self._part(inside), least, most)
+            case Both(parts):
+                return algebra.both([self._part(each) for each in parts])
+            case Other(inside):
+                return algebra.complement(self._part(inside))
+        raise Unsupported("it has an anchor inside")
 
 
 def texts(values: Iterable[str]) -> Language:

@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .syntax import Alternatives, Anchor, Characters, LookAhead, Part, Repeated, Sequence
+from .syntax import (
+    Alternatives,
+    Anchor,
+    BackReference,
+    Characters,
+    Group,
+    Part,
+    Repeated,
+    Sequence,
+)
 
 
 def lengths(part: Part) -> tuple[int, int | None]:
@@ -37,8 +46,11 @@ def _match(part: Part) -> tuple[int, int | None]:
             if most is not None and largest is not None:
                 return least * fewest, most * largest
             return least * fewest, 0 if 0 in (most, largest) else None
-        case Anchor() | LookAhead():
-            return 0, 0
+        case Group(inside):
+            return _match(inside)
+        case BackReference():
+            return 0, None
+    return 0, 0
 
 
 def _sum(lengths: Iterable[int | None]) -> int | None:
@@ -62,5 +74,6 @@ def _is_anchored(part: Part, *, end: bool) -> bool:
             return all(_is_anchored(each, end=end) for each in options)
         case Repeated(inside, fewest, _):
             return fewest > 0 and _is_anchored(inside, end=end)
-        case Characters() | LookAhead():
-            return False
+        case Group(inside):
+            return _is_anchored(inside, end=end)
+    return False

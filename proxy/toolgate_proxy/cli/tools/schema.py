@@ -16,6 +16,7 @@ app = new_app()
 @app.command(
     epilog=examples(
         "toolgate schema tools.json",
+        "toolgate schema tools.json --dialect glm47",
         "toolgate schema tools.json --url http://127.0.0.1:4000 --instance arguments.json",
     )
 )
@@ -26,6 +27,13 @@ def schema(
         typer.Option(help="URL of a gateway, whose backends report engine and compile time."),
     ] = None,
     model: Model = None,
+    dialect: Annotated[
+        str | None,
+        typer.Option(
+            help="The model's dialect (docs/families.md). Without it, the report says in which "
+            "forms of calls it holds. Not with --url.",
+        ),
+    ] = None,
     instance: Annotated[
         list[Path] | None,
         typer.Option(
@@ -44,8 +52,9 @@ def schema(
 ) -> None:
     """Report which tools are fully enforced by masks.
 
-    For other tools, lists the keywords that are only validated, and how to change the schema. The
-    exit status is 1 unless all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY.
+    For other tools, lists the keywords that are only validated, and how to change the schema. What
+    masks enforce depends on the form in which the model writes calls. The exit status is 1 unless
+    all tools are fully enforced. --url requires TOOLGATE_MASTER_KEY.
 
     With --instance, it is 1 unless all instances are valid and masks allow them."""
     from ...admin.schema_coverage import lines
@@ -56,6 +65,8 @@ def schema(
         raise typer.BadParameter("--json prints instances. Set --instance.")
     if instance and url is None:
         raise typer.BadParameter("--instance needs the masks of a backend. Set --url.")
+    if dialect and url:
+        raise typer.BadParameter("The backends know their dialects. Set --dialect without --url.")
     told: list[str] = []
     all_right = True
     try:
@@ -63,10 +74,12 @@ def schema(
         for note in found.skipped:
             typer.echo(note, err=True)
         if url is None:
-            from ...admin.schema_coverage import report_offline
             from ...settings import settings
+            from .local_reports import reports_without_gateway
 
-            reports = report_offline(found.tools, settings())
+            reports, note = reports_without_gateway(found.tools, settings(), dialect)
+            if note:
+                typer.echo(note, err=True)
         else:
             from ..master_key import master_key
             from . import instances

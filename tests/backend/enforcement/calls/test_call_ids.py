@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.calls.call_ids import CallIdentifiers
 from toolgate_backend.enforcement.spec import Spec, from_extra_args
 from toolgate_core import wire
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 
 WITH_IDS = ("kimi_k2", "mistral_v3", "mistral_v11", "cohere_r7b", "solar_open")
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from tests.support.dialects.marks import marks_of
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
 
 CODECS = {
     "qwen3": False,

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.support.schemas import hostile_schemas
-from toolgate_backend.grammars.compiler import Compiler, CompilerSetup
+from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.compiler_setup import CompilerSetup
 from toolgate_backend.grammars.quarantine import protocol
 from toolgate_backend.grammars.quarantine.protocol import (
     CompileJob,

@@ -7,9 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from toolgate_proxy.cli.main import app
+from toolgate_proxy.cli.tools import local_reports
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
 MCP = {"tools": [{"name": "read", "inputSchema": {"type": "object"}}]}
@@ -30,7 +32,10 @@ def test_tools_are_named_whatever_their_form(tmp_path: Path) -> None:
         file.write_text(json.dumps(value))
     result = CliRunner().invoke(app, ["schema", *map(str, files)])
     lines = result.output.splitlines()
-    assert (result.exit_code, lines[:2]) == (1, ["read: masked", "tag: checked"])
+    assert (result.exit_code, lines[:2]) == (
+        1,
+        ["read: masked in all forms", "tag: checked in all forms"],
+    )
 
 
 def test_an_invalid_tool_is_named_by_its_place(tmp_path: Path) -> None:
@@ -46,7 +51,7 @@ def test_an_invalid_tool_is_named_by_its_place(tmp_path: Path) -> None:
 
 def test_tools_are_read_from_standard_input() -> None:
     result = CliRunner().invoke(app, ["schema", "-"], input=json.dumps(MCP))
-    assert (result.exit_code, result.output) == (0, "read: masked\n")
+    assert (result.exit_code, result.output) == (0, "read: masked in all forms\n")
 
 
 def test_an_unknown_form_is_an_error(tmp_path: Path) -> None:
@@ -55,6 +60,39 @@ def test_an_unknown_form_is_an_error(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["schema", str(file)])
     assert (result.exit_code, result.stdout) == (2, "")
     assert f"{file}: this is a JSON Schema without a tool" in result.stderr
+
+
+def test_what_masks_enforce_depends_on_the_form_of_calls(tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    note = {"type": "string", "maxLength": 5_000}
+    tool = {"name": "note", "input_schema": {"type": "object", "properties": {"note": note}}}
+    file.write_text(json.dumps(tool))
+    result = CliRunner().invoke(app, ["schema", str(file)])
+    lines = [line for line in result.output.splitlines() if not line.startswith(" ")]
+    assert lines == [
+        "note: masked in JSON, Python calls, Python calls with JSON objects",
+        "note: checked in tags, tags with CDATA, tags with types, nested tags, bare keys",
+    ]
+    result = CliRunner().invoke(app, ["schema", str(file), "--dialect", "hermes"])
+    assert (result.exit_code, result.output) == (0, "note: masked\n")
+    result = CliRunner().invoke(app, ["schema", str(file), "--dialect", "glm47"])
+    assert (result.exit_code, result.output.splitlines()[0]) == (1, "note: checked")
+    assert "raw text, of which masks count up to 100 characters" in result.output
+    result = CliRunner().invoke(app, ["schema", str(file), "--dialect", "none"])
+    assert (result.exit_code, "There is no dialect 'none'" in result.output) == (2, True)
+
+
+def test_without_the_engine_the_keywords_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_reports, "ENGINE", "no_such_package")
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps([MCP, *ANTHROPIC]))
+    result = CliRunner().invoke(app, ["schema", str(file)])
+    assert result.stdout.splitlines()[:2] == ["read: masked", "tag: checked"]
+    assert "is not installed" in result.stderr
+    result = CliRunner().invoke(app, ["schema", str(file), "--dialect", "glm47"])
+    assert result.exit_code == 2
 
 
 def test_the_report_imports_neither_litellm_nor_http_clients(tmp_path: Path) -> None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from ...regular import syntax
+from ...regular.characters import is_single
 from ...regular.languages import Matching
+from ...regular.reading import parse
 
 TYPES = frozenset({"array", "boolean", "null", "number", "object", "string"})
 """The types of JSON. Integers are numbers here."""
-_LITERAL = re.compile(r"(?:[\w/:@#,;=&%!~ \"'<>-]|\\[./\\$^()\[\]{}|*+?-])+(?![*+?{])", re.ASCII)
-_QUANTIFIED = re.compile(r"(?:[^\\]|\\.)(?=[*+?{])")
 
 
 def types_of(node: dict[str, Any]) -> frozenset[str]:
@@ -85,12 +85,19 @@ def _whole(node: dict[str, Any]) -> bool:
 
 def prefix_of(pattern: str) -> str | None:
     """The text with which all strings of a pattern begin; None if none is known."""
-    if not pattern.startswith("^") or "|" in pattern:
+    try:
+        part = parse(pattern)
+    except syntax.Unsupported:
         return None
-    found = _LITERAL.match(pattern, 1)
-    if found is None:
-        return None
-    return re.sub(r"\\(.)", r"\1", found.group())
+    match part:
+        case syntax.Sequence((syntax.Anchor(end=False), *inside)):
+            found = ""
+            for each in inside:
+                if not isinstance(each, syntax.Characters) or not is_single(each.ranges):
+                    break
+                found += chr(each.ranges[0][0])
+            return found or None
+    return None
 
 
 def counts_of(nodes: Sequence[dict[str, Any]], of: str) -> tuple[int, int | None]:

@@ -11,9 +11,11 @@ from .emptiness import Node
 def rewrite_pattern(document: Document, pointer: str, node: Node) -> None:
     pattern = node.get("pattern")
     if isinstance(pattern, str) and not is_maskable(pattern):
-        plain = Matching(pattern).pattern
+        plain = Matching(pattern).intersected
         if plain is not None:
-            node["pattern"] = plain
+            node["pattern"], *others = plain
+            if others:
+                node["allOf"] = [*node.get("allOf", ()), *({"pattern": each} for each in others)]
 
 
 def rewrite_pattern_properties(document: Document, pointer: str, node: Node) -> None:

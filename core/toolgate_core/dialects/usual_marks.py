@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from toolgate_core.dialects.dialect import Dialect
+from .dialect import Dialect
 
 _MARK = re.compile(r"<[^<>\s\"]+>|\[[A-Z_]+\]|｜[A-Z]+｜|\]<\]\w+\[>\[")
 

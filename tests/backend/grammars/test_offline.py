@@ -1,0 +1,60 @@
+"""The verdicts without a model are those of a model's engines, for the schemas of real tools."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.dialects.model import DialectModel
+from tests.support.effort import repeats
+from tests.support.shared_data import DATA
+from toolgate_backend.grammars.offline import verdicts
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
+from toolgate_core.errors import ToolgateError
+from toolgate_core.schema.canonical import canonical_json, canonical_parameters
+from toolgate_core.wire import GrammarVerdict
+
+SCHEMAS = DATA / "tool-schemas.jsonl.gz"
+STEP = repeats(29, nightly=1)
+FORMS = ("qwen3", "glm47", "qwen3_coder", "deepseek_v32", "gemma4", "lfm2_5", "minimax_m3")
+
+
+def real_tools() -> list[dict[str, Any]]:
+    tools = []
+    with gzip.open(SCHEMAS, "rt", encoding="utf-8") as lines:
+        for line in [*lines][::STEP]:
+            given = json.loads(line)
+            try:
+                parameters = canonical_parameters(given["schema"])
+            except ToolgateError:
+                continue
+            tools.append({"name": "tool", "parameters": parameters})
+    return tools
+
+
+def answer(verdict: GrammarVerdict) -> tuple[object, ...]:
+    return verdict.status, verdict.code, verdict.pointer, verdict.residual
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not SCHEMAS.exists(), reason="needs the schemas below $TOOLGATE_SHARED")
+@pytest.mark.parametrize("name", FORMS)
+def test_real_schemas(name: str) -> None:
+    tools = real_tools()
+    dialect = DIALECTS[name]
+    compiler = DialectModel(dialect, marks_of(dialect)).compiler
+    live = [
+        compiler.compile("key", tool["name"], canonical_json(tool["parameters"])).verdict
+        for tool in tools
+    ]
+    differing = [
+        (tool["parameters"], answer(one), answer(other))
+        for tool, one, other in zip(tools, live, verdicts(name, tools), strict=True)
+        if answer(one) != answer(other)
+    ]
+    assert not differing
+    assert {each.status for each in live} >= {"ready"}
