@@ -142,7 +142,7 @@ async def _grow(vocabulary: Vocabulary, counts: Sequence[int], capacity: int) ->
                 loaded,
                 cached=len(workers.store),
                 rss_mb=(psutil.Process().memory_info().rss - before) / 2**20,
-                cache_mb=workers.store._compiler._xgrammar._compiler.get_cache_size_bytes() / 2**20,
+                cache_mb=workers.xgrammar.get_cache_size_bytes() / 2**20,
                 compile_ms=statistics.median(times),
                 slowest_ms=sorted(times)[int(0.99 * (len(times) - 1))],
             )

@@ -56,7 +56,7 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     configured, parts = Settings(), key_parts(vocabulary)
     registry = local_registry(workers, vocabulary, configured.max_grammars)
     calls = WrittenCalls(vocabulary, workers.store)
-    cache = workers.store._compiler._xgrammar._compiler
+    cache = workers.xgrammar
     process, drawn = psutil.Process(), random.Random(1)
     before = last = process.memory_info().rss
     allocated_before = allocated()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolgate_backend.grammars import store
+from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
 
@@ -26,6 +27,13 @@ class LocalWorkers:
         store.install(self.store)
         methods: dict[str, Any] = dict(store.WORKER_METHODS)
         return [methods[method](None, *args)]
+
+    @property
+    def xgrammar(self) -> Any:
+        """xgrammar's own compiler, which has the cache of rules."""
+        engine = self.store._compiler._xgrammar
+        assert isinstance(engine, XGrammarEngine)
+        return engine._compiler
 
     def wait_until_warm(self) -> None:
         self.store.cache_warmed.result()

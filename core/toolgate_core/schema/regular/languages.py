@@ -174,8 +174,9 @@ def characters_of(language: Language) -> Iterator[Ranges]:
     match language:
         case Matching(source):
             yield from characters_of(Whole(_whole(source)))
-        case Whole(part):
-            yield from (each.every for each in every_part(part) if isinstance(each, Characters))
+        case Whole(whole_part):
+            found = (each for each in every_part(whole_part) if isinstance(each, Characters))
+            yield from (each.every for each in found)
         case Listed(texts):
             if any(0xD800 <= ord(each) <= 0xDFFF for text in texts for each in text):
                 raise Unsupported("a lone surrogate")

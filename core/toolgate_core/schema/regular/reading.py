@@ -38,8 +38,6 @@ MAX_LENGTH = 20_000
 MAX_DEPTH = 50
 """Maximum nesting of groups."""
 MAX_COUNT_DIGITS = 9
-MAX_COUNT_ASSERTION = re.compile(r"\^|\$|\\[bB]|\(\?<?[=!]")
-_DIGITS = 9
 
 _COUNTS = re.compile(r"\{(\d+)(,?)(\d*)\}", re.ASCII)
 _GROUPS = re.compile(r"\\.|\[(?:\\.|[^\]\\])*\]?|\((?!\?)|\(\?P?<(?![=!])([^>]*)>", re.DOTALL)

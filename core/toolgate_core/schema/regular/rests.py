@@ -24,7 +24,8 @@ class Rests:
         if self.is_plain(expression):
             return expression
         match self._algebra.form(expression):
-            case ("both", *parts):
+            case ("both", *inside):
+                parts = [each for each in inside if isinstance(each, int)]
                 for one in parts:
                     others = [other for other in parts if other != one]
                     if self.is_plain(one) and all(self._is_inside(one, each) for each in others):
@@ -37,8 +38,8 @@ class Rests:
                 case ("both" | "complement", *_):
                     found = False
                 case ("sequence" | "either", *parts):
-                    found = all(map(self.is_plain, parts))
-                case ("repeated", part, *_):
+                    found = all(self.is_plain(each) for each in parts if isinstance(each, int))
+                case ("repeated", int(part), *_):
                     found = self.is_plain(part)
                 case _:
                     found = True

@@ -158,7 +158,8 @@ class _Writer:
             case ("some", int(some)):
                 return self._characters(some)
             case ("repeated", int(part), int(least), most):
-                text = f"{self.text(part, 2)}{quantifier(least, most)}"
+                counts = quantifier(least, most if isinstance(most, int) else None)
+                text = f"{self.text(part, 2)}{counts}"
                 return f"(?:{text})" if around == 2 else text
             case ("sequence", int(first), int(rest)):
                 text = self.text(first, 1) + self.text(rest, 1)

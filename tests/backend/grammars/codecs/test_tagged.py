@@ -84,7 +84,7 @@ def test_bounds_of_a_number_beside_a_string_are_left_to_validation() -> None:
 
 
 def test_a_pattern_that_raw_text_cannot_have_is_left_to_validation() -> None:
-    schema = {"properties": {"a": {"type": "string", "pattern": "a(^b|c)"}}, "required": ["a"]}
+    schema = {"properties": {"a": {"type": "string", "pattern": "^(a(^b|c))+$"}}, "required": ["a"]}
     verdict, grammar = model("lines").verdict(schema)
     assert grammar is not None
     assert [one.pointer for one in verdict.residual] == ["/properties/a/pattern"]
