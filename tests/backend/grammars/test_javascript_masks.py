@@ -46,6 +46,9 @@ def taken_as_json(compiler: Compiler, pattern: str, texts: list[str]) -> list[bo
     made = compiler.compile("", grammar_key.CONTENT, canonical_json(parameters))
     if made.verdict.residual:
         return None
+    if made.grammar is None and 'is not a "regex"' in (made.verdict.reason or ""):
+        assert not is_maskable(pattern)  # the validator can't read it either
+        return None
     if made.grammar is None:
         assert "nsatisfiable" in made.verdict.reason or "No value" in made.verdict.reason
         return [False] * len(texts)
