@@ -12,6 +12,7 @@ from tests.models import ROOT
 from tests.support.effort import repeats
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.judge import Instance, Judge
+from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Case, Result
 from tests.support.schemas.support_page import document
 from toolgate_backend.grammars.compiler import Compiler
@@ -146,7 +147,7 @@ def test_the_documented_table_matches_the_results(
 ) -> None:
     """`make docs` writes the table."""
     written = (ROOT / "docs" / "schema-support.md").read_text(encoding="utf-8")
-    assert written == document(official, real, opened)
+    assert written == document(official, real, opened, verdicts_by_form())
 
 
 def test_a_case_is_a_schema_with_instances() -> None:

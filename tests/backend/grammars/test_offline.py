@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-from typing import Any
-
 import pytest
 
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
-from tests.support.shared_data import DATA
+from tests.support.schemas.real_tools import FORMS, SCHEMAS, real_tools
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.dialects.usual_marks import marks_of
-from toolgate_core.errors import ToolgateError
-from toolgate_core.schema.canonical import canonical_json, canonical_parameters
+from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
-SCHEMAS = DATA / "tool-schemas.jsonl.gz"
 STEP = repeats(29, nightly=1)
-FORMS = ("qwen3", "glm47", "qwen3_coder", "deepseek_v32", "gemma4", "lfm2_5", "minimax_m3")
-
-
-def real_tools() -> list[dict[str, Any]]:
-    tools = []
-    with gzip.open(SCHEMAS, "rt", encoding="utf-8") as lines:
-        for line in [*lines][::STEP]:
-            given = json.loads(line)
-            try:
-                parameters = canonical_parameters(given["schema"])
-            except ToolgateError:
-                continue
-            tools.append({"name": "tool", "parameters": parameters})
-    return tools
 
 
 def answer(verdict: GrammarVerdict) -> tuple[object, ...]:
@@ -44,7 +24,7 @@ def answer(verdict: GrammarVerdict) -> tuple[object, ...]:
 @pytest.mark.skipif(not SCHEMAS.exists(), reason="needs the schemas below $TOOLGATE_SHARED")
 @pytest.mark.parametrize("name", FORMS)
 def test_real_schemas(name: str) -> None:
-    tools = real_tools()
+    tools = real_tools(STEP)
     dialect = DIALECTS[name]
     compiler = DialectModel(dialect, marks_of(dialect)).compiler
     live = [

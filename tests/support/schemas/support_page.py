@@ -9,21 +9,25 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import transformers
 
 from tests.models import ROOT, tiny_model
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.judge import Judge
+from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Result
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.choice import XGRAMMAR_KEYWORDS
 from toolgate_backend.tokens.vocabulary import make_vocabulary
+from toolgate_core.dialects.argument_forms import form_of
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.unsupported import SUPPORTED
+from toolgate_core.wire import GrammarVerdict
 
 PATH = ROOT / "docs" / "schema-support.md"
 
@@ -116,7 +120,13 @@ PURPOSES: tuple[tuple[str, str, str], ...] = (
 """What masks forbid although it is valid, where it is counted, and why."""
 
 
-def document(official: Sequence[Result], real: Sequence[Result], opened: Sequence[Result]) -> str:
+def document(
+    official: Sequence[Result],
+    real: Sequence[Result],
+    opened: Sequence[Result],
+    tools: Mapping[str, Sequence[GrammarVerdict]],
+) -> str:
+    """`tools`: the verdicts on the schemas of real tools, by dialect."""
     return "\n".join(
         [
             HEAD,
@@ -137,6 +147,15 @@ def document(official: Sequence[Result], real: Sequence[Result], opened: Sequenc
                     (what, n, m)
                     for (what, n), (_, m) in zip(_totals(real), _totals(opened), strict=True)
                 ),
+            ),
+            "",
+            f"{len(next(iter(tools.values()))):,} input schemas of real tools (MCP servers, coding "
+            "agents, output of OpenAPI and SDKs), by the form in which a model writes calls. "
+            "`toolgate schema` says the same of each as a backend does.",
+            "",
+            *_table(
+                ("form", "dialect", "masked", "some keywords validated", "refused", "validated"),
+                _forms(tools),
             ),
             "",
             "## The official suite",
@@ -238,6 +257,23 @@ def _totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     yield "valid instances excluded, otherwise", _with(results, "strict")
 
 
+def _forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[Sequence[object]]:
+    for name, verdicts in tools.items():
+        calls = DIALECTS[name].calls
+        assert calls is not None
+        ready = [verdict for verdict in verdicts if verdict.status == "ready"]
+        checked = [verdict for verdict in ready if verdict.residual]
+        keywords = Counter(each.keyword for verdict in checked for each in verdict.residual)
+        yield (
+            form_of(calls.codec),
+            f"`{name}`",
+            len(ready) - len(checked),
+            len(checked),
+            len(verdicts) - len(ready),
+            ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common()),
+        )
+
+
 def _with(results: Sequence[Result], what: str) -> int:
     """How many schemas have an instance of which it is so."""
     return sum(any(_is(r, at, what) for at in range(len(r.judged.instances))) for r in results)
@@ -303,7 +339,7 @@ def main() -> None:
     official = schema_suites.judged(schema_suites.suite(), judge)
     real = schema_suites.judged(schema_suites.maskbench(), judge)
     opened = schema_suites.judged(schema_suites.maskbench(), judge, open_objects=True)
-    text = document(official, real, opened)
+    text = document(official, real, opened, verdicts_by_form())
     PATH.write_text(text, encoding="utf-8")
     print(f"wrote {PATH.relative_to(ROOT)}", file=sys.stderr)
 
