@@ -8,8 +8,8 @@ from datetime import datetime
 import pytest
 
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.admin.schema_coverage import report_offline
 from toolgate_proxy.cli.chat.tools import TOOLS, result
+from toolgate_proxy.cli.tools.local_reports import reports_without_gateway
 from toolgate_proxy.settings import Settings
 
 
@@ -61,4 +61,5 @@ def test_the_time_is_that_of_the_zone() -> None:
 def test_masks_enforce_the_tools_completely() -> None:
     definitions = [tool.definition for tool in TOOLS.values()]
     assert len(parse_tools(definitions)) == 2
-    assert [each.status for each in report_offline(definitions, Settings())] == ["masked"] * 2
+    reports, _ = reports_without_gateway(definitions, Settings(), None)
+    assert [each.status for each in reports] == ["masked"] * 2
