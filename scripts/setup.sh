@@ -16,10 +16,8 @@ if [ -x .venv/bin/toolgate ] && [ "$(cat "$stamp" 2>/dev/null)" = "$wanted" ]; t
 fi
 
 python=${PYTHON:-$(python3 scripts/choose_python.py)}
-if [ "$backend" = backend-cpu ] && [ "$(uname)" = Linux ] &&
-    ! "$python" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null; then
-    echo "vLLM's CPU build needs libnuma.so.1: install libnuma1 (Debian, Ubuntu) or numactl-libs (Fedora)." >&2
-    exit 1
+if [ "$backend" = backend-cpu ]; then
+    scripts/install_libnuma.sh "$python"
 fi
 
 echo "Setting up .venv (extras: proxy, $backend, demo, verify, dev) …"

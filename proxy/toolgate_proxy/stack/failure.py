@@ -22,8 +22,11 @@ USAGE = re.compile(r"[\w.-]+: error: .+|error: .+")
 """Of argparse."""
 CONSEQUENCES = re.compile(
     r"Engine core initialization failed|root cause above|EngineDeadError|^ConnectionResetError|"
-    r"^BrokenPipeError|^EOFError|^KeyboardInterrupt|^asyncio\.|CancelledError|^SystemExit"
+    r"^BrokenPipeError|^EOFError|^KeyboardInterrupt|^asyncio\.|CancelledError|^SystemExit|"
+    r"sys\.meta_path is None"  # while the interpreter shuts down
 )
+PORT_IN_USE = re.compile(r"bind on address \('(?P<host>[^']*)', (?P<port>\d+)\b.*already in use")
+"""Of asyncio. A port can be taken between the check of it and the start of the server."""
 VALIDATION = re.compile(r"\d+ validation errors? for ")
 NOISE = re.compile(r"^ - leaked |^nanobind: |^See https?://|^\s*warnings\.warn|resource_tracker")
 MAX_LENGTH = 600
@@ -33,6 +36,8 @@ MAX_LENGTH = 600
 def cause(log: str) -> str:
     """The last meaningful line: of the last exception that is not a consequence of another one, or
     of an invalid option, or of any text. Empty for an empty log."""
+    if taken := PORT_IN_USE.search(log):
+        return f"Port {taken['port']} of {taken['host']} is in use. Choose another port."
     lines = [PREFIX.sub("", line) for line in log.splitlines()]
     for at in range(len(lines) - 1, -1, -1):
         line = lines[at]

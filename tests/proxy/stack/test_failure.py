@@ -49,6 +49,17 @@ nanobind: this is likely caused by a reference counting issue in the binding cod
             'time="2026-01-01T00:00:00.000Z" level="error" logger="uvicorn.error" message="in use"',
             '"in use"',
         ),
+        (
+            "ERROR:    [Errno 98] error while attempting to bind on address ('127.0.0.1', 4000): "
+            f"address already in use\n{TRACEBACK}ImportError: sys.meta_path is None, Python is "
+            "likely shutting down\n",
+            "Port 4000 of 127.0.0.1 is in use. Choose another port.",
+        ),
+        (
+            f"{TRACEBACK}OSError: no disk\nImportError: sys.meta_path is None, Python is likely "
+            "shutting down\n",
+            "OSError: no disk",
+        ),
         ("\n", ""),
         ("x" * 700, "x" * 600 + " …"),
     ],
