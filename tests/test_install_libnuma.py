@@ -1,0 +1,77 @@
+"""Set-up installs libnuma where it may, and otherwise says what to install."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[1] / "scripts" / "install_libnuma.sh"
+
+
+def command(folder: Path, name: str, *lines: str) -> None:
+    path = folder / name
+    path.write_text("\n".join(("#!/bin/sh", *lines, "")))
+    path.chmod(0o755)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Path:
+    """A folder of commands: a machine without libnuma, whose apt-get installs it. `log` has what
+    ran."""
+    for name in ("bash", "env", "sh"):
+        (tmp_path / name).symlink_to(f"/bin/{name}" if name != "env" else "/usr/bin/env")
+    command(tmp_path, "uname", "echo Linux")
+    command(tmp_path, "id", "echo 1000")
+    command(tmp_path, "python", f"test -e {tmp_path}/installed")
+    ran, installed = f'echo "apt-get $*" >>{tmp_path}/log', f": >{tmp_path}/installed"
+    command(tmp_path, "apt-get", ran, installed)
+    return tmp_path
+
+
+def run(machine: Path) -> tuple[int, str, list[str]]:
+    """The exit status, the error, and the installations."""
+    done = subprocess.run(
+        ["/bin/bash", SCRIPT, "python"],
+        env={**os.environ, "PATH": str(machine)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    log = machine / "log"
+    return done.returncode, done.stderr, log.read_text().splitlines() if log.exists() else []
+
+
+def test_nothing_is_done_if_it_is_there(machine: Path) -> None:
+    (machine / "installed").touch()
+    assert run(machine) == (0, "", [])
+
+
+def test_root_gets_it(machine: Path) -> None:
+    command(machine, "id", "echo 0")
+    status, error, log = run(machine)
+    assert (status, error) == (0, "")
+    assert log == ["apt-get install --yes --quiet libnuma1"]
+
+
+def test_a_user_without_a_password_for_sudo_gets_it(machine: Path) -> None:
+    command(machine, "sudo", 'test "$1" = -n && shift', '"$@"')
+    command(machine, "true", "exit 0")
+    assert run(machine)[::2] == (0, ["apt-get install --yes --quiet libnuma1"])
+
+
+def test_other_users_are_told_what_to_install(machine: Path) -> None:
+    status, error, log = run(machine)
+    assert (status, log) == (1, [])
+    assert "install libnuma1" in error
+
+
+def test_a_failed_installation_says_what_to_install(machine: Path) -> None:
+    command(machine, "id", "echo 0")
+    command(machine, "apt-get", "exit 1")
+    status, error, _ = run(machine)
+    assert status == 1
+    assert error.count("\n") == 1
+    assert "install libnuma1" in error
