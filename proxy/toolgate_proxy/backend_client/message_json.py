@@ -11,6 +11,7 @@ from pydantic_core import PydanticSerializationError
 
 from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.surrogates import half_pair_in
 
 LONG = 262_144
 """Length of a string in the messages of a prompt, in characters, from which it is encoded while it
@@ -97,11 +98,13 @@ def _is_valid(text: str) -> bool:
 def _encoded(message: wire.Message) -> bytes:
     content = _json_of(message)
     if content is None:
-        param = _unencodable(message)
+        param, value = _unencodable(message)
         what = "The request" if param is None else repr(param)
+        half = half_pair_in(value)
+        problem = "a value that is nested too deeply" if half is None else half.problem
         raise InvalidRequest(
-            f"{what} can't be sent to the backend as JSON: a value in it is "
-            "nested too deeply or is not valid Unicode. Change that value.",
+            f"{what} can't be sent to the backend, because it contains {problem}. Remove or "
+            "replace it.",
             param=param,
         )
     return content
@@ -114,19 +117,21 @@ def _json_of(message: wire.Message) -> bytes | None:
         return None
 
 
-def _unencodable(message: wire.Message) -> str | None:
-    """The parameter with the value that is not valid JSON."""
+def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
+    """The parameter with the value that is not valid JSON, and that value."""
     if isinstance(message, wire.LoadGrammars):
-        return "tools"
+        return "tools", [source.parameters for source in message.grammars]
     if isinstance(message, wire.WalkInstances):
-        return "instances"
+        return "instances", list(message.instances)
     prompt = getattr(message, "prompt", None)
     if isinstance(prompt, wire.ChatPrompt):
         for at, each in enumerate(prompt.messages):
             if _json_of(wire.ChatPrompt(messages=(each,))) is None:
-                return f"messages[{at}]"
+                return f"messages[{at}]", each
         if _json_of(wire.ChatPrompt(messages=(), tools=prompt.tools)) is None:
-            return "tools"
+            return "tools", list(prompt.tools or ())
         if _json_of(wire.ChatPrompt(messages=(), template_kwargs=prompt.template_kwargs)) is None:
-            return "chat_template_kwargs"
-    return "bad_words" if isinstance(message, wire.GenerateRequest) else None
+            return "chat_template_kwargs", prompt.template_kwargs
+    if isinstance(message, wire.GenerateRequest):
+        return "bad_words", list(message.sampling.bad_words or ())
+    return None, None

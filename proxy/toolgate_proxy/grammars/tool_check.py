@@ -6,6 +6,7 @@ import json
 
 from toolgate_core.errors import InvalidTools
 from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.surrogates import half_pair_in
 from toolgate_core.tools import Tool
 
 
@@ -16,10 +17,10 @@ def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
+        found = half_pair_in(tool.parameters)
+        assert found is not None
         raise InvalidTools(
-            f"{subject(tool)} contain text that is not valid Unicode (half of a surrogate pair). "
-            "Remove or replace it.",
-            param=param,
+            f"{subject(tool)} contain {found.problem}. Remove or replace it.", param=param
         ) from error
 
 

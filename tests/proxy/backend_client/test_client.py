@@ -82,9 +82,11 @@ async def events(
         await stream.aclose()
 
 
-@pytest.mark.parametrize("content", ["\ud83d", [[]]])
+@pytest.mark.parametrize(
+    ("content", "cause"), [("\ud83d", r"surrogate pair \(.ud83d"), ([[]], "nested too deeply")]
+)
 async def test_prompt_that_cannot_be_encoded_as_json_is_an_invalid_request(
-    seam: Backend, content: object
+    seam: Backend, content: object, cause: str
 ) -> None:
     for _ in range(300):
         content = [content] if isinstance(content, list) else content
@@ -95,14 +97,14 @@ async def test_prompt_that_cannot_be_encoded_as_json_is_an_invalid_request(
         (wire.ChatPrompt(messages=(good,), tools=(bad,)), "tools"),
         (wire.ChatPrompt(messages=(good,), template_kwargs=bad), "chat_template_kwargs"),
     ):
-        with pytest.raises(InvalidRequest, match="as JSON") as refused:
+        with pytest.raises(InvalidRequest, match=cause) as refused:
             await seam.generate(request("hi").model_copy(update={"prompt": prompt}))
         assert refused.value.param == param
 
 
 async def test_words_that_cannot_be_encoded_as_json_are_an_invalid_request(seam: Backend) -> None:
     sampling = wire.Sampling.model_construct(bad_words=("\ud83d",))
-    with pytest.raises(InvalidRequest, match="as JSON") as refused:
+    with pytest.raises(InvalidRequest, match="surrogate pair") as refused:
         await seam.generate(request("hi").model_copy(update={"sampling": sampling}))
     assert refused.value.param == "bad_words"
 
