@@ -60,9 +60,10 @@ class RouteClosed(ToolgateError):
 
 
 class RouteNotFound(ToolgateError):
-    """There is no such route, or it needs LiteLLM's database, which this gateway does not have.
+    """There is no such route, or it needs LiteLLM's database, which this gateway does not have, or
+    a provider that the configuration does not name.
 
-    Correct the path or the base URL of the client, as the message states.
+    Correct the path or the base URL of the client, or the configuration, as the message states.
     """
 
     status = 404

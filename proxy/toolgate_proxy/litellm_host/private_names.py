@@ -26,6 +26,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("tool_choice",),
     ),
     PrivateName("litellm.proxy._types:ProxyException.to_dict", "error bodies in OpenAI's form"),
+    PrivateName(f"{SERVER}:ProxyConfig.get_config_state", "providers that the configuration names"),
     PrivateName(
         "litellm.proxy.db.exception_handler:PrismaDBExceptionHandler",
         "error handling without prisma",

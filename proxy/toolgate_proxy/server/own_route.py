@@ -88,6 +88,10 @@ class OwnRoute:
                     await JSONResponse(shown)(scope, receive, send)
                     return
             sent = await _body(scope, receive, context)
+            if found is None:
+                lacking = absent_routes.without_provider(scope, route_path(scope), sent.content)
+                if lacking is not None:
+                    raise lacking
             guarded = posted and body_guard.is_guarded(scope["path"])
             if found is None and not guarded:
                 carry(context)
