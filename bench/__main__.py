@@ -27,6 +27,7 @@ BENCHMARKS = {
     "gpu-throughput": "throughput.gpu",
     "grammars": "micro.grammars",
     "drafts": "micro.drafts",
+    "shortest-calls": "micro.shortest_calls",
     "validation-overhead": "micro.validation_overhead",
     "interference": "scenarios.interference",
     "affinity": "scenarios.affinity",

@@ -10,6 +10,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = Path(os.environ.get("TOOLGATE_SHARED", ROOT.parent / "shared"))
 BFCL, MASKBENCH = "bfcl.jsonl.gz", "maskbench.jsonl.gz"
+TOOL_SCHEMAS = "tool-schemas.jsonl.gz"
 
 
 def records(name: str) -> Iterator[Any]:

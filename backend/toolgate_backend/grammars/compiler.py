@@ -29,7 +29,7 @@ from .engines.choice import Choice, fallback_choices, make_choice, narrow_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances.walk import InstanceWalker
-from .satisfiability import find_unsatisfiable
+from .satisfiability import without_endless
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -176,11 +176,11 @@ class Compiler:
                 compiled = self._llguidance.compile_custom(self._form, name, grammar)
             elif name == grammar_key.CONTENT and TEXT in schema:
                 choice, compiled = self._compile_text(schema)
-            elif rewritten is None and (unsatisfiable := find_unsatisfiable(schema)) is not None:
-                raise GrammarRefused("no finite value satisfies it", unsatisfiable)
-            elif rewritten is None and (found := contradiction_in(schema)) is not None:
-                raise GrammarRefused(found.reason, found.pointer)
             else:
+                if rewritten is None:
+                    schema = without_endless(schema)
+                    if (found := contradiction_in(schema)) is not None:
+                        raise GrammarRefused(found.reason, found.pointer)
                 choices = self._choices(name, schema, narrow, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:

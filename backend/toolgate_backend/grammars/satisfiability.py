@@ -3,7 +3,8 @@ $ref to itself.
 
 The engines accept such schemas, and a constrained model then writes until its tokens are used up.
 The detection is a least fixed point over the schema's graph, without recursion. It considers only
-required parts, and treats other keywords as satisfiable. No satisfiable schema is refused.
+required parts, and treats other keywords as satisfiable. No satisfiable schema is refused: members,
+items and alternatives that no finite value satisfies are forbidden, if the rest has a value.
 """
 
 from __future__ import annotations
@@ -13,27 +14,54 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolgate_core.pointer import escape
-from toolgate_core.schema.keywords import DEFINITIONS
-from toolgate_core.schema.walk import pointer_of_ref, schemas_in, subschemas
+from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, subschemas
 
-_CONDITIONS = frozenset({"not", "if", *DEFINITIONS})
-"""Subschemas below these keywords need not be satisfiable by themselves. If one of them is used, a
-$ref leads to it."""
+from ..errors import GrammarRefused
+
+Graph = dict[str, list[set[str]]]
+"""By the JSON Pointer of a subschema: its requirements (`_requirements`)."""
 
 
-def find_unsatisfiable(parameters: dict[str, Any]) -> str | None:
-    """The JSON Pointer of the first subschema that no finite value satisfies; None if there is
-    none."""
-    graph = {
+def without_endless(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The schema with `false` for each subschema that no finite value satisfies. The given one if
+    there is none. Raises GrammarRefused, with the JSON Pointer of the cause, if no finite value
+    satisfies the whole schema."""
+    graph: Graph = {
         pointer: [*_requirements(pointer, schema)]
         for pointer, schema in subschemas(parameters)
         if isinstance(schema, dict)
     }
-    unsatisfiable = _unsatisfiable_pointers(graph)
-    return next((p for p in _unconditional(parameters) if p in unsatisfiable), None)
+    endless = _unsatisfiable_pointers(graph)
+    if "" in endless:
+        raise GrammarRefused("no finite value satisfies it", _cause(graph, endless))
+    if not endless:
+        return parameters
+    copy: dict[str, Any] = deep_copy(parameters)
+    for pointer in sorted(endless, key=len):  # a schema before those inside it
+        holder, _, last = pointer.rpartition("/")
+        try:
+            inside = at_pointer(copy, holder)
+        except LookupError:
+            continue  # a schema around it is false already
+        if isinstance(inside, list):
+            inside[int(last)] = False
+        elif isinstance(inside, dict):
+            inside[last.replace("~1", "/").replace("~0", "~")] = False
+    return copy
 
 
-def _unsatisfiable_pointers(graph: dict[str, list[set[str]]]) -> set[str]:
+def _cause(graph: Graph, endless: set[str]) -> str:
+    """The first schema on the way from the root that needs itself."""
+    seen: dict[str, None] = {}
+    pointer = ""
+    while pointer not in seen:
+        seen[pointer] = None
+        needed = next(each for each in graph[pointer] if each <= endless)
+        pointer = min(needed)
+    return pointer
+
+
+def _unsatisfiable_pointers(graph: Graph) -> set[str]:
     """The subschemas with a requirement that is never satisfied. Each edge is visited once."""
     unsatisfied = {pointer: {*range(len(requirements))} for pointer, requirements in graph.items()}
     dependents: dict[str, list[tuple[str, int]]] = defaultdict(list)
@@ -82,15 +110,3 @@ def _requirements(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
         yield from ({f"{pointer}/prefixItems/{at}"} for at in range(min(prefix, int(least))))
         if least > prefix:
             yield {f"{pointer}/items"}
-
-
-def _unconditional(schema: dict[str, Any]) -> Iterator[str]:
-    """The pointers of the subschemas that are below no such keyword, in their order."""
-    pending: list[tuple[str, Any]] = [("", schema)]
-    while pending:
-        pointer, node = pending.pop()
-        yield pointer
-        if isinstance(node, dict):
-            for keyword, value in reversed(node.items()):
-                if keyword not in _CONDITIONS:
-                    pending.extend(reversed([*schemas_in(pointer, keyword, value)]))

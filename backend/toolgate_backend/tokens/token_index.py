@@ -7,6 +7,9 @@ from collections.abc import Collection, Sequence
 
 from .units import ESCAPE, mark_unit
 
+MAX_LENGTH = 24
+"""Maximum length in bytes of the tokens that are tried for a text of fewest tokens."""
+
 
 class TokenIndex:
     """The ordinary tokens of a vocabulary and the marks, indexed by their units."""
@@ -38,6 +41,29 @@ class TokenIndex:
         """Whether the bytes of some token begin with `text` and are longer."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
+
+    def fewest(self, text: bytes) -> list[int] | None:
+        """The fewest tokens that spell `text`, none of which is longer than `MAX_LENGTH` bytes;
+        None if there are none."""
+        best: list[tuple[int, int, int] | None] = [(0, 0, 0), *[None] * len(text)]
+        """By length of the text: the number of tokens, the last one, and the length before it."""
+        for at in range(len(text)):
+            if (here := best[at]) is None:
+                continue
+            for end in range(at + 1, min(at + MAX_LENGTH, len(text)) + 1):
+                after = best[end]
+                if (after is None or after[0] > here[0] + 1) and (
+                    tokens := self._ids.get(text[at:end])
+                ):
+                    best[end] = (here[0] + 1, tokens[0], at)
+        found: list[int] = []
+        end = len(text)
+        while end:
+            if (step := best[end]) is None:
+                return None
+            found.append(step[1])
+            end = step[2]
+        return found[::-1]
 
     def cover(self, text: bytes) -> list[int] | None:
         """Some tokens that spell `text`: the longest first. None if there are none."""

@@ -80,7 +80,7 @@ def test_content_matches_a_non_json_text_format(
     automaton: MakeAutomaton, vocabulary: Vocabulary, form: dict[str, Any], pattern: str
 ) -> None:
     [(kind, value)] = form.items()
-    machine = automaton([], text_format(kind, value), choice="none")
+    machine = automaton([], text_format(kind, value, param="structured_outputs"), choice="none")
     contents = set()
     for seed in range(30):
         machine.reset()

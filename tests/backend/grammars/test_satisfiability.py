@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import pytest
 
-from toolgate_backend.grammars.satisfiability import find_unsatisfiable
+from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.satisfiability import without_endless
 
 NODE = {
     "type": "object",
@@ -16,6 +18,7 @@ LOOP = {
     "properties": {"next": {"$ref": "#/$defs/loop"}},
     "required": ["next"],
 }
+ENDLESS = {"$ref": "#/$defs/loop"}
 
 
 @pytest.mark.parametrize(
@@ -26,9 +29,6 @@ LOOP = {
         {"properties": {"a": {"$ref": "#"}}, "required": ["a"]},  # a string satisfies it
         {"type": ["object", "null"], "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
         {"$defs": {"node": NODE}, "$ref": "#/$defs/node"},
-        {"$defs": {"loop": LOOP}},
-        {"$defs": {"loop": LOOP}, "not": {"$ref": "#/$defs/loop"}},
-        {"$defs": {"loop": LOOP}, "if": {"properties": {"a": {"$ref": "#/$defs/loop"}}}},
         {"type": "array", "items": {"$ref": "#"}},
         {"type": "array", "items": {"$ref": "#"}, "minItems": 0},
         {"$ref": "https://example.com"},
@@ -36,7 +36,7 @@ LOOP = {
     ],
 )
 def test_schemas_with_a_finite_instance_are_satisfiable(schema: dict[str, Any]) -> None:
-    assert find_unsatisfiable(schema) is None
+    assert without_endless(schema) is schema
 
 
 @pytest.mark.parametrize(
@@ -44,31 +44,79 @@ def test_schemas_with_a_finite_instance_are_satisfiable(schema: dict[str, Any]) 
     [
         ({"$ref": "#"}, ""),
         ({"type": "array", "items": {"$ref": "#"}, "minItems": 1}, ""),
-        (
-            {"$defs": {"loop": LOOP}, "properties": {"a~/b": {"$ref": "#/$defs/loop"}}},
-            "/properties/a~0~1b",
-        ),
         ({"anyOf": [{"$ref": "#"}, {"allOf": [{"type": "string"}, {"$ref": "#"}]}]}, ""),
+        (
+            {
+                "type": "object",
+                "properties": {"a~/b": {"$ref": "#/$defs/n"}},
+                "required": ["a~/b"],
+                "$defs": {"n": {"$ref": "#/$defs/n"}},
+            },
+            "/$defs/n",
+        ),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"$ref": "#/$defs/loop"}},
+                "required": ["a"],
+                "$defs": {"loop": LOOP},
+            },
+            "/$defs/loop",
+        ),
     ],
 )
-def test_schemas_without_a_finite_instance_are_unsatisfiable(
+def test_a_schema_without_a_finite_instance_is_refused_at_its_cause(
     schema: dict[str, Any], pointer: str
 ) -> None:
-    assert find_unsatisfiable(schema) == pointer
+    with pytest.raises(GrammarRefused, match="no finite value") as refused:
+        without_endless(schema)
+    assert refused.value.pointer == pointer
+
+
+OPTIONAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a member": (
+        {"type": "object", "properties": {"a~/b": ENDLESS, "c": {}}},
+        {"type": "object", "properties": {"a~/b": False, "c": {}}},
+    ),
+    "an alternative": (
+        {"anyOf": [ENDLESS, {"type": "null"}]},
+        {"anyOf": [False, {"type": "null"}]},
+    ),
+    "items": (
+        {"type": "array", "items": {"anyOf": [ENDLESS]}},
+        {"type": "array", "items": False},
+    ),
+    "a member of a member": (
+        {"properties": {"a": {"type": "object", "properties": {"b": ENDLESS}}}},
+        {"properties": {"a": {"type": "object", "properties": {"b": False}}}},
+    ),
+    "a negated schema": ({"not": ENDLESS}, {"not": False}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONAL)
+def test_what_need_not_exist_and_can_not_is_forbidden(name: str) -> None:
+    given, made = OPTIONAL[name]
+    before = deepcopy(given)
+    found = without_endless(given | {"$defs": {"loop": LOOP}})
+    assert found == made | {"$defs": {"loop": False}}
+    assert given == before
 
 
 @pytest.mark.parametrize("name", ["notes", "ifx", "not", "if", "$defs", "definitions"])
 def test_properties_named_like_keywords_are_checked_as_properties(name: str) -> None:
-    schema = {"$defs": {"loop": LOOP}, "properties": {name: {"$ref": "#/$defs/loop"}}}
-    assert find_unsatisfiable(schema) == f"/properties/{name}"
-    within = {"$defs": {"loop": LOOP}, "properties": {name: {"items": {"$ref": "#/$defs/loop"}}}}
-    assert find_unsatisfiable(within) == f"/properties/{name}/items"
+    schema = {"$defs": {"loop": LOOP}, "properties": {name: {"items": ENDLESS}}}
+    assert without_endless(schema)["properties"] == {name: {"items": False}}
 
 
 def test_long_reference_chains_are_checked_in_linear_time() -> None:
     """One pass per link would take hours for twenty thousand links."""
     links = 20_000
     chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
-    assert find_unsatisfiable({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}) is None
-    endless = {"$defs": {**chain, f"a{links}": {"$ref": "#/$defs/a0"}}, "$ref": "#/$defs/a0"}
-    assert find_unsatisfiable(endless) == ""
+    finite = {"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"}
+    assert without_endless(finite) is finite
+    endless = {"$defs": {**chain, f"a{links}": {"$ref": "#/$defs/a0"}}}
+    assert set(without_endless(endless)["$defs"].values()) == {False}
+    with pytest.raises(GrammarRefused) as refused:
+        without_endless(endless | {"$ref": "#/$defs/a0"})
+    assert refused.value.pointer == "/$defs/a0"

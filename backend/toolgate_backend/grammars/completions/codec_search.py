@@ -22,15 +22,16 @@ from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
 from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
+from .json_texts import rests_of
 from .needs import Needs
 from .scan import Scan
-from .search import FOUND, MAX_RESTS, MISSED, Completion
+from .search import FOUND, MISSED, Completion
 
 FREE_TEXT = 0.25
 """Share of the vocabulary from which on a mask is that of free text."""
 TRIED = 6
 """Number of tokens that are tried for one after which something can be ended."""
-_JSON_ENDS = ('"', "]", "}")
+_JSON_ENDS = ("]", "}", '"')
 
 
 def closers(form: CallForm) -> tuple[bytes, ...]:
@@ -115,7 +116,7 @@ class CodecCompletion(Completion):
 
     def raw_texts(self, text: str, end: bytes) -> list[bytes]:
         """The rests of a raw text, with its end."""
-        return [text[at:].encode() + end for at in range(len(text[:MAX_RESTS]))]
+        return [text[at:].encode() + end for at in rests_of(text)]
 
     def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
         """Raw texts that end come first: a raw text may contain any text of the hints."""
@@ -123,6 +124,7 @@ class CodecCompletion(Completion):
             for text in needs.texts:
                 for whole in self._raw_texts(text, end):
                     if tokens := self._ended_by(matcher, whole, row):
+                        needs.use(text)
                         return tokens
         return super()._text(matcher, row, scan, needs)
 
@@ -139,15 +141,22 @@ class CodecCompletion(Completion):
         longest = self._longest(allowed)
         chain = len(allowed) == 1 or self._is_chain(allowed, longest)
         free = len(allowed) > FREE_TEXT * len(self._bytes)
-        if chain and len(allowed) == 1:
-            member = self._begins_member(longest) and self._member(matcher, row, needs)
-            return member or [longest], 0
-        if not chain and (ending := self._ending(matcher)):
-            return ending, FOUND
-        if not free and (member := self._member(matcher, row, needs)):
+        single = len(allowed) == 1
+        if single and not self._begins_member(longest):
+            return [longest], 0
+        # The mask of the first token does not tell the end of the call from another member.
+        if ending := self._ending(matcher):
+            return ending, 0 if single else FOUND
+        if single:
+            return self._member(matcher, row, needs) or [longest], 0
+        if member := (self._open_member if free else self._member)(matcher, row, needs):
             return member, 0
+        if not free and (forced := self._forced(matcher)):
+            return forced, 0
         if chain:
-            return [self._forced_part(allowed)], 0
+            return [self._forced_part(matcher, allowed)], 0
+        if not free and (value := self._short_value(matcher, row)):
+            return value, 0
         if text := self._text(matcher, row, scan, needs):
             return text, 0
         for token in self._tried(allowed):
@@ -159,6 +168,17 @@ class CodecCompletion(Completion):
             finally:
                 matcher.rollback(1)
         return [longest], MISSED
+
+    def _open_member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
+        """As `_member`, where masks do not tell a free name of an object from a free text."""
+        for name, text in self._beginnings(needs.names, needs.opened).allowed(row):
+            if not needs.is_written(name) and (tokens := self._ended_by(matcher, text, row)):
+                needs.write(name)
+                return tokens
+        return []
+
+    def _can_end(self, matcher: Matcher) -> bool:
+        return matcher.finished or bool(self._ending(matcher))
 
     def _begins_member(self, token: int) -> bool:
         begin = self._units(token)

@@ -24,43 +24,59 @@ FORMATS = {
     "ipv4": "1.1.1.1",
     "ipv6": "::1",
     "uri": "a:b",
-    "uuid": "00000000-0000-4000-8000-000000000000",
+    "uuid": "aaaaaaaa-aaaa-4aaa-aaaa-aaaaaaaaaaaa",
 }
 """A short string of each format that masks enforce."""
 MAX_NAMES = 256
-MAX_TEXTS = 64
+MAX_FILLER = 256
+"""Maximum number of characters by which a string is lengthened to its `minLength`."""
+MAX_TEXTS = 96
 
 
 def hints_of(parameters: dict[str, Any]) -> Hints:
     names: dict[str, None] = {}
+    dependent: dict[str, None] = {}
     texts: dict[str, None] = {}
     for _, schema in subschemas(parameters):
         if isinstance(schema, dict):
-            names |= dict.fromkeys(_required(schema))
+            names |= dict.fromkeys(_names(schema.get("required")))
+            dependent |= dict.fromkeys(_dependent(schema))
             texts |= dict.fromkeys(_texts(schema))
-    # An object that is open also accepts the names of those around it.
-    return Hints(names=tuple(reversed(names))[:MAX_NAMES], texts=tuple(texts)[:MAX_TEXTS])
+    return Hints(
+        # An object that is open also accepts the names of those around it. Names that only others
+        # require come last.
+        names=tuple(dict.fromkeys([*reversed(names), *dependent]))[:MAX_NAMES],
+        # A string of one member may be valid for another one. The shortest is tried first.
+        texts=tuple(sorted([*texts][:MAX_TEXTS], key=len)),
+    )
 
 
-def _required(schema: dict[str, Any]) -> Iterator[str]:
-    lists = [schema.get("required")]
+def _dependent(schema: dict[str, Any]) -> Iterator[str]:
     for keyword in ("dependentRequired", "dependencies"):
         if isinstance(schema.get(keyword), dict):
-            lists += schema[keyword].values()
-    for each in lists:
-        if isinstance(each, list):
-            yield from (name for name in each if isinstance(name, str))
+            for names in schema[keyword].values():
+                yield from _names(names)
+
+
+def _names(value: Any) -> Iterator[str]:
+    return (
+        (name for name in value if isinstance(name, str)) if isinstance(value, list) else iter(())
+    )
 
 
 def _texts(schema: dict[str, Any]) -> Iterator[str]:
     if (form := FORMATS.get(str(schema.get("format")))) is not None:
         yield form
-    pattern = schema.get("pattern")
-    if not isinstance(pattern, str) or (text := shortest_match(pattern)) is None:
-        return
-    yield text
+    listed = [text for text in schema.get("enum", ()) if isinstance(text, str)]
+    if listed:
+        yield min(listed, key=len)
+    pattern, text = schema.get("pattern"), ""
+    if isinstance(pattern, str):
+        if (found := shortest_match(pattern)) is None:
+            return
+        yield (text := found)
     missing = _count(schema.get("minLength")) - len(text)
-    if 0 < missing <= MAX_NAMES:
+    if 0 < missing <= MAX_FILLER:
         filler = text[-1:] or "a"
         yield text + filler * missing
         yield filler * missing + text

@@ -16,6 +16,8 @@ class Needs:
 
     def __init__(self, hints: Hints) -> None:
         self.names, self.texts = hints.names, hints.texts
+        self.longest = ""
+        """The longest text of the hints that was written."""
         self.opened = False
         """Whether the text ends with the quotation mark that opens a string."""
         self._written: list[set[str]] = [set()]
@@ -30,6 +32,9 @@ class Needs:
         """Whether JSON allows a member here, or the name of a member whose quotation mark is
         written already; true if that is not known."""
         return self._last in _BEFORE_MEMBERS and self._brackets[-1] != _BRACKET
+
+    def use(self, text: str) -> None:
+        self.longest = max(self.longest, text, key=len)
 
     def is_written(self, name: str) -> bool:
         """Whether the object has a member of this name already."""

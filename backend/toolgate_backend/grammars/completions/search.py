@@ -25,6 +25,14 @@ from ...tokens.units import mark_unit
 from ..engines.engine import Matcher
 from .beginnings import Beginnings
 from .ending import Path, ending_rest, ends_text
+from .json_texts import (
+    SHORT_VALUES,
+    closes_container,
+    closes_string,
+    closes_value,
+    rests_of,
+    separates,
+)
 from .needs import Needs
 from .scan import Scan
 
@@ -39,8 +47,10 @@ MISSED = 6
 """Cost of a position at which none does, for which up to 2 * TRIED_TOKENS masks are computed."""
 MAX_CHAIN_TOKENS = 64
 """Masks with more tokens than this are not searched for forced text."""
-MAX_RESTS = 24
-"""Number of rests of a hint that are tried inside a string."""
+LONG_TEXT = 24
+"""Length of a hint, in characters, from which a search without it is tried as well."""
+FILLERS = "a/-.0"
+"""Characters of strings that only have a `minLength`. The first is that of the hints."""
 TRIED_TOKENS = 8
 """Number of short and of long tokens that are tried for one after which a value can be closed."""
 
@@ -72,11 +82,11 @@ class Completion:
         self._ordinary &= masks.pack(np.arange(size), size)
         ordinary = [(i, text) for i, text in enumerate(token_bytes) if i not in special]
         self._closing = {
-            True: self._row(i for i, text in ordinary if _closes_string(text)),
-            False: self._row(i for i, text in ordinary if _closes_value(text)),
+            True: self._row(i for i, text in ordinary if closes_string(text)),
+            False: self._row(i for i, text in ordinary if closes_value(text)),
         }
-        self._brackets = self._row(i for i, text in ordinary if _closes_container(text))
-        self._separators = self._row(i for i, text in ordinary if _separates(text))
+        self._brackets = self._row(i for i, text in ordinary if closes_container(text))
+        self._separators = self._row(i for i, text in ordinary if separates(text))
         self._member_texts = lru_cache(4096)(self.member_texts)
         self._beginnings = lru_cache(512)(self.beginnings)
         self._string_texts = lru_cache(1024)(self.string_texts)
@@ -92,9 +102,17 @@ class Completion:
 
     def string_texts(self, text: str, in_string: bool) -> list[bytes]:
         """The texts of a whole string, or of the rests of one that has begun."""
-        rests = range(len(text[:MAX_RESTS])) if in_string else (0,)
-        written = (json.dumps(text[at:], ensure_ascii=False)[int(in_string) :] for at in rests)
-        return [each.encode(errors="replace") for each in written]
+        rests = rests_of(text) if in_string else (0,)
+        found = [json.dumps(text[at:], ensure_ascii=False) for at in rests]
+        if not in_string and not text.strip(FILLERS[0]):  # any character may do
+            others = (json.dumps(filler * len(text)) for filler in FILLERS)
+            found.insert(0, min(others, key=self._fewest_beside))
+        return [each[int(in_string) :].encode(errors="replace") for each in found]
+
+    def _fewest_beside(self, text: str) -> int:
+        """The number of tokens of a value between two members."""
+        fewest = self.token_index.fewest(f" {text},".encode())
+        return len(fewest) if fewest is not None else MAX_STEPS
 
     def path(
         self,
@@ -109,6 +127,18 @@ class Completion:
         if earlier and ends_text(matcher, earlier):
             return list(earlier)
         needs = Needs(hints)
+        found = self._search(matcher, scan, needs, earlier)
+        if found is None or len(needs.longest) < LONG_TEXT:
+            return found
+        # Longer tokens than those of the hint may match its pattern.
+        short = tuple(text for text in hints.texts if len(text) < LONG_TEXT)
+        needs = Needs(Hints(names=hints.names, texts=short))
+        other = self._search(matcher, scan, needs, earlier)
+        return found if other is None else min(found, other, key=len)
+
+    def _search(
+        self, matcher: Matcher, scan: Scan, needs: Needs, earlier: Path
+    ) -> list[int] | None:
         forced = self._forced_text(matcher, scan)
         taken = self._accepted(matcher, forced)
         if taken:
@@ -132,10 +162,19 @@ class Completion:
                     scan = scan.after(self._bytes[token])
                 if not tokens:
                     return None
-            return list(taken)
         finally:
             if taken:
                 matcher.rollback(len(taken))
+        return self._rewritten(matcher, taken)
+
+    def _rewritten(self, matcher: Matcher, path: list[int]) -> list[int]:
+        """The text of a path in the fewest tokens: one may end a value and begin the next member.
+        The path itself if a mask does not allow that."""
+        text = b"".join(map(self._units, path))
+        fewest = self.token_index.fewest(text)
+        if fewest is None or len(fewest) >= len(path) or not ends_text(matcher, tuple(fewest)):
+            return path
+        return fewest
 
     def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
         """Text that must come next, for which no masks are needed: most masks of a call are those
@@ -170,7 +209,9 @@ class Completion:
                     return [self._longest(masks.unpack(row & ends))], 0
         longest = self._longest(allowed)
         if self._is_chain(allowed, longest):
-            return [self._forced_part(allowed)], 0
+            return [self._forced_part(matcher, allowed)], 0
+        if not scan.in_string and (value := self._short_value(matcher, row)):
+            return value, 0
         if text := self._text(matcher, row, scan, needs):
             return text, 0
         closable = self._closable(matcher, scan, allowed)
@@ -195,12 +236,33 @@ class Completion:
             texts = [(name, text.removeprefix(b'"')) for name, text in texts]
         return Beginnings(texts, self.token_index)
 
+    def _short_value(self, matcher: Matcher, row: BitmaskRow) -> list[int]:
+        """The tokens of one of the short values; none if none is allowed here."""
+        for value in SHORT_VALUES:
+            for text in (value, b" " + value):
+                if not (tokens := self._accepted(matcher, text, row)):
+                    continue
+                # Further digits may have to follow a digit.
+                ends = not value.isdigit() or self._can_end(matcher)
+                matcher.rollback(len(tokens))
+                if ends:
+                    return tokens
+        return []
+
+    def _can_end(self, matcher: Matcher) -> bool:
+        """Whether the value before the position can be complete."""
+        if matcher.finished:
+            return True
+        row = self._mask(matcher)
+        return bool((row & (self._closing[False] | self._separators)).any())
+
     def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
         """The tokens of a string of the hints with its end; none if none is allowed here."""
         for text in needs.texts:
             for whole in self._string_texts(text, scan.in_string):
                 if tokens := self._accepted(matcher, whole, row):
                     matcher.rollback(len(tokens))
+                    needs.use(text)
                     return tokens
         return []
 
@@ -255,11 +317,16 @@ class Completion:
             text.startswith(self._bytes[i]) for i in allowed
         )
 
-    def _forced_part(self, chain: masks.TokenIds) -> int:
-        """The longest token of a chain. The text of ` [],` may be forced up to its comma only, and
-        with the comma, another item must follow."""
-        without = [each for each in chain if not self._bytes[each].rstrip().endswith(b",")]
-        return self._longest(masks.token_ids(without) if without else chain)
+    def _forced_part(self, matcher: Matcher, chain: masks.TokenIds) -> int:
+        """The longest token of a chain that is forced. The text of ` [],` may be forced up to its
+        comma only, and with the comma, another item must follow. So it is with the last character
+        of ` {"` and `"><`."""
+        forced = matcher.forced()
+        within = [each for each in chain if forced.startswith(self._units(each))]
+        if not within:
+            texts = ((each, self._bytes[each].rstrip()) for each in chain)
+            within = [each for each, text in texts if not text.endswith((b",", b'{"', b'["'))]
+        return self._longest(masks.token_ids(within) if within else chain)
 
     def _longest(self, tokens: masks.TokenIds) -> int:
         return int(tokens[np.argmax(self._length[tokens])])
@@ -271,24 +338,3 @@ class Completion:
 
     def _row(self, tokens: object) -> BitmaskRow:
         return masks.pack(masks.token_ids(tokens), len(self._bytes))
-
-
-def _closes_string(text: bytes) -> bool:
-    """Whether the text ends the string that it is written in, and perhaps the values around it."""
-    return text.startswith(b'"') and not text[1:].strip(b"}]\n")
-
-
-def _closes_container(text: bytes) -> bool:
-    """Whether the text, outside a string, ends values."""
-    return bool(text) and not text.strip(b"}]\n") and text != b"\n"
-
-
-def _separates(text: bytes) -> bool:
-    """Whether the text, outside a string, ends a value before another one."""
-    return text in (b",", b", ")
-
-
-def _closes_value(text: bytes) -> bool:
-    """Whether the text, outside a string, ends values or is the empty string."""
-    rest = text.removeprefix(b'""')
-    return bool(text) and not rest.strip(b"}]\n") and text != b"\n"
