@@ -169,6 +169,11 @@ class CodecCompletion(Completion):
                 matcher.rollback(1)
         return [longest], MISSED
 
+    def _rewritten(self, matcher: Matcher, path: list[int]) -> list[int]:
+        """The path itself. A token with the first characters of a raw text's end behind others, as
+        `></`, is read as the beginning of that text."""
+        return path
+
     def _open_member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
         """As `_member`, where masks do not tell a free name of an object from a free text."""
         for name, text in self._beginnings(needs.names, needs.opened).allowed(row):
