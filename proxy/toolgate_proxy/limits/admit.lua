@@ -18,14 +18,14 @@ local function wait(stored, oldest, excess, width, window)
     local counts = {}
     for at = 1, #stored, 2 do
         local slice, count = tonumber(stored[at]), tonumber(stored[at + 1])
-        if slice >= oldest and count > 0 then
+        if slice >= oldest then
             counts[#counts + 1] = { slice, count }
         end
     end
     table.sort(counts, function(a, b) return a[1] < b[1] end)
     for _, each in ipairs(counts) do
         excess = excess - each[2]
-        if excess <= 0 then
+        if each[2] > 0 and excess <= 0 then
             return (each[1] + 1) * width + window - now
         end
     end
@@ -62,13 +62,14 @@ for at, key in ipairs(KEYS) do
             local slice, part = integer(key, stored[field]), integer(key, stored[field + 1])
             if slice < current - slices then
                 redis.call('HDEL', key, stored[field]) -- it no longer counts
-            elseif part > 0 then
-                count = count + part
-                if not last or slice > last then
+            else
+                count = count + part -- less than 0 if more was returned than it counts
+                if part > 0 and (not last or slice > last) then
                     last = slice
                 end
             end
         end
+        count = math.max(0, count)
         left = last and math.max(0, (last + 1) * width + window - now) or 0
     elseif type == 'fixed' then
         current = math.floor(now / window)

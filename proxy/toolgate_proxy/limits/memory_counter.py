@@ -46,7 +46,7 @@ class _Sliding:
             del self.counts[each]
         last = max((each for each, count in self.counts.items() if count > 0), default=None)
         reset = 0 if last is None else math.ceil(max(0, self._expiry(last) - now))
-        return LimitUsage(sum(self.counts.values()), reset, period)
+        return LimitUsage(max(0, sum(self.counts.values())), reset, period)
 
     def wait(self, limit: int, amount: int, now: int) -> float:
         used = sum(self.counts.values())

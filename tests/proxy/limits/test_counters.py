@@ -185,6 +185,25 @@ async def test_tokens_beyond_the_reservation_are_charged(counter: Any) -> None:
     assert 0 < after.wait_ms <= WINDOW + SLICE
 
 
+async def test_what_was_counted_later_than_the_reservation_is_returned(
+    redis_clock: RedisServer,
+) -> None:
+    """It is in another slice of the window than the reservation, to which all is returned."""
+    redis_clock.client.flushall()
+    clock = Clock()
+    connection = SharedRedis(SecretStr(redis_clock.url), 5.0)
+    for counter in (RedisCounter(connection, 3600), MemoryCounter(clock)):
+        first = request(1, 10)
+        clock.write_to(redis_clock)
+        result = await counter.admit(first)
+        clock.now += 3 * SLICE
+        clock.write_to(redis_clock)
+        await counter.update(update(first, result, 30, ended=False))
+        await counter.update(update(first, result, -35))
+        after = await counter.admit(request(2, 1))
+        assert used(after)["tpm"] == used(after)["tokens_per_day"] == 6
+
+
 @pytest.mark.parametrize("name", ["tokens_per_day", "requests_per_day"])
 async def test_a_limit_per_day_resets_at_midnight_utc(counter: Any, name: str) -> None:
     limits = {name: 100 if name == "tokens_per_day" else 1}
