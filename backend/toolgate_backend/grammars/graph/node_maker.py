@@ -17,11 +17,22 @@ from .node import NOTHING, Node
 from .plain_table import PlainTable
 from .private_texts import PrivateText, text_at
 from .scouts import Scouts
+from .text_kinds import RawText, TextKind
 from .value_bounds import narrowed
-from .value_places import value_of
+from .value_places import AnyPlace, TagPlace, value_of
 
 if TYPE_CHECKING:
     from .token_graphs import TokenGraphs
+
+
+def is_whole(place: AnyPlace | None, kind: TextKind) -> bool:
+    """Whether the end of a string can't have begun yet, at a place inside it. A token that begins a
+    string may contain the beginning of its end."""
+    if not isinstance(kind, RawText) or place is None:
+        return True
+    if isinstance(place, TagPlace):
+        return place.raw and not kind.ending(place.tail)
+    return not place.begun
 
 
 class NodeMaker:
@@ -196,7 +207,7 @@ class NodeMaker:
         for table in self.tables:
             is_raw = value is None and not table.kind.quote
             if (is_raw or (quote and table.kind.quote == quote)) and table.is_inside(words):
-                return table
+                return table if is_whole(node.place, table.kind) else None
         return None
 
     def is_unknown_text(self, node: Node, row: Row) -> bool:

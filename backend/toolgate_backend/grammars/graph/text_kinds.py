@@ -127,6 +127,11 @@ class RawText(TextKind):
     def _longest(self) -> int:
         return max(map(len, self._beginnings), default=0)
 
+    def ending(self, text: bytes) -> bytes:
+        """The longest end of a text in which the end of the string may have begun."""
+        longest = range(min(len(text), self._longest), 0, -1)
+        return next((text[-n:] for n in longest if text[-n:] in self._beginnings), b"")
+
     def begun(self, text: bytes) -> bytes | None:
         if any(each in text for each in self.closes):
             return None

@@ -43,7 +43,7 @@ class TagPlace(NamedTuple):
     head: bytes = b""
     """The text since the last value."""
     tail: bytes = b""
-    """The last bytes, in which the end of a value may have begun."""
+    """The last bytes, in which the end of a value may have begun; inside raw text, only its own."""
     raw: bool = False
 
 
@@ -142,10 +142,10 @@ class _Tags:
             return place._replace(tail=tail)
         if place.value is not None:
             return place._replace(value=JSON.place_after(place.value, text), tail=tail)
-        return self._argument(place.head + text, tags)._replace(tail=tail)
+        return self._argument(place.head + text, tags, tail)
 
-    def _argument(self, head: bytes, tags: Tags) -> TagPlace:
-        """The place after a text that has begun outside of a value."""
+    def _argument(self, head: bytes, tags: Tags, tail: bytes) -> TagPlace:
+        """The place after a text that has begun outside of a value, and ends with `tail`."""
         _, _, argument = head.partition(self._begin)
         key, is_known, value = argument.partition(self._after_key)
         kind = tags.get(key) or tags.get(OTHERS, "text")
@@ -153,10 +153,10 @@ class _Tags:
             kind_written, is_known, value = value.partition(self._after_type)
             kind = "text" if kind_written == self._string else "json"
         if (not is_known or (kind == "either" and not value)) and len(head) <= MAX_NAME:
-            return TagPlace(head=head)
+            return TagPlace(head=head, tail=tail)
         if not is_known or kind == "text" or (kind == "either" and value[:1] not in b"{["):
-            return TagPlace(raw=True)
-        return TagPlace(JSON.place_after(BEGIN, value))
+            return TagPlace(raw=True, tail=tail[max(0, len(tail) - len(value)) :])
+        return TagPlace(JSON.place_after(BEGIN, value), tail=tail)
 
     def ends(self, token: bytes) -> bool:
         return JSON.ends(token)
@@ -184,7 +184,8 @@ class _NestedTags:
         if found is not None:
             is_json = tags.get(found[1]) == "json"
             value = Place(word=_word(found[2])) if is_json else None
-            return TagPlace(value, tail=self._tail(seen), raw=not is_json)
+            tail = self._tail(seen if is_json else found[2])
+            return TagPlace(value, tail=tail, raw=not is_json)
         is_tag = b">" not in head[len(self._namespace) :] and len(head) <= MAX_NAME
         return TagPlace(head=head if is_tag else b"", tail=self._tail(seen))
 

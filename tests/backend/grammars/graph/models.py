@@ -13,6 +13,7 @@ from toolgate_core.dialects.usual_marks import marks_of
 CODECS = {
     "qwen3": False,
     "qwen3_coder": False,
+    "mimo_v2": False,
     "glm45": True,
     "deepseek_v32": False,
     "gemma4": True,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.backend.grammars.graph.models import CODECS, TEXT, grammar, model, parameters
-from tests.support.grammars.graph_walks import graphs_of
+from tests.support.grammars.graph_walks import Pair, graphs_of, walk
 from toolgate_backend.grammars.graph.free_strings import free_texts, has_free_strings
 from toolgate_backend.grammars.graph.node import Node
 from toolgate_backend.grammars.graph.text_kinds import (
@@ -257,6 +257,23 @@ def test_calls_with_other_values_take_no_more_nodes(dialect: str, schema: str) -
     sizes = [write() for _ in range(400)]
     assert sizes[-1] < 200_000
     assert sizes[-1] - sizes[200] < 5_000
+
+
+def test_a_token_may_begin_a_string_and_its_end() -> None:
+    """The token `></` of `<parameter=a></parameter>`, after which the string is not any text."""
+    found, made = model("mimo_v2"), grammar("mimo_v2", "free")
+    graphs, index = graphs_of(found), found.static.completion.token_index
+    head = index.cover(made.fixed_prefix + b"a") or []
+    both = found.vocabulary.unit_bytes.index(b"></")
+    for seed, rest in enumerate((b"parameter>\n", b"parameter> and", b"b> </parameter>\n")):
+        pair = Pair(found, graphs.graph_of(made), made)
+        assert all(map(pair.accept, [*head, both]))
+        for token in index.cover(rest) or []:
+            pair.check()
+            if not pair.accept(token):
+                assert rest == b"parameter> and"
+                break
+        walk(pair, found, seed, injected=[])
 
 
 @pytest.mark.parametrize("form", [{"pattern": "^[a-z ]+$"}, {"maxLength": 9000}])
