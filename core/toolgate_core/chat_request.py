@@ -59,6 +59,8 @@ class ChatRequest:
     images: bool = False
     """Whether the messages have images."""
     tools: tuple[Tool, ...] = ()
+    drop_oldest: bool = False
+    """Whether the oldest turns are dropped if the prompt exceeds the context."""
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"
@@ -73,8 +75,6 @@ class ChatRequest:
     """Whether a call, or content of a format, that repeats itself is closed."""
     content_format: Tool | None = None
     """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
-    content_param: str = "response_format"
-    """The request's parameter that has the schema of the content."""
     stop: tuple[str, ...] = ()
     include_stop: bool = False
     """Whether the content includes the stop string that ended it."""
@@ -103,8 +103,6 @@ class ChatRequest:
     `function_call`."""
     priority: int = 0
     cache_salt: str | None = None
-    schema_paths: tuple[str, ...] = ()
-    """The path of each tool's schema or grammar in the request's body, in the order of `tools`."""
     message_paths: tuple[str, ...] = ()
     """The path of each message in the request's body."""
     omitted_tools: tuple[str, ...] = ()

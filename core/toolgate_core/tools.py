@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -20,6 +20,7 @@ from .schema.canonical import (
     canonical_parameters,
     canonical_schema,
 )
+from .schema.corrections import Correction, corrected, corrections
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}. MCP servers also use dots and longer names. None of these
@@ -29,6 +30,8 @@ MAX_CACHED = 2_000
 """Maximum number of cached canonical schemas."""
 MAX_CACHED_LENGTH = 16_000
 """Maximum length of a schema that is cached, in characters."""
+
+_Canonical = tuple[dict[str, Any], str, tuple[Correction, ...]]
 
 _NO_PROPERTIES: dict[str, Any] = {"type": "object", "properties": {}}
 """The usual way to write the schema of a function without arguments. It is read as
@@ -44,32 +47,55 @@ class Tool:
     """The canonical schema."""
     hash: str
     definition: dict[str, Any]
-    """The client's definition, for the chat template."""
+    """The client's definition, with its schema as it was meant, for the chat template."""
     strict: bool = False
     """Whether residual keywords are refused instead of validated."""
     custom: bool = False
     """Whether it is a custom tool, whose only argument is text."""
     namespace: str = ""
     """The namespace of the Responses API with which the name begins."""
+    param: str = field(default="", compare=False)
+    """The path of its schema or grammar in the request's body."""
+    corrections: tuple[Correction, ...] = ()
+    """The slips in the given schema that are read as they were meant."""
+
+
+OnInvalid = Callable[[str, InvalidRequest], None]
+"""Called with the name of a tool that is invalid, or its place, and the error. The tool is left out
+if it returns."""
+
+
+def refuse(_name: str, error: InvalidRequest) -> None:
+    raise error
 
 
 def parse_tools(
-    tools: Sequence[object], *, param: str = "tools", open_objects: bool = False
+    tools: Sequence[object],
+    *,
+    param: str = "tools",
+    open_objects: bool = False,
+    on_invalid: OnInvalid = refuse,
 ) -> tuple[Tool, ...]:
     """Parse OpenAI's `tools`. With `open_objects`, objects that declare properties may have further
-    ones unless the schema forbids them. Raises InvalidTools, which names the invalid entry."""
-    parsed: list[Tool] = []
-    seen: set[str] = set()
+    ones unless the schema forbids them. A tool with the same definition as an earlier one is left
+    out. The InvalidTools that `on_invalid` gets names the invalid entry."""
+    parsed: dict[str, Tool] = {}
     for index, entry in enumerate(tools):
-        tool = _parse_tool(entry, f"{param}[{index}]", open_objects)
-        if tool.name in seen:
-            raise InvalidTools(
-                f"Two tools have the name {tool.name!r}. Give each tool a unique name.",
-                param=f"{param}[{index}].{'custom' if tool.custom else 'function'}.name",
+        place = f"{param}[{index}]"
+        try:
+            tool = _parse_tool(entry, place, open_objects)
+        except InvalidRequest as error:
+            on_invalid(_name_of(entry) or place, error)
+            continue
+        known = parsed.setdefault(tool.name, tool)
+        if (known.definition, known.hash) != (tool.definition, tool.hash):
+            repeated = InvalidTools(
+                f"Two tools have the name {tool.name!r}, with different definitions. Give each "
+                "tool a unique name.",
+                param=f"{place}.{'custom' if tool.custom else 'function'}.name",
             )
-        seen.add(tool.name)
-        parsed.append(tool)
-    return tuple(parsed)
+            on_invalid(place, repeated)
+    return tuple(parsed.values())
 
 
 def narrowed_tool(tool: Tool) -> Tool:
@@ -80,11 +106,6 @@ def narrowed_tool(tool: Tool) -> Tool:
     return replace(tool, parameters=parameters, hash=tool_hash, strict=False)
 
 
-def parameters_path(tool: Tool) -> str:
-    """The path of the schema or the grammar in an entry of `tools` of chat completions."""
-    return "custom.format.grammar.definition" if tool.custom else "function.parameters"
-
-
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:
     """The format of JSON content, from its schema. Raises InvalidRequest, which names `param`."""
     try:
@@ -93,14 +114,17 @@ def content_format(schema: object, *, param: str, open_objects: bool = False) ->
         tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, canonical)
     except InvalidTools as error:
         raise InvalidRequest(error.message, param=param) from error
-    return Tool(grammar_key.CONTENT, canonical, tool_hash, {})
+    return Tool(
+        grammar_key.CONTENT, canonical, tool_hash, {}, param=param, corrections=corrections(schema)
+    )
 
 
-def text_format(kind: Literal["choice", "regex"], value: list[str] | str) -> Tool:
-    """The format of content that is not JSON: one of some texts, or a match of a pattern."""
+def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, param: str) -> Tool:
+    """The format of content that is not JSON: one of some texts, or a match of a pattern. `param`:
+    its path in the request's body."""
     schema = {TEXT: {kind: value}}
     tool_hash = grammar_key.tool_hash(grammar_key.CONTENT, schema)
-    return Tool(grammar_key.CONTENT, schema, tool_hash, {})
+    return Tool(grammar_key.CONTENT, schema, tool_hash, {}, param=param)
 
 
 def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
@@ -121,13 +145,16 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
     if kind == "custom":
         return _custom_tool(name, function, f"{param}.custom")
     where = f"{param}.function.parameters"
-    parameters, tool_hash = _canonical(name, function.get("parameters"), where, open_objects)
+    given = function.get("parameters")
+    parameters, tool_hash, found = _canonical(name, given, where, open_objects)
+    if found:
+        entry = {**entry, "function": {**function, "parameters": corrected(given)}}
     strict = function.get("strict")
     if strict is not None and not isinstance(strict, bool):
         raise InvalidTools(
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
-    return Tool(name, parameters, tool_hash, entry, strict is True)
+    return Tool(name, parameters, tool_hash, entry, strict is True, param=where, corrections=found)
 
 
 def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:
@@ -139,13 +166,20 @@ def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:
     definition = function_definition(name, description, grammar)
     tool_hash = grammar_key.tool_hash(name, parameters)
     # There is no other text that the model could be asked for, so nothing is left to validation.
-    return Tool(name, parameters, tool_hash, definition, strict=True, custom=True)
+    where = f"{param}.format.grammar.definition"
+    return Tool(name, parameters, tool_hash, definition, strict=True, custom=True, param=where)
 
 
-def _canonical(
-    name: str, parameters: object, param: str, open_objects: bool
-) -> tuple[dict[str, Any], str]:
-    """The canonical parameters and the tool's hash.
+def _name_of(entry: object) -> str | None:
+    """The name of an invalid tool, if that is valid."""
+    fields = entry if isinstance(entry, dict) else {}
+    function = fields.get("function", fields.get("custom"))
+    name = function.get("name") if isinstance(function, dict) else None
+    return name if isinstance(name, str) and TOOL_NAME.fullmatch(name) else None
+
+
+def _canonical(name: str, parameters: object, param: str, open_objects: bool) -> _Canonical:
+    """The canonical parameters, the tool's hash, and the corrections of the parameters.
 
     They are cached, because clients send the same tools with every request: a cache hit takes a
     hundredth of the time.
@@ -160,16 +194,14 @@ def _canonical(
 
 
 @lru_cache(maxsize=MAX_CACHED)
-def _cached(name: str, text: str, open_objects: bool) -> tuple[dict[str, Any], str]:
+def _cached(name: str, text: str, open_objects: bool) -> _Canonical:
     return _make_canonical(name, json.loads(text), "parameters", open_objects)
 
 
-def _make_canonical(
-    name: str, parameters: object, param: str, open_objects: bool
-) -> tuple[dict[str, Any], str]:
+def _make_canonical(name: str, parameters: object, param: str, open_objects: bool) -> _Canonical:
     canonical = canonical_parameters(parameters, param=param)
     if open_objects:
         canonical = with_open_objects(canonical)
     elif canonical == _NO_PROPERTIES:
         canonical = dict(EMPTY_PARAMETERS)
-    return canonical, grammar_key.tool_hash(name, canonical)
+    return canonical, grammar_key.tool_hash(name, canonical), corrections(parameters)

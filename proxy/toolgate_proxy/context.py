@@ -16,6 +16,10 @@ Response headers that are derived from it:
 - `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
 - `x-toolgate-history: <change>=<paths>; …`: what the model sees of the conversation so far in
   another form than it was sent.
+- `x-toolgate-invalid-tools: <name>; at=<JSON Pointer>, …`: invalid tools that were left out.
+- `x-toolgate-corrected: <tools with slips in their schemas>; keywords=<the keywords>`: the slips
+  were read as they were meant.
+- `x-toolgate-dropped-messages: <number>`: the oldest messages, dropped by `truncation: "auto"`.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
@@ -27,8 +31,10 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from urllib.parse import quote
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
 from .keys.key import Key
@@ -132,8 +138,16 @@ class RequestContext:
     omitted_tools: Sequence[str] = ()
     """Types of the hosted tools that the model is not offered."""
     history_changes: tuple[HistoryChange, ...] = ()
+    invalid_tools: dict[str, str] = field(default_factory=dict)
+    """The tools that the model is not offered because they are invalid: their names, or places in
+    the request, and the JSON Pointer of the problem in the schema."""
+    corrected_tools: int = 0
+    """Number of tools with slips that are read as they were meant."""
+    corrected_keywords: tuple[str, ...] = ()
     ignored_parameters: Sequence[str] = ()
     """Names of the parameters that no row defines and that were dropped."""
+    dropped_messages: int = 0
+    """Number of the oldest messages that were dropped so that the prompt fits the context."""
     resamples: int = 0
     grammars: int = 0
     tier: Tier = "memory"
@@ -242,6 +256,12 @@ class RequestContext:
         safe = {name for name in names if KEYWORD.fullmatch(name)}
         self.residual_keywords = tuple(sorted(safe))
 
+    def note_corrections(self, tools: Iterable[Tool]) -> None:
+        """`tools`: those of the request, and the format of its content."""
+        found = [tool.corrections for tool in tools if tool.corrections]
+        self.corrected_tools = len(found)
+        self.corrected_keywords = tuple(sorted({each.keyword for made in found for each in made}))
+
     def await_counts(self, *, stream: bool) -> None:
         """The prompt is sent to another provider now, which counts tokens at the end. If the client
         leaves, only a stream shows how much of the response was generated."""
@@ -271,6 +291,13 @@ class RequestContext:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
         if self.history_header is not None:
             headers["x-toolgate-history"] = self.history_header
+        if self.invalid_tools:
+            headers["x-toolgate-invalid-tools"] = _listed(self.invalid_tools)
+        if self.corrected_tools:
+            keywords = ",".join(self.corrected_keywords)
+            headers["x-toolgate-corrected"] = f"{self.corrected_tools}; keywords={keywords}"
+        if self.dropped_messages:
+            headers["x-toolgate-dropped-messages"] = str(self.dropped_messages)
         if self.ignored_parameters:
             headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
         if self.is_fallback:
@@ -286,6 +313,14 @@ class RequestContext:
         if self.resamples:
             headers["x-toolgate-resamples"] = str(self.resamples)
         return headers
+
+
+def _listed(invalid_tools: Mapping[str, str]) -> str:
+    """The value of a header. A pointer has names of the client's schema."""
+    return ", ".join(
+        f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
+        for name, pointer in invalid_tools.items()
+    )
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

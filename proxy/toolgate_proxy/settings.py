@@ -92,6 +92,16 @@ class ResponsesSettings(Section):
     """Time limit of a Redis command for stored responses, in seconds."""
 
 
+class ToolSettings(Section):
+    """Tools"""
+
+    invalid_tools: Literal["omit", "refuse"] = "refuse"
+    """Handling of tools that can't be offered: a name or schema that is invalid, a schema that
+    can't be enforced, or a second tool of the same name. `refuse`: the request gets a 400. `omit`:
+    the model is not offered them, and the header `x-toolgate-invalid-tools` lists them. A request
+    whose `tool_choice` requires one of them gets a 400."""
+
+
 class BodyLimitSettings(Section):
     """Limits on requests"""
 
@@ -315,6 +325,7 @@ class ImageSettings(Section):
 class Settings(
     ServerSettings,
     ResponsesSettings,
+    ToolSettings,
     BodyLimitSettings,
     BackendSettings,
     ReasoningSettings,

@@ -9,7 +9,7 @@ from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.dialects.families.hermes import HERMES, QWEN3
 from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import DIALECTS, PLAIN
-from toolgate_core.errors import InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_core.schema.canonical import EMPTY_PARAMETERS
 from toolgate_core.tools import parse_tools
@@ -119,9 +119,36 @@ def test_the_error_names_the_parameters_of_an_invalid_schema(parameters: dict[st
     assert refused.value.param == "tools[0].function.parameters"
 
 
-def test_repeated_tool_names_are_refused() -> None:
-    with pytest.raises(InvalidTools, match="unique"):
-        parse_tools([tools.TAGS, tools.TAGS])
+def test_different_tools_of_one_name_are_refused() -> None:
+    other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
+    with pytest.raises(InvalidTools, match="unique") as refused:
+        parse_tools([tools.TAGS, other])
+    assert refused.value.param == "tools[1].function.name"
+
+
+def test_a_tool_that_is_defined_twice_counts_once() -> None:
+    found = parse_tools([tools.TAGS, tools.WEATHER, tools.TAGS])
+    assert [tool.param for tool in found] == [
+        "tools[0].function.parameters",
+        "tools[1].function.parameters",
+    ]
+
+
+def test_invalid_tools_can_be_left_out() -> None:
+    wrong = tools.tool("wrong", {})
+    wrong["function"]["parameters"]["type"] = "array"
+    other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
+    nameless = {"type": "function", "function": {"name": "two words"}}
+    errors: dict[str, InvalidRequest] = {}
+    found = parse_tools(
+        [tools.TAGS, wrong, other, nameless, tools.WEATHER], on_invalid=errors.__setitem__
+    )
+    assert [tool.name for tool in found] == [tools.TAGS["function"]["name"], "get_weather"]
+    assert {name: error.param for name, error in errors.items()} == {
+        "wrong": "tools[1].function.parameters",
+        "tools[2]": "tools[2].function.name",
+        "tools[3]": "tools[3].function.name",
+    }
 
 
 def test_a_dialect_is_detected_by_its_marker_tokens() -> None:

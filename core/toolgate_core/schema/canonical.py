@@ -12,6 +12,7 @@ import math
 from typing import Any
 
 from ..errors import InvalidTools, SchemaTooComplex
+from .corrections import corrected
 from .document import normalise
 from .keywords import (
     ANNOTATIONS,
@@ -76,11 +77,12 @@ def canonical_parameters(parameters: object, *, param: str = "parameters") -> di
 
 
 def canonical_schema(schema: object, *, param: str) -> dict[str, Any]:
-    """The canonical form of a schema of any value. Raises as `canonical_parameters` does."""
+    """The canonical form of a schema of any value, as it was meant (`corrections`). Raises as
+    `canonical_parameters` does."""
     if not isinstance(schema, dict):
         raise InvalidTools(f"{param} must be a JSON Schema object.", param=param)
     _check_extent(schema, param)
-    canonical = _schema(normalise(schema, param=param))
+    canonical = _schema(normalise(corrected(schema), param=param))
     assert isinstance(canonical, dict)
     return canonical
 

@@ -40,10 +40,17 @@ def upgrade(schema: dict[str, Any], draft: int | None, *, param: str | None = No
     _bounds(schema)
     _items(schema, draft)
     _dependencies(schema, param)
-    if draft is None and schema.get("nullable") is True and isinstance(schema.get("type"), str):
-        schema["type"] = [schema["type"], "null"]  # OpenAPI 3.0.3, schema object
     if draft is None:
-        schema.pop("nullable", None)
+        _nullable(schema)
+
+
+def _nullable(schema: dict[str, Any]) -> None:
+    """OpenAPI 3.0.3, schema object: `nullable` adds the type `null`. It has no effect without a
+    type, and an `enum` has to list `null`."""
+    types = schema.get("type")
+    types = [types] if isinstance(types, str) else types
+    if schema.pop("nullable", None) is True and isinstance(types, list) and "null" not in types:
+        schema["type"] = [*types, "null"]
 
 
 def _bounds(schema: dict[str, Any]) -> None:

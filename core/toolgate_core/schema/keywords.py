@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+TYPE_NAMES = frozenset({"array", "boolean", "integer", "null", "number", "object", "string"})
+"""The values of `type`."""
+
 ANNOTATIONS = frozenset(
     {
         "$comment",

@@ -28,6 +28,14 @@ class KeywordReport(BaseModel):
     rewrite: str
 
 
+class CorrectionReport(BaseModel):
+    """A slip in the schema that has one possible meaning, and is read as it was meant."""
+
+    pointer: str
+    keyword: str
+    meant: str
+
+
 class SchemaReport(BaseModel):
     """Report on one tool.
 
@@ -47,6 +55,7 @@ class SchemaReport(BaseModel):
     residual: list[KeywordReport] = []
     forms: list[str] = []
     """The forms of calls for which this holds, if several were asked for."""
+    corrected: list[CorrectionReport] = []
 
 
 def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
@@ -61,6 +70,7 @@ def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
         pointer=verdict.pointer,
         compile_ms=verdict.compile_ms,
         residual=residual,
+        corrected=corrected_in(tool),
     )
 
 
@@ -76,6 +86,7 @@ def lines(reports: Iterable[SchemaReport]) -> list[str]:
         text.append(f"{report.name}: {report.status}{where}" + (f" ({details})" if details else ""))
         if report.pointer:
             text.append(f"  at {report.pointer}")
+        text += [f"  {each.pointer} is read as: {each.meant}" for each in report.corrected]
         for keyword in report.residual:
             text += [f"  {keyword.pointer}", f"    {keyword.why}", f"    {keyword.rewrite}"]
     return text
@@ -111,8 +122,15 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
         )
     residual = [with_advice(tool, each.pointer, each.keyword) for each in keywords]
     return SchemaReport(
-        name=tool.name, status="checked" if residual else "masked", residual=residual
+        name=tool.name,
+        status="checked" if residual else "masked",
+        residual=residual,
+        corrected=corrected_in(tool),
     )
+
+
+def corrected_in(tool: Tool) -> list[CorrectionReport]:
+    return [CorrectionReport(**vars(each)) for each in tool.corrections]
 
 
 def with_advice(tool: Tool, pointer: str, keyword: str) -> KeywordReport:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
-from toolgate_core.tools import Tool, parameters_path, parse_tools
+from toolgate_core.tools import Tool, parse_tools
 
 from ..grammars.tool_check import check_tool
 from ..settings import Settings
@@ -40,7 +40,7 @@ def parse_entries(
         entry = as_chat_tool(given) or given
         try:
             (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, settings.schema_limits, f"tools[{at}].{parameters_path(tool)}")
+            check_tool(tool, settings.schema_limits, tool.param)
             tools[tool.hash] = tool
         except SchemaNotEnforceable as error:
             invalid.append(_invalid(entry, at, "refused", error, error.pointer))

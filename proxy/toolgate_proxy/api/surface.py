@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
+from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import RateLimitHeaders
@@ -124,12 +125,13 @@ class Surface(Protocol):
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        on_invalid: OnInvalid = refuse,
         client: Client = ANY_CLIENT,
         recalled: int = 0,
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
-        tools out instead of refusing them. `recalled`: the number that
-        `recall` returned.
+        tools out instead of refusing them. `on_invalid` gets the errors of tools with an invalid
+        name or schema. `recalled`: the number that `recall` returned.
 
         Raises InvalidRequest, whose `param` is the path of the field."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, HistoryChange
@@ -17,6 +18,7 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
+    ContextLengthExceeded,
     GrammarUnknown,
     PermissionDenied,
     UnsupportedParameter,
@@ -41,7 +43,9 @@ from .request.backend_request import backend_request, chat_prompt, schema_params
 from .request.call_history import with_family_ids
 from .request.call_room import with_room_for_call
 from .request.images import Images, without_results
+from .request.invalid_tools import InvalidTools, without
 from .request.reasoning_switch import with_reasoning_switch
+from .request.truncation import fitted
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample, choice_events, resample_request
 from .unconstrained import Unconstrained, unconstrained_request
@@ -54,6 +58,8 @@ MAX_SENDS = 6
 class Generation:
     """A request that a backend has accepted."""
 
+    request: ChatRequest
+    """In the terms of the model, without tools that are left out."""
     info: wire.Info
     dialect: Dialect
     plan: EnforcementPlan
@@ -71,6 +77,7 @@ class Engine:
         self.validators = ValidationService(settings)
         self._images = Images(settings)
         self._resamples = settings.resamples
+        self._omits_invalid = settings.invalid_tools == "omit"
         self._token_traces = settings.token_traces
         self._call_tokens = settings.required_call_tokens
         key = settings.receipt_key
@@ -92,12 +99,21 @@ class Engine:
                 "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
             )
         request = await self._with_images(request, deployment, context)
-        generation = await self.generate(request, deployment, context)
+        try:
+            generation = await self.generate(request, deployment, context)
+        except ContextLengthExceeded:
+            if not request.drop_oldest:
+                raise
+            info = await deployment.backend.info()
+            count = partial(self.count, deployment=deployment)
+            shorter = await fitted(request, count, info.limits.max_model_len)
+            context.dropped_messages = len(request.messages) - len(shorter.messages)
+            generation = await self.generate(shorter, deployment, context)
         plan, residual = generation.plan, generation.residual
         residual_tools = [tool.name for tool in plan.candidates if tool.hash in residual]
         check = CallCheck(plan.candidates, residual_tools, self.validators, context.sender)
         dialect, info = generation.dialect, generation.info
-        response = ChatResponse(request, plan, dialect, info, check, self._resamples)
+        response = ChatResponse(generation.request, plan, dialect, info, check, self._resamples)
         if request.receipt and self._receipt_key is not None:
             response.receipts = ReceiptLog(self._receipt_key, plan, residual, info)
         return response, generation
@@ -163,10 +179,17 @@ class Engine:
             request = _for_dialect(request, dialect)
             plan = make_plan(request, dialect)
             params = schema_params(request)
+            invalid = InvalidTools(context, omit=self._omits_invalid)
             with spans.grammars(len(plan.grammars)) as note:
-                loaded = await grammars.ensure(plan.grammars, params, info, context.sender)
+                loaded = await grammars.ensure(
+                    plan.grammars, params, info, context.sender, invalid.leave_out
+                )
                 note(loaded)
-            await self.validators.prepare(plan.candidates, params, context.sender)
+            checked = [tool for tool in plan.candidates if tool.hash in loaded.keys]
+            await self.validators.prepare(checked, params, context.sender, invalid.leave_out)
+            if invalid.errors:
+                request = without(request, invalid.errors)
+                plan = make_plan(request, dialect)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
             narrow, accepted = resample.narrow if resample else None, None
             if resample and narrow:
@@ -194,8 +217,10 @@ class Engine:
                 grammars.forget(unknown.keys)
                 continue
             context.note_enforcement(request.tools or request.content_format, loaded.residual)
+            context.note_corrections(plan.grammars)
+            lengths = deployment.call_lengths
             return Generation(
-                info, dialect, plan, loaded.residual, keys, deployment.call_lengths, events, span
+                request, info, dialect, plan, loaded.residual, keys, lengths, events, span
             )
         raise BackendUnavailable(
             f"The backend evicted grammars of this request {MAX_SENDS} times before the request "

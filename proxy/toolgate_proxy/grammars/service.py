@@ -17,12 +17,13 @@ from typing import Any
 from toolgate_core import grammar_key as keys
 from toolgate_core import wire
 from toolgate_core.errors import (
+    InvalidRequest,
     InvalidTools,
     SchemaNotEnforceable,
     SchemaTooComplex,
     ToolgateError,
 )
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ..backend_client.client import Backend
 from ..background import without_owner
@@ -98,12 +99,13 @@ class GrammarService:
         param_of: Mapping[str, str],
         info: wire.Info,
         owner: str = "",
+        on_invalid: OnInvalid = refuse,
     ) -> LoadedGrammars:
         """Loads the grammars of all candidates.
 
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
-        `owner` is the key of the request: keys take turns at the backend.
-        Raises SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
+        `owner` is the key of the request: keys take turns at the backend. `on_invalid` gets
+        InvalidTools, SchemaTooComplex and SchemaNotEnforceable for a schema that is refused.
         """
         if not candidates:
             return LoadedGrammars({}, {}, "memory", 0.0)
@@ -117,24 +119,39 @@ class GrammarService:
             )
         key_of = {tool.hash: grammar_key(tool, info) for tool in candidates}
         missing = [tool for tool in candidates if not self._memory.is_ready(key_of[tool.hash])]
+        invalid: set[str] = set()
+
+        def left_out(name: str, error: InvalidRequest) -> None:
+            on_invalid(name, error)
+            invalid.add(name)
+
         for tool in missing:
-            check_tool(tool, self._limits, param_of[tool.name])
+            try:
+                check_tool(tool, self._limits, param_of[tool.name])
+            except InvalidRequest as error:
+                left_out(tool.name, error)
+        missing = [tool for tool in missing if tool.name not in invalid]
         # Read before the first await. While others load, a busy process may forget a key.
         residual = {tool.hash: self._memory.residual(key_of[tool.hash]) for tool in candidates}
         results = await self._results(missing, key_of, _opaque(owner))
         for tool in missing:
             verdict = results[key_of[tool.hash]].verdict
             if verdict.status == "refused":
-                raise refusal(verdict, tool, param_of[tool.name])
+                left_out(tool.name, refusal(verdict, tool, param_of[tool.name]))
             residual[tool.hash] = verdict.residual
-        _check_strict(candidates, param_of, residual)
+        for tool in candidates:
+            refused = _strict_error(tool, param_of[tool.name], residual[tool.hash])
+            if refused is not None:
+                left_out(tool.name, refused)
+        kept = [tool.hash for tool in candidates if tool.name not in invalid]
+        key_of = {tool_hash: key_of[tool_hash] for tool_hash in kept}
         if self._shared_cache is not None:
             self._shared_cache.count_uses(key_of.values())
-        tiers = Counter(result.tier for result in results.values())
-        tiers["memory"] += len(key_of) - len(results)
+        tiers = Counter(result.tier for key, result in results.items() if key in key_of.values())
+        tiers["memory"] += len(key_of) - tiers.total()
         for tier, count in tiers.items():
             metrics.GRAMMARS.labels(tier).inc(count)
-        residual = {tool_hash: keywords for tool_hash, keywords in residual.items() if keywords}
+        residual = {tool_hash: residual[tool_hash] for tool_hash in kept if residual[tool_hash]}
         return LoadedGrammars(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
@@ -241,27 +258,21 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
     )
 
 
-def _check_strict(
-    candidates: Sequence[Tool],
-    param_of: Mapping[str, str],
-    residual: Mapping[str, Sequence[wire.ResidualKeyword]],
-) -> None:
+def _strict_error(
+    tool: Tool, param: str, residual: Sequence[wire.ResidualKeyword]
+) -> SchemaNotEnforceable | None:
     """Strict tools must be enforced completely by masks. So must content, because it is sent before
     it could be validated."""
-    for tool in candidates:
-        keywords = residual[tool.hash]
-        if keywords and (tool.strict or not tool.name):
-            if tool.custom:
-                raise SchemaNotEnforceable(
-                    f"{subject(tool)} can't be enforced. Simplify it.",
-                    pointer="",
-                    param=param_of[tool.name],
-                )
-            instead = ", or remove `strict`; calls are then validated before they are sent"
-            keyword, pointer = keywords[0].keyword, keywords[0].pointer
-            raise SchemaNotEnforceable(
-                f"{subject(tool)} contain {keyword!r} (at {pointer}), which masks can't enforce. "
-                f"Rewrite the schema without it{instead if tool.name else ''}.",
-                pointer=pointer,
-                param=param_of[tool.name],
-            )
+    if not residual or not (tool.strict or not tool.name):
+        return None
+    if tool.custom:
+        message = f"{subject(tool)} can't be enforced. Simplify it."
+        return SchemaNotEnforceable(message, pointer="", param=param)
+    instead = ", or remove `strict`; calls are then validated before they are sent"
+    keyword, pointer = residual[0].keyword, residual[0].pointer
+    return SchemaNotEnforceable(
+        f"{subject(tool)} contain {keyword!r} (at {pointer}), which masks can't enforce. "
+        f"Rewrite the schema without it{instead if tool.name else ''}.",
+        pointer=pointer,
+        param=param,
+    )

@@ -120,8 +120,8 @@ def _model(model: type[BaseModel], models: dict[str, Any], *, mode: Any) -> dict
 
 
 def table_schema(table: Table, required: tuple[str, ...]) -> dict[str, Any]:
-    """The schema of a body that a parameter table describes. It has the supported parameters, and
-    those of which only a default is accepted."""
+    """The schema of a body that a parameter table describes. It has the parameters whose values are
+    checked, and those of which only a default is accepted."""
     return {
         "type": "object",
         "required": list(required),
@@ -129,7 +129,7 @@ def table_schema(table: Table, required: tuple[str, ...]) -> dict[str, Any]:
         "properties": {
             row.name: _row_schema(row)
             for row in table.values()
-            if row.support in ("supported", "default only")
+            if row.type is not None or row.support == "default only"
         },
     }
 

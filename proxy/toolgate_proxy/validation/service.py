@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ..settings import Settings
 from . import metrics
@@ -53,15 +53,22 @@ class ValidationService:
         )
 
     async def prepare(
-        self, candidates: Sequence[Tool], param_of: Mapping[str, str], owner: str = ""
+        self,
+        candidates: Sequence[Tool],
+        param_of: Mapping[str, str],
+        owner: str = "",
+        on_invalid: OnInvalid = refuse,
     ) -> None:
         """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. `owner` is the key of the request. Raises
-        ChecksBusy, ChecksFailed, and SchemaNotEnforceable for a schema that is invalid or can't be
-        compiled in time."""
+        request parameter that has its schema, for errors. `owner` is the key of the request.
+        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
+        time. Raises ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
-                await self._prepare(tool, param_of[tool.name], owner)
+                try:
+                    await self._prepare(tool, param_of[tool.name], owner)
+                except SchemaNotEnforceable as error:
+                    on_invalid(tool.name, error)
 
     async def _prepare(self, tool: Tool, param: str, owner: str) -> None:
         subject = (

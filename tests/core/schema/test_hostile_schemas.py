@@ -24,6 +24,7 @@ from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.additional_properties import has_open_objects, with_open_objects
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
 from toolgate_core.schema.closed_objects import are_closed, close_objects
+from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import normalise
 from toolgate_core.schema.drafts import draft_of
 from toolgate_core.schema.limits import SchemaLimits, check_limits
@@ -45,6 +46,8 @@ Work = Callable[[Schema], object]
 OF_CLIENTS: dict[str, Work] = {
     "core.schema.canonical:canonical_parameters": canonical_parameters,
     "core.schema.canonical:canonical_schema": lambda it: canonical_schema(it, param="it"),
+    "core.schema.corrections:corrected": corrected,
+    "core.schema.corrections:corrections": corrections,
     "core.schema.document:normalise": normalise,
     "core.schema.drafts:draft_of": draft_of,
     "core.tools:content_format": lambda it: content_format(it, param="it", open_objects=True),

@@ -37,8 +37,6 @@ OWN = {
     "repeated": "fields that only the response needs",
     "sign_reasoning": "of the Messages and the Responses API",
     "message_paths": "paths in the body",
-    "schema_paths": "paths in the body",
-    "content_param": "a path in the body",
     "include_reasoning": "the Messages API shows reasoning only if it is asked for",
 }
 """Fields that differ between APIs, and why."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,12 @@ import pytest
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import places
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, InvalidTools, SchemaNotEnforceable
+from toolgate_core.errors import (
+    BackendFailed,
+    InvalidRequest,
+    InvalidTools,
+    SchemaNotEnforceable,
+)
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.grammars.service import GrammarService
@@ -168,3 +174,35 @@ async def test_more_tools_than_the_backend_can_hold_are_an_error() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
         await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)
+
+
+async def test_refused_tools_can_be_left_out() -> None:
+    loader = Loader()
+    grammars = GrammarService(loader, Settings())
+    found = tools("good", "bad_one", "bad_two", "fine")
+    lone = replace(tools("lone")[0], parameters={"enum": ["a\ud83d"]}, hash="of lone")
+    offered = (*found, lone)
+    errors: dict[str, InvalidRequest] = {}
+    for loads in (1, 1):  # refusals are remembered
+        loaded = await grammars.ensure(
+            offered, places(offered), INFO, on_invalid=errors.__setitem__
+        )
+        assert list(loaded.keys) == [found[0].hash, found[3].hash]
+        assert {name: error.code for name, error in errors.items()} == {
+            "lone": "invalid_tools",
+            "bad_one": "schema_not_enforceable",
+            "bad_two": "schema_not_enforceable",
+        }
+        assert len(loader.loads) == loads
+
+
+async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
+    loader = Loader()
+    loader.residual = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
+    grammars = GrammarService(loader, Settings())
+    strict, other = replace(tools("strict")[0], strict=True), tools("other")[0]
+    errors: dict[str, InvalidRequest] = {}
+    offered = (strict, other)
+    loaded = await grammars.ensure(offered, places(offered), INFO, on_invalid=errors.__setitem__)
+    assert list(errors) == ["strict"]
+    assert list(loaded.residual) == [other.hash]

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.tools import Tool, parameters_path
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import unknown_value
-from ..shared.hosted_tools import HostedTools, at_own_places
+from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_forms import other_form
 from ..shared.tools import read_functions, read_tool_choice, read_tools
 
@@ -32,32 +32,37 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
 
 
 def requested_tools(
-    values: Mapping[str, Any], hosted: HostedTools, *, open_objects: bool
-) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
-    """The tools, and the paths of their schemas. Raises InvalidTools, whose `param` is the invalid
-    entry, and UnsupportedParameter."""
+    values: Mapping[str, Any],
+    hosted: HostedTools,
+    *,
+    open_objects: bool,
+    on_invalid: OnInvalid = refuse,
+) -> tuple[Tool, ...]:
+    """`on_invalid` gets the errors of names and schemas. Raises InvalidTools, whose `param` is the
+    invalid entry, and UnsupportedParameter."""
     if "functions" in values:
-        functions = values["functions"]
-        read = read_functions(functions, param="functions", open_objects=open_objects)
-        return read, tuple(f"functions[{at}].parameters" for at in range(len(read)))
+        return read_functions(
+            values["functions"],
+            param="functions",
+            open_objects=open_objects,
+            on_invalid=on_invalid,
+        )
     tools = hosted.others(values.get("tools", ()))
     for at, tool in tools:
         other = other_form(tool, "chat completions") if isinstance(tool, dict) else None
         if other is not None:
             path = f"tools[{at}]"
             raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
-    places = [at for at, _ in tools]
-    try:
-        read = read_tools([tool for _, tool in tools], open_objects=open_objects)
-    except InvalidRequest as error:
-        raise at_own_places(error, places) from error
-    paths = (f"tools[{at}].{parameters_path(tool)}" for at, tool in zip(places, read, strict=True))
-    return read, tuple(paths)
+    others, places = [tool for _, tool in tools], [at for at, _ in tools]
+    own = on_invalid_at(places, on_invalid)
+    read = read_tools(others, open_objects=open_objects, on_invalid=own)
+    return at_own_places(read, places)
 
 
 def requested_tool_choice(values: Mapping[str, Any]) -> ToolChoice:
     if "function_call" not in values:
-        return read_tool_choice(values.get("tool_choice"))
+        choice = values.get("tool_choice")
+        return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's
     choice = values["function_call"]
     if choice in CHOICES:
         return choice  # type: ignore[no-any-return]

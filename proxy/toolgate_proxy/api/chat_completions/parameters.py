@@ -5,16 +5,16 @@ A parameter that the table does not have is an error: the gateway drops no param
 
 from __future__ import annotations
 
-from ..shared.collection_types import Array, JsonObject, Object
-from ..shared.content_format import CONTENT_FORMAT
+from ..shared.collection_types import Array, Object
+from ..shared.content_format import CONTENT_FORMAT, RESPONSE_FORMAT_TYPE
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY
-from ..shared.parameter import Parameter, default_only, make_table, rejected
-from ..shared.reasoning import REASONING
+from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
+from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
 from ..shared.template import TEMPLATE
 from ..shared.tools import TOOL_CHOICES
 from ..shared.unsupported import UNSUPPORTED
-from ..shared.value_types import Anything, Flag, Integer, Text
+from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 
 CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
@@ -50,9 +50,10 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
                 "toolgate_trace": Flag(),
             }
         ),
-        note="Requires `stream`. `include_obfuscation` has no effect. `toolgate_call_done` marks "
+        note="Requires `stream`. `toolgate_call_done` marks "
         "the [end of each call](answers.md#end-of-a-call). `toolgate_trace` adds a "
         "[trace of the tokens](answers.md#token-trace), for the master key.",
+        without_effect=("include_obfuscation",),
     ),
     Parameter(
         "tools",
@@ -83,8 +84,11 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "response_format",
-        JsonObject(),
-        note="The type is text, json_object or json_schema. Tools may be given as well.",
+        RESPONSE_FORMAT_TYPE,
+        note="The type is text, json_object or json_schema. The schema is in `json_schema`, or "
+        "in `schema` beside one of the latter two types. It is always enforced. Tools may be "
+        "given as well.",
+        without_effect=("json_schema.name", "json_schema.description", "json_schema.strict"),
     ),
     PROMPT_CACHE_KEY,
     Parameter(
@@ -99,10 +103,26 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
         origin="vLLM",
         note="Return this ID, prefixed with `chatcmpl-`. The header x-request-id is independent.",
     ),
+    Parameter(
+        "reasoning",
+        Object(
+            {
+                "effort": Choice(tuple(EFFORT_BUDGETS)),
+                "max_tokens": Integer(1),
+                "enabled": Flag(),
+                "exclude": Flag(),
+            }
+        ),
+        origin="OpenRouter",
+        note="Same as `reasoning_effort`, `reasoning_budget`, `enable_thinking`, and "
+        "`include_reasoning: false`, which have precedence.",
+    ),
     default_only("OpenAI", "modalities", ["text"], note="The output is text only."),
+    *ignored("OpenAI", prompt_cache_options="vLLM manages the prefix cache."),
     *rejected(
         "OpenAI",
         audio="The output is text only.",
+        moderation="Moderation is not built in.",
         prediction="Predicted outputs are not supported.",
         web_search_options="Web search is not built in. Offer it as a tool.",
     ),

@@ -9,13 +9,13 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
-    read_format,
+    read_response_format,
     read_structured_outputs,
 )
 from ..shared.history import History
@@ -31,21 +31,32 @@ from .functions import is_legacy, requested_tool_choice, requested_tools
 from .messages import parse_messages
 from .parameters import BY_NAME
 
-SCHEMA_PARAM = "response_format.json_schema.schema"
+OF_REASONING = {
+    "effort": "reasoning_effort",
+    "max_tokens": "reasoning_budget",
+    "enabled": "enable_thinking",
+}
+"""By member of OpenRouter's `reasoning`: the parameter that it sets."""
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
 
 def parse_request(
-    body: Mapping[str, Any], *, model: str, open_objects: bool = False, omit_hosted: bool = True
+    body: Mapping[str, Any],
+    *,
+    model: str,
+    open_objects: bool = False,
+    omit_hosted: bool = True,
+    on_invalid: OnInvalid = refuse,
 ) -> ChatRequest:
     """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them.
+    out instead of refusing them. `on_invalid` gets the errors of tools.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
     """
     parsed = read_parameters(_merged(body), BY_NAME)
     values, request = parsed.values, parsed.request
+    _spread(values, request)
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
     messages, paths = parse_messages(values.get("messages"), history)
@@ -60,7 +71,7 @@ def parse_request(
         parsed.sampling["max_tokens"] = values["max_completion_tokens"]
     if parsed.tokenizing:
         request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
-    tools, schema_paths = requested_tools(values, hosted, open_objects=open_objects)
+    tools = requested_tools(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
     choice = requested_tool_choice(values)
     hosted.check_choice(choice, tools)
     mode = reasoning_mode(values)
@@ -72,7 +83,6 @@ def parse_request(
         message_paths=paths,
         history_changes=history.changes,
         tools=tools,
-        schema_paths=schema_paths,
         omitted_tools=hosted.types,
         tool_choice=choice,
         reasoning=mode,
@@ -84,11 +94,20 @@ def parse_request(
         repetition_guard=repetition_guard(values),
         receipt=receipt(values),
         content_format=_content_format(values, open_objects=open_objects),
-        content_param=STRUCTURED_OUTPUTS if STRUCTURED_OUTPUTS in values else SCHEMA_PARAM,
         echo=text_of_last(messages) if values.get("echo") else "",
         legacy_functions=legacy,
         **request,
     )
+
+
+def _spread(values: dict[str, Any], request: dict[str, Any]) -> None:
+    """Adds what OpenRouter's `reasoning` sets, where no parameter of its own sets it."""
+    given = values.get("reasoning", {})
+    for member, name in OF_REASONING.items():
+        if member in given:
+            values.setdefault(name, given[member])
+    if given.get("exclude"):
+        request.setdefault("include_reasoning", False)
 
 
 def _merged(body: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -127,4 +146,4 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
         return read_structured_outputs(structured, open_objects=open_objects)
     if given is None:
         return None
-    return read_format(given, "response_format", nested="json_schema", open_objects=open_objects)
+    return read_response_format(given, open_objects=open_objects)

@@ -10,6 +10,7 @@ import orjson
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
+from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
@@ -67,10 +68,17 @@ class ChatCompletions(Stateless):
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        on_invalid: OnInvalid = refuse,
         client: Client = ANY_CLIENT,
         recalled: int = 0,
     ) -> ChatRequest:
-        return parse_request(body, model=model, open_objects=open_objects, omit_hosted=omit_hosted)
+        return parse_request(
+            body,
+            model=model,
+            open_objects=open_objects,
+            omit_hosted=omit_hosted,
+            on_invalid=on_invalid,
+        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

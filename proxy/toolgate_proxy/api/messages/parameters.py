@@ -19,6 +19,15 @@ from ..shared.unsupported import UNSUPPORTED
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .tool_choice import EXPECTED
 
+FORMAT_TYPE = Object(
+    {
+        "type": Choice(("json_schema",)),
+        "name": Text(),
+        "schema": JsonObject(),
+        "strict": Flag(),
+    },
+    required=("type",),
+)
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 OWN: tuple[Parameter, ...] = (
@@ -66,11 +75,18 @@ OWN: tuple[Parameter, ...] = (
     ),
     Parameter(
         "output_config",
-        Object({"effort": Choice(EFFORTS), "format": JsonObject()}),
-        note="The format has the type json_schema. Tools may be given as well. The effort is "
-        "passed to the model's template, and sets the budget of thinking that has none.",
+        Object({"effort": Choice(EFFORTS), "format": FORMAT_TYPE}),
+        note="The format has the type json_schema. Its schema is always enforced. Tools may be "
+        "given as well. The effort is passed to the model's template, and sets the budget of "
+        "thinking that has none.",
+        without_effect=("format.name", "format.strict"),
     ),
-    Parameter("output_format", JsonObject(), note="Same as `output_config.format`."),
+    Parameter(
+        "output_format",
+        FORMAT_TYPE,
+        note="Same as `output_config.format`.",
+        without_effect=("name", "strict"),
+    ),
     Parameter(
         "stop_sequences",
         Texts(MAX_STOPS),
@@ -81,18 +97,26 @@ OWN: tuple[Parameter, ...] = (
         "metadata",
         Object({"user_id": Text(maximum=1024)}, extensible=True),
         note="It identifies the end user.",
+        support="ignored",
     ),
     Parameter(
         "service_tier",
         Choice(("auto", "standard_only")),
-        note="It has no effect: there is one tier, `standard`.",
+        note="There is one tier, `standard`.",
+        support="ignored",
     ),
-    Parameter("cache_control", JsonObject(), note="Prefix caching works without it."),
+    Parameter(
+        "cache_control",
+        JsonObject(),
+        note="Prefix caching works without it.",
+        support="ignored",
+    ),
     Parameter(
         "context_management",
         Object({"edits": Array("edits", maximum=100)}),
         note="Edits of the types `clear_thinking_…` and `clear_tool_uses_…` are not applied. "
         "Others are rejected.",
+        without_effect=("edits",),
     ),
     default_only("Anthropic", "speed", "standard", note="There is one speed."),
     default_only("Anthropic", "mcp_servers", [], note="Call MCP servers from the client."),

@@ -10,9 +10,9 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import invalid_value
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
@@ -28,7 +28,6 @@ from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
 from ..surface import ANY_CLIENT, Client
 from .context_management import check_edits
-from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
@@ -47,10 +46,11 @@ def parse_request(
     model: str,
     open_objects: bool = False,
     omit_hosted: bool = True,
+    on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
 ) -> ChatRequest:
     """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them.
+    out instead of refusing them. `on_invalid` gets the errors of tools.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
@@ -72,12 +72,12 @@ def parse_request(
         hosted,
         open_objects=open_objects,
         betas=client.headers.get("anthropic-beta", ""),
+        on_invalid=on_invalid,
     )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice.choice, tools.tools)
     mode = mode_of(values)
     request["include_reasoning"] = is_shown(values, mode)
-    content_format, content_param = _content_format(values, open_objects=open_objects)
     if "request_id" in values:
         request["answer_id"] = f"msg_{values['request_id']}"
     if parsed.tokenizing:
@@ -90,7 +90,6 @@ def parse_request(
         history_changes=history.changes,
         images=has_images(conversation.messages),
         tools=tools.tools,
-        schema_paths=tools.schema_paths,
         omitted_tools=hosted.types,
         tool_choice=choice.choice,
         parallel_tool_calls=choice.parallel,
@@ -102,8 +101,7 @@ def parse_request(
         call_tokens=call_tokens(values),
         repetition_guard=repetition_guard(values),
         receipt=receipt(values),
-        content_format=content_format,
-        content_param=content_param,
+        content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
         repeated={
             "context_management": "context_management" in values,
@@ -134,8 +132,7 @@ def _template_kwargs(
     return template_kwargs(with_effort(values) if mode != "off" else values, mode)
 
 
-def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> tuple[Tool | None, str]:
-    """The format, and the parameter that has its schema."""
+def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
     given = {
         path: value
         for path, value in (
@@ -152,11 +149,6 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> tuple[T
         )
     for path, value in given.items():
         if path == STRUCTURED_OUTPUTS:
-            return read_structured_outputs(value, open_objects=open_objects), path
-        fields = Fields(value, path)
-        if fields.text("type") != "json_schema":
-            raise fields.wrong("type", '"json_schema"')
-        check_fields(fields, ("type", "schema", "name", "strict"))
-        read = read_format(value, path, nested=None, open_objects=open_objects, named=False)
-        return read, f"{path}.schema"
-    return None, FORMAT
+            return read_structured_outputs(value, open_objects=open_objects)
+        return read_format(value, path, open_objects=open_objects, named=False)
+    return None

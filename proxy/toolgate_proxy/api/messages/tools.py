@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields
-from ..shared.hosted_tools import HostedTools, at_own_places
+from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_forms import WRITTEN, other_form
 from ..shared.tools import read_functions
 
@@ -37,16 +37,20 @@ EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 @dataclass(frozen=True)
 class RequestedTools:
     tools: tuple[Tool, ...]
-    schema_paths: tuple[str, ...]
-    """The path of the schema of each of them in the request's body."""
     eager: frozenset[str]
     """Names of the tools whose input is streamed before it is complete."""
 
 
 def read_tools(
-    tools: Sequence[object], hosted: HostedTools, *, open_objects: bool, betas: str
+    tools: Sequence[object],
+    hosted: HostedTools,
+    *,
+    open_objects: bool,
+    betas: str,
+    on_invalid: OnInvalid = refuse,
 ) -> RequestedTools:
-    """`betas`: the header `anthropic-beta`. Raises InvalidTools and UnsupportedParameter."""
+    """`betas`: the header `anthropic-beta`. `on_invalid` gets the errors of names and schemas.
+    Raises InvalidTools and UnsupportedParameter for others."""
     functions, places, eager = [], [], set()
     for at, entry in hosted.others(tools):
         path = f"tools[{at}]"
@@ -56,12 +60,9 @@ def read_tools(
         places.append(at)
         if _is_eager(Fields(entry, path), betas):
             eager.add(functions[-1]["name"])
-    try:
-        parsed = _parsed(functions, open_objects=open_objects)
-    except InvalidRequest as error:
-        raise at_own_places(error, places) from error
-    paths = tuple(f"tools[{at}].input_schema" for at in places)
-    return RequestedTools(parsed, paths, frozenset(eager))
+    own = on_invalid_at(places, on_invalid)
+    parsed = _parsed(functions, open_objects=open_objects, on_invalid=own)
+    return RequestedTools(at_own_places(parsed, places), frozenset(eager))
 
 
 def _is_eager(fields: Fields, betas: str) -> bool:
@@ -123,11 +124,16 @@ def _unknown_field(name: str, path: str) -> UnsupportedParameter:
     return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
 
 
-def _parsed(functions: list[dict[str, Any]], *, open_objects: bool) -> tuple[Tool, ...]:
-    try:
-        return read_functions(functions, param="tools", open_objects=open_objects)
-    except InvalidRequest as error:
-        raise error.reworded(_renamed(error.message), _renamed(error.param or "tools")) from error
+def _parsed(
+    functions: list[dict[str, Any]], *, open_objects: bool, on_invalid: OnInvalid
+) -> tuple[Tool, ...]:
+    def on_invalid_tool(name: str, error: InvalidRequest) -> None:
+        on_invalid(name, error.reworded(_renamed(error.message), _renamed(error.param or "tools")))
+
+    read = read_functions(
+        functions, param="tools", open_objects=open_objects, on_invalid=on_invalid_tool
+    )
+    return tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
 
 
 def _renamed(text: str) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..shared.collection_types import Array, JsonObject, Object, TextMap
-from ..shared.content_format import CONTENT_FORMAT
+from ..shared.collection_types import Array, Object, TextMap
+from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
@@ -50,7 +50,8 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "stream_options",
         Object({"include_obfuscation": Flag()}),
-        note="Requires `stream`. `include_obfuscation` has no effect.",
+        note="Requires `stream`.",
+        without_effect=("include_obfuscation",),
     ),
     Parameter("tools", Array("tools"), note="See [tools](responses.md#tools)."),
     Parameter(
@@ -68,12 +69,20 @@ RESPONSES: tuple[Parameter, ...] = (
         "max_tool_calls",
         Integer(1),
         note="It limits calls of hosted tools, of which there are none.",
+        support="ignored",
     ),
     Parameter(
         "text",
-        Object({"format": JsonObject(), "verbosity": Choice(("low", "medium", "high"))}),
-        note="The format has the type text, json_object or json_schema. Tools may be given as "
-        "well. `verbosity` has no effect: the templates of open models do not support it.",
+        Object(
+            {
+                "format": Object({"type": Choice(tuple(OF_TYPE)), **JSON_SCHEMA}, ("type",)),
+                "verbosity": Choice(("low", "medium", "high")),
+            }
+        ),
+        note="The format has the type text, json_object or json_schema. Its schema is always "
+        "enforced. Tools may be given as well. The templates of open models do not support "
+        "`verbosity`.",
+        without_effect=("format.name", "format.description", "format.strict", "verbosity"),
     ),
     Parameter(
         "reasoning",
@@ -87,7 +96,8 @@ RESPONSES: tuple[Parameter, ...] = (
             }
         ),
         note='The effort "none" turns reasoning off; other values turn it on and set its budget. '
-        "With `summary`, the reasoning is sent as the summary. `context` has no effect.",
+        "With `summary`, the reasoning is sent as the summary.",
+        without_effect=("context", "mode"),
     ),
     Parameter(
         "include",
@@ -115,10 +125,16 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "prompt_cache_retention",
         Choice(("in_memory", "in-memory", "24h")),
-        note="It has no effect: vLLM manages the prefix cache.",
+        note="vLLM manages the prefix cache.",
+        support="ignored",
     ),
-    Parameter("safety_identifier", Text(maximum=1024), note="It identifies the end user."),
-    Parameter("user", Text(maximum=1024), note="It identifies the end user."),
+    Parameter(
+        "safety_identifier",
+        Text(maximum=1024),
+        note="It identifies the end user.",
+        support="ignored",
+    ),
+    Parameter("user", Text(maximum=1024), note="It identifies the end user.", support="ignored"),
     Parameter(
         "request_id",
         Text(minimum=1, maximum=128, visible=True),
@@ -131,11 +147,11 @@ RESPONSES: tuple[Parameter, ...] = (
         origin="vLLM",
         note="Start the text with the message that `continue_final_message` continues.",
     ),
-    default_only(
-        "OpenAI",
+    Parameter(
         "truncation",
-        "disabled",
-        note="Shorten `input`, or use `truncate_prompt_tokens`.",
+        Choice(("auto", "disabled")),
+        note='"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
+        "its result.",
     ),
     default_only("OpenAI", "background", False, note="There are no background tasks."),
     *ignored(

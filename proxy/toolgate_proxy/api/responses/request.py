@@ -10,7 +10,7 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
@@ -50,12 +50,14 @@ def parse_request(
     model: str,
     open_objects: bool = False,
     omit_hosted: bool = True,
+    on_invalid: OnInvalid = refuse,
     seal: OwnerSeal | None = None,
     recalled: int = 0,
 ) -> ChatRequest:
     """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them. `seal`: of the sender, for encrypted reasoning. `recalled`: number
-    of items at the beginning of `input` that are those of earlier turns.
+    out instead of refusing them. `on_invalid` gets the errors of tools. `seal`: of the sender, for
+    encrypted reasoning. `recalled`: number of items at the beginning of `input` that are those of
+    earlier turns.
 
     Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
     invalid field.
@@ -74,7 +76,9 @@ def parse_request(
         values["input"] = values["input"][recalled:]
     if seal is not None and ENCRYPTED in values.get("include", ()):
         request["sign_reasoning"] = partial(encrypt, seal)
-    tools = read_tools(values.get("tools", ()), hosted, open_objects=open_objects)
+    tools = read_tools(
+        values.get("tools", ()), hosted, open_objects=open_objects, on_invalid=on_invalid
+    )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice, tools.functions)
     if "request_id" in values:
@@ -90,8 +94,8 @@ def parse_request(
         history_changes=history.changes,
         images=has_images(messages),
         tools=tools.functions,
-        schema_paths=tools.schema_paths,
         omitted_tools=hosted.types,
+        drop_oldest=values.get("truncation") == "auto",
         tool_choice=choice,
         reasoning=mode,
         template_kwargs=template_kwargs(values, mode),
@@ -102,7 +106,6 @@ def parse_request(
         repetition_guard=repetition_guard(values),
         receipt=receipt(values),
         content_format=_content_format(values, open_objects=open_objects),
-        content_param=STRUCTURED_OUTPUTS if STRUCTURED_OUTPUTS in values else f"{FORMAT}.schema",
         echo=text_of_last(messages) if values.get("echo") else "",
         repeated=values | {"tools": tools.shown},
         **request,
@@ -154,4 +157,4 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
         return None
     fields = Fields(given, FORMAT)
     check_fields(fields, FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
-    return read_format(given, FORMAT, nested=None, open_objects=open_objects)
+    return read_format(given, FORMAT, open_objects=open_objects)

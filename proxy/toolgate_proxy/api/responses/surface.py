@@ -10,6 +10,7 @@ import orjson
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
+from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
@@ -60,6 +61,7 @@ class Responses:
         model: str,
         open_objects: bool = False,
         omit_hosted: bool = True,
+        on_invalid: OnInvalid = refuse,
         client: Client = ANY_CLIENT,
         recalled: int = 0,
     ) -> ChatRequest:
@@ -68,6 +70,7 @@ class Responses:
             model=model,
             open_objects=open_objects,
             omit_hosted=omit_hosted,
+            on_invalid=on_invalid,
             seal=client.seal,
             recalled=recalled,
         )

@@ -3,13 +3,13 @@ which no model is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.pointer import member_path
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields
 from ..shared.hosted_tools import HostedTools
@@ -30,8 +30,6 @@ IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 class RequestedTools:
     functions: tuple[Tool, ...]
     """The functions and custom tools."""
-    schema_paths: tuple[str, ...]
-    """The path of the schema or grammar of each of them in the request's body."""
     shown: tuple[dict[str, Any], ...]
     """The tools as the response repeats them."""
 
@@ -42,20 +40,33 @@ def full_name(namespace: str, name: str) -> str:
 
 
 def read_tools(
-    tools: Sequence[object], hosted: HostedTools, *, open_objects: bool
+    tools: Sequence[object],
+    hosted: HostedTools,
+    *,
+    open_objects: bool,
+    on_invalid: OnInvalid = refuse,
 ) -> RequestedTools:
-    """Raises InvalidTools and UnsupportedParameter, which name the entry."""
+    """`on_invalid` gets the errors of names and schemas. Raises InvalidTools and
+    UnsupportedParameter for others. All errors name the entry."""
     reader = _Reader(hosted)
     shown = [reader.read(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
-    functions = reader.parsed(open_objects=open_objects)
-    paths = zip(functions, reader.paths, strict=True)
     return RequestedTools(
-        functions=functions,
-        schema_paths=tuple(
-            f"{path}.{'format.definition' if tool.custom else 'parameters'}" for tool, path in paths
-        ),
+        functions=reader.parsed(open_objects=open_objects, on_invalid=on_invalid),
         shown=tuple(tool for tool in shown if tool is not None),
     )
+
+
+def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
+    """The tools of a response, without invalid ones that the model is not offered."""
+    kept = []
+    for entry in shown:
+        if entry["type"] == "namespace":
+            namespace = entry["name"]
+            inner = [t for t in entry["tools"] if full_name(namespace, t["name"]) in names]
+            kept += [{**entry, "tools": inner}] if inner else []
+        elif entry["name"] in names:
+            kept.append(entry)
+    return kept
 
 
 @dataclass
@@ -122,15 +133,22 @@ class _Reader:
         self.paths.append(path)
         self.namespaces.append(namespace)
 
-    def parsed(self, *, open_objects: bool) -> tuple[Tool, ...]:
-        try:
-            tools = read_nested_tools(self.nested, param="tools", open_objects=open_objects)
-        except InvalidRequest as error:
-            raise self._in_own_words(error) from error
-        return tuple(
-            replace(tool, namespace=namespace)
-            for tool, namespace in zip(tools, self.namespaces, strict=True)
+    def parsed(self, *, open_objects: bool, on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        own_places = {f"tools[{at}]": path for at, path in enumerate(self.paths)}
+
+        def on_invalid_tool(name: str, error: InvalidRequest) -> None:
+            on_invalid(own_places.get(name, name), self._in_own_words(error))
+
+        tools = read_nested_tools(
+            self.nested, param="tools", open_objects=open_objects, on_invalid=on_invalid_tool
         )
+        return tuple(map(self._at_own_place, tools))
+
+    def _at_own_place(self, tool: Tool) -> Tool:
+        """The tool with its namespace and the path in the request."""
+        at = int(tool.param.removeprefix("tools[").partition("]")[0])
+        path = f"{self.paths[at]}.{'format.definition' if tool.custom else 'parameters'}"
+        return replace(tool, namespace=self.namespaces[at], param=path)
 
     def _in_own_words(self, error: InvalidRequest) -> InvalidRequest:
         """The error with the path of the request. The path of `error` counts functions and custom

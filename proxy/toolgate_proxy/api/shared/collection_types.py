@@ -229,7 +229,8 @@ class Object:
     def expected(self) -> str:
         *first, last = self.members
         names = f"members {', '.join(first)} and {last}" if first else f"member {last}"
-        return f"an object with the {names}"
+        others = "; others are ignored" if self.extensible else ""
+        return f"an object with the {names}{others}"
 
     def parse(self, value: Any, path: str) -> dict[str, Any]:
         if not isinstance(value, dict):

@@ -10,13 +10,37 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import Tool, content_format, text_format
 
 from ...request_fields import Fields
-from .collection_types import JsonObject
+from .collection_types import JsonObject, Object
 from .parameter import Parameter
+from .value_types import Choice, Flag, Text, ValueType
 
 STRUCTURED_OUTPUTS = "structured_outputs"
+RESPONSE_FORMAT = "response_format"
+OF_TYPE: Mapping[str, tuple[str, ...]] = {
+    "text": (),
+    "json_object": ("schema",),
+    "json_schema": ("json_schema", "schema"),
+}
+"""By type of `response_format`: the members that may have the schema."""
 MAX_CHOICES = 1000
 MAX_REGEX = 2000
 ANY_OBJECT = {"type": "object"}
+
+JSON_SCHEMA: Mapping[str, ValueType] = {
+    "name": Text(),
+    "description": Text(),
+    "schema": JsonObject(),
+    "strict": Flag(),
+}
+"""The members that a schema of the content has in OpenAI's APIs."""
+RESPONSE_FORMAT_TYPE = Object(
+    {
+        "type": Choice(tuple(OF_TYPE)),
+        "json_schema": Object(JSON_SCHEMA),
+        "schema": JsonObject(),
+    },
+    required=("type",),
+)
 
 CONTENT_FORMAT: tuple[Parameter, ...] = (
     Parameter(
@@ -43,43 +67,56 @@ def check_plain_only(values: Mapping[str, Any], *constraints: str) -> None:
                     )
 
 
-def read_format(
-    given: Mapping[str, Any],
-    path: str,
-    *,
-    nested: str | None,
-    open_objects: bool,
-    named: bool = True,
-) -> Tool | None:
-    """A format of the type text, json_object or json_schema. None for text.
+def read_response_format(given: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
+    """`response_format` of chat completions. None for text. The schema is in `json_schema`, or
+    beside the type, as Together, Fireworks and llama.cpp have it."""
+    fields = Fields(given, RESPONSE_FORMAT)
+    kind = fields.text("type")
+    for name in ("json_schema", "schema"):
+        if given.get(name) is not None and name not in OF_TYPE[kind or ""]:
+            path = fields.path(name)
+            other = ". Use the type json_schema" if kind == "json_object" else ""
+            raise UnsupportedParameter(
+                f"{path!r} has no effect in a format of the type {kind!r}{other}.", param=path
+            )
+    inner, schema = fields.mapping("json_schema"), fields.mapping("schema")
+    if inner is None:
+        if kind == "json_schema" and schema is None:
+            raise fields.wrong("json_schema", "an object with a name and a schema")
+        return read_format(given, RESPONSE_FORMAT, open_objects=open_objects, named=False)
+    if schema is not None:
+        path = fields.path("schema")
+        raise UnsupportedParameter(
+            f"{path!r} can't be combined with 'json_schema'. Remove one of them.", param=path
+        )
+    within = inner | {"type": "json_schema"}
+    return read_format(within, fields.path("json_schema"), open_objects=open_objects)
 
-    `nested`: the member that has the schema and its name, if they are not beside `type`. `named`:
-    whether the name is required."""
-    outer = Fields(given, path)
-    kind = outer.text("type")
+
+def read_format(
+    given: Mapping[str, Any], path: str, *, open_objects: bool, named: bool = True
+) -> Tool | None:
+    """A format of the type text, json_object or json_schema, with its schema beside the type. None
+    for text. `named`: whether a schema needs a name."""
+    fields = Fields(given, path)
+    kind = fields.text("type")
     if kind == "text":
         return None
+    schema = fields.mapping("schema")
     if kind == "json_object":
-        return content_format(ANY_OBJECT, param=path)
-    if kind != "json_schema":
+        if schema is None:
+            return content_format(ANY_OBJECT, param=path)
+    elif kind != "json_schema":
         raise UnsupportedParameter(
             f"A {path!r} of the type {kind!r} is not supported. Use the type text, json_object or "
             "json_schema.",
             param=f"{path}.type",
         )
-    fields = outer
-    if nested is not None:
-        inner = outer.mapping(nested)
-        if inner is None:
-            raise outer.wrong(nested, "an object with a name and a schema")
-        fields = Fields(inner, outer.path(nested))
-    name = fields.text("name")
-    fields.flag("strict")  # every schema is enforced, strict or not
-    schema = fields.mapping("schema")
-    if schema is None:
+    elif schema is None:
         raise fields.wrong("schema", "a JSON Schema")
-    if named and not name:
+    elif named and not fields.text("name"):
         raise fields.wrong("name", "a name, which OpenAI's API requires")
+    fields.flag("strict")  # every schema is enforced, strict or not
     return content_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 
@@ -100,11 +137,11 @@ def read_structured_outputs(given: Mapping[str, Any], *, open_objects: bool) -> 
             param=fields.path(next(iter(given))),
         )
     if "choice" in given:
-        return text_format("choice", _choices(fields))
+        return text_format("choice", _choices(fields), param=STRUCTURED_OUTPUTS)
     if (regex := fields.text("regex")) is not None:
         if not 0 < len(regex) <= MAX_REGEX:
             raise fields.wrong("regex", f"a pattern of 1 to {MAX_REGEX} characters")
-        return text_format("regex", regex)
+        return text_format("regex", regex, param=STRUCTURED_OUTPUTS)
     if fields.flag("json_object"):
         return content_format(ANY_OBJECT, param=STRUCTURED_OUTPUTS)
     if "json" not in given:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.tools import Tool
+from toolgate_core.tools import OnInvalid, Tool
 
 HOSTED = (
     "apply_patch",
@@ -100,14 +100,29 @@ class HostedTools:
                 )
 
 
-def at_own_places(error: InvalidRequest, places: Sequence[int]) -> InvalidRequest:
-    """The error of a parser that saw only the tools at `places`."""
+def at_own_places(tools: Sequence[Tool], places: Sequence[int]) -> tuple[Tool, ...]:
+    """The tools of a parser that saw only those at `places`."""
+    return tuple(replace(tool, param=_own(tool.param, places)) for tool in tools)
 
-    def own(found: re.Match[str]) -> str:
+
+def on_invalid_at(places: Sequence[int], on_invalid: OnInvalid) -> OnInvalid:
+    """Handle the errors of a parser that sees only the tools at `places`."""
+
+    def own(name: str, error: InvalidRequest) -> None:
+        message, param = _own(error.message, places), _own(error.param or "tools", places)
+        on_invalid(_own(name, places), error.reworded(message, param))
+
+    return own
+
+
+def _own(text: str, places: Sequence[int]) -> str:
+    """The text with the places in the request."""
+
+    def place(found: re.Match[str]) -> str:
         at = int(found[1])
         return f"tools[{places[at]}]" if at < len(places) else found[0]
 
-    return error.reworded(PLACE.sub(own, error.message), PLACE.sub(own, error.param or "tools"))
+    return PLACE.sub(place, text)
 
 
 def _is_hosted(kind: str) -> bool:

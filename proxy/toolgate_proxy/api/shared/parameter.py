@@ -20,7 +20,7 @@ from toolgate_core.errors import UnsupportedParameter
 from .unknown import unknown
 from .value_types import ValueType
 
-Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "Toolgate"]
+Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "OpenRouter", "Toolgate"]
 Support = Literal["supported", "ignored", "default only", "rejected"]
 
 
@@ -28,7 +28,8 @@ Support = Literal["supported", "ignored", "default only", "rejected"]
 class Parameter:
     name: str
     type: ValueType | None
-    """None if the parameter is not supported."""
+    """None if the parameter is not supported. One that is ignored may have a type: its value is
+    checked, and a response may repeat it."""
     note: str
     """What the parameter does. For one that is not supported: the reason, and what to do."""
     origin: Origin = "OpenAI"
@@ -42,6 +43,8 @@ class Parameter:
     support: Support = "supported"
     defaults: tuple[object, ...] = ()
     """The accepted values of a parameter whose support is `default only`."""
+    without_effect: tuple[str, ...] = ()
+    """Paths of members of the value that are checked and have no effect."""
 
     def check_unsupported(self, value: object) -> None:
         """Raises UnsupportedParameter unless the parameter is ignored or the value a default."""

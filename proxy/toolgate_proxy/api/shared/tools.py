@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import OnInvalid, Tool, parse_tools, refuse
 
 from ...request_fields import Fields, invalid_value, unknown_value
 
@@ -15,12 +16,16 @@ TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 
 
 def read_tools(
-    tools: Sequence[object], *, param: str = "tools", open_objects: bool = False
+    tools: Sequence[object],
+    *,
+    param: str = "tools",
+    open_objects: bool = False,
+    on_invalid: OnInvalid = refuse,
 ) -> tuple[Tool, ...]:
     """Tools as `{"type": "function", "function": {…}}` and `{"type": "custom", "custom": {…}}`.
-    Raises InvalidTools and UnsupportedParameter."""
+    `on_invalid` gets InvalidTools, SchemaNotEnforceable and UnsupportedParameter."""
     try:
-        return parse_tools(tools, param=param, open_objects=open_objects)
+        return parse_tools(tools, param=param, open_objects=open_objects, on_invalid=on_invalid)
     except RecursionError as error:
         raise InvalidTools(
             f"{param!r} is nested too deeply. Use a flatter JSON Schema.", param=param
@@ -28,16 +33,26 @@ def read_tools(
 
 
 def read_functions(
-    functions: Sequence[object], *, param: str, open_objects: bool = False
+    functions: Sequence[object],
+    *,
+    param: str,
+    open_objects: bool = False,
+    on_invalid: OnInvalid = refuse,
 ) -> tuple[Tool, ...]:
-    """Functions without the object around them. Raises InvalidTools and SchemaNotEnforceable, whose
-    `param` is below the entry of the array `param`."""
+    """Functions without the object around them. The `param` of tools and errors is below the entry
+    of the array `param`."""
+
+    def flat(path: str) -> str:
+        return path.replace("].function", "]", 1)
+
+    def on_invalid_function(name: str, error: InvalidRequest) -> None:
+        on_invalid(name, error.reworded(flat(error.message), flat(error.param or param)))
+
     wrapped = [{"type": "function", "function": function} for function in functions]
-    try:
-        return read_tools(wrapped, param=param, open_objects=open_objects)
-    except InvalidRequest as error:
-        path = (error.param or param).replace("].function", "]", 1)
-        raise error.reworded(error.message.replace("].function", "]", 1), path) from error
+    tools = read_tools(
+        wrapped, param=param, open_objects=open_objects, on_invalid=on_invalid_function
+    )
+    return tuple(replace(tool, param=flat(tool.param)) for tool in tools)
 
 
 def read_tool_choice(choice: object) -> ToolChoice:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolgate_core import grammar_key, wire
+from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.tools import narrowed_tool
@@ -84,6 +84,5 @@ def _trace(
 def schema_params(request: ChatRequest) -> dict[str, str]:
     """The request parameter that contains each schema or grammar, by tool name, for error
     messages."""
-    names = (tool.name for tool in request.tools)
-    params = dict(zip(names, request.schema_paths, strict=True))
-    return params | {grammar_key.CONTENT: request.content_param}
+    content = (request.content_format,) if request.content_format else ()
+    return {tool.name: tool.param for tool in (*request.tools, *content)}

@@ -98,7 +98,7 @@ def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) ->
             found = response_tools(given, hosted, open_objects=open_objects).functions
         else:
             values = _without_null(request)
-            found, _ = requested_tools(values, hosted, open_objects=open_objects)
+            found = requested_tools(values, hosted, open_objects=open_objects)
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found}

@@ -19,6 +19,7 @@ from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.request import parse_request
 from ...api.chat_completions.response import WholeResponse
 from ...chat import failover
+from ...chat.request.invalid_tools import InvalidTools, without
 from ...state import gateway
 from ..context import current
 from ..errors import errors_raised, host_error
@@ -85,12 +86,15 @@ def _responding(call: ProviderCall) -> failover.Responding:
     here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
+    invalid = InvalidTools(current(), omit=here.settings.invalid_tools == "omit")
     request = parse_request(
         call.body,
         model=call.placement.model,
         open_objects=here.settings.open_objects,
         omit_hosted=here.settings.hosted_tools == "omit",
+        on_invalid=invalid.leave_out,
     )
+    request = without(request, invalid.errors)
     current().note_request(request)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(

@@ -4,8 +4,9 @@
 `call_id` its `x-litellm-call-id`. `error` is the code of the error response. `cause` is the type
 and place of the exception behind a server error that is not Toolgate's. A request of which the
 model did not see all as it was sent has the level `warning`: `omitted_tools` has the types of
-hosted tools, and `history` the kinds of the changes. Their places are in the response header only,
-because they contain names that the client chose.
+hosted tools, `history` the kinds of the changes, and `invalid_tools` the number of tools that were
+left out as invalid. Places and names are in the response headers only, because the client chose
+them.
 
 The format is JSON if TOOLGATE_LOG_FORMAT=json, otherwise `name=value` pairs.
 """
@@ -42,10 +43,11 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
     request is a health probe, whose 503 is no error but its result."""
     failed = (context.status or 500) >= 500 and not (probe and context.status == 503)
     changes = dict.fromkeys(change.kind for change in context.history_changes)
+    noted = changes or context.omitted_tools or context.invalid_tools
     of_model = context.model is not None
     record = {
         "time": timestamp(time.time()),
-        "level": "error" if failed else "warning" if changes or context.omitted_tools else "info",
+        "level": "error" if failed else "warning" if noted else "info",
         "request_id": context.request_id or context.call_id,
         "call_id": context.call_id,
         "method": context.method,
@@ -63,6 +65,7 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "grammar": context.grammar_header,
         "omitted_tools": ",".join(context.omitted_tools) or None,
         "history": ",".join(changes) or None,
+        "invalid_tools": len(context.invalid_tools) or None,
         "whole": context.sent_whole,
     }
     logger.info(line(record, as_json=as_json))

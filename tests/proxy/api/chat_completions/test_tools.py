@@ -19,9 +19,11 @@ def test_tools_and_the_named_choice() -> None:
     assert request.parallel_tool_calls is False
 
 
-def test_tools_of_one_name_are_refused() -> None:
+def test_different_tools_of_one_name_are_refused() -> None:
+    other = {**TOOL, "function": {**TOOL["function"], "description": "Another one."}}
+    assert len(admitted(tools=[TOOL, TOOL]).tools) == 1
     with pytest.raises(InvalidTools) as refusal:
-        admitted(tools=[TOOL, TOOL])
+        admitted(tools=[TOOL, other])
     assert refusal.value.param == "tools[1].function.name"
 
 

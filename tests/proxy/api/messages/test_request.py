@@ -87,7 +87,7 @@ def test_formats(place: str) -> None:
     asked = parsed(**params)
     assert asked.content_format is not None
     expected = "output_config.format.schema" if place == "output_config" else "output_format.schema"
-    assert asked.content_param == expected
+    assert asked.content_format.param == expected
 
 
 CASES: list[tuple[dict[str, Any], str]] = [
@@ -129,7 +129,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{"name": "look", "input_schema": []}]}, "tools[0].input_schema"),
     ({"tools": [{"input_schema": {}}]}, "tools[0].name"),
     ({"tools": [{**LOOK, "name": "no spaces"}]}, "tools[0].name"),
-    ({"tools": [LOOK, LOOK]}, "tools[1].name"),
+    ({"tools": [LOOK, LOOK | {"description": "Another one."}]}, "tools[1].name"),
     ({"tools": [{**LOOK, "strict": 1}]}, "tools[0].strict"),
     ({"tools": [{**LOOK, "defer_loading": True}]}, "tools[0].defer_loading"),
     ({"tools": [{**LOOK, "allowed_callers": ["code_execution_20250825"]}]},
@@ -290,4 +290,7 @@ def test_types_of_errors(error: ToolgateError, kind: str) -> None:
 def test_tools_of_the_request_are_not_reordered() -> None:
     asked = parsed(tools=[WALK, LOOK])
     assert [tool.name for tool in asked.tools] == ["walk", "look"]
-    assert asked.schema_paths == ("tools[0].input_schema", "tools[1].input_schema")
+    assert [tool.param for tool in asked.tools] == [
+        "tools[0].input_schema",
+        "tools[1].input_schema",
+    ]

@@ -69,10 +69,10 @@ def test_a_cut_call_has_no_end() -> None:
 def test_a_call_of_a_namespace_has_its_namespace() -> None:
     asked = parsed(tools=[CRM])
     assert [tool.name for tool in asked.tools] == ["crm.find", "crm.query"]
-    assert asked.schema_paths == (
+    assert [tool.param for tool in asked.tools] == [
         "tools[0].tools[0].parameters",
         "tools[0].tools[1].format.definition",
-    )
+    ]
     text = call("crm.find", {}) + "\n" + call("crm.query", {"input": "all"})
     made, body = streamed_and_whole(asked, events(text))
     assert accumulated(made) == body["output"]
@@ -137,7 +137,7 @@ def test_the_grammar_is_that_of_the_request() -> None:
         ([{**SHELL, "format": {**GRAMMAR, "syntax": "gbnf"}}], "tools[0].format.syntax"),
         ([{**SHELL, "format": {**GRAMMAR, "definition": 5}}], "tools[0].format.definition"),
         ([{**SHELL, "parameters": {}}], "tools[0].parameters"),
-        ([{"type": "web_search"}, SHELL, {**SHELL}], "tools[2].name"),
+        ([{"type": "web_search"}, SHELL, {**SHELL, "description": "Another."}], "tools[2].name"),
         ([{**CRM, "name": None}], "tools[0].name"),
         ([{**CRM, "tools": [CRM]}], "tools[0].tools[0].type"),
         ([{**CRM, "tools": [{**SHELL, "name": 1}]}], "tools[0].tools[0].name"),

@@ -99,7 +99,7 @@ def test_the_same_request_in_both_apis_is_the_same_request() -> None:
         },
         model="tiny",
     )
-    own = ("request_id", "content_param", "schema_paths", "message_paths", "repeated")
+    own = ("request_id", "message_paths", "repeated")
     for name in ChatRequest.__dataclass_fields__:
         if name not in own:
             assert getattr(ours, name) == getattr(theirs, name), name
@@ -186,10 +186,13 @@ def test_the_response_repeats_the_tools_that_were_offered() -> None:
 def test_formats() -> None:
     for given in (None, {"type": "text"}):
         assert parsed(text={"format": given}).content_format is None
-    for given in ({"type": "json_object"}, FORMAT):
+    for given, param in (
+        ({"type": "json_object"}, "text.format"),
+        (FORMAT, "text.format.schema"),
+    ):
         asked = parsed(text={"format": given}, tools=[LOOK])
         assert asked.content_format is not None
-        assert schema_params(asked)[grammar_key.CONTENT] == "text.format.schema"
+        assert schema_params(asked)[grammar_key.CONTENT] == param
 
 
 @pytest.mark.parametrize(
@@ -217,7 +220,7 @@ def test_formats() -> None:
         ({"max_tokens": 3}, "max_tokens"),
         ({"extra_body": {}}, "extra_body"),
         ({"background": True}, "background"),
-        ({"truncation": "auto"}, "truncation"),
+        ({"truncation": "oldest"}, "truncation"),
         ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
     ],
@@ -230,7 +233,7 @@ def test_clients_defaults_are_accepted() -> None:
     parsed(
         store=True,
         background=False,
-        truncation="disabled",
+        truncation="auto",
         service_tier="auto",
         include=["reasoning.encrypted_content"],
         previous_response_id=None,

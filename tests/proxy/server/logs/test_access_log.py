@@ -59,6 +59,10 @@ def test_what_the_model_did_not_see_is_a_warning(monkeypatch: pytest.MonkeyPatch
     assert record is not None
     assert (record["level"], record["omitted_tools"]) == ("warning", "web_search,mcp")
     assert "history" not in record
+    context = RequestContext(model="tiny", status=200, invalid_tools={"orders": "/type"})
+    record = written(context, monkeypatch)
+    assert record is not None
+    assert (record["level"], record["invalid_tools"]) == ("warning", 1)
     context = RequestContext(model="tiny", status=200)
     context.note_changes(HistoryChange("left_out", f"input[{at}].private") for at in range(2))
     context.note_changes([HistoryChange("image", "input[3]")])

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, Literal
 
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
 from ...shared.response_fields import finish_fields, prompt_fields, with_receipt
+from ..tools import offered
 from .collector import Output
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]
@@ -22,7 +23,8 @@ class Body:
     def __init__(self, response: ChatResponse, model: str) -> None:
         self._response = response
         self._model = model
-        self._repeated = _repeated(response.request.repeated)
+        names = {tool.name for tool in response.request.tools}
+        self._repeated = _repeated(response.request.repeated, names)
 
     def at_start(self) -> dict[str, Any]:
         """Before the first item."""
@@ -87,8 +89,9 @@ def _summary(repeated: Mapping[str, Any]) -> str | None:
     return summary
 
 
-def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of the request with the defaults of OpenAI's API."""
+def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
+    """The fields of the request with the defaults of OpenAI's API. `names`: of the tools that the
+    model is offered."""
     text = given.get("text", {})
     return {
         "instructions": given.get("instructions"),
@@ -113,12 +116,12 @@ def _repeated(given: Mapping[str, Any]) -> dict[str, Any]:
             "verbosity": text.get("verbosity", "medium"),
         },
         "tool_choice": given.get("tool_choice", "auto"),
-        "tools": list(given.get("tools", ())),
+        "tools": offered(given.get("tools", ()), names),
         "top_logprobs": given.get("top_logprobs", 0),
         "top_p": given.get("top_p", 1.0),
         "presence_penalty": given.get("presence_penalty", 0.0),
         "frequency_penalty": given.get("frequency_penalty", 0.0),
-        "truncation": "disabled",
+        "truncation": given.get("truncation", "disabled"),
         "user": given.get("user"),
         "metadata": given.get("metadata", {}),
     }

@@ -1,0 +1,176 @@
+"""`TOOLGATE_INVALID_TOOLS`, and slips in schemas that are read as they were meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.litellm.own_route import CHAT, Gateway, Response
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+REFUSED = {"type": "object", "properties": {"b": {"type": "mixed"}}}
+REMOTE = {"type": "object", "properties": {"c/ü": {"$ref": "https://example.com/x"}}}
+PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
+
+
+def tool(api: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    match api:
+        case "chat":
+            return {"type": "function", "function": {"name": name, "parameters": schema}}
+        case "responses":
+            return {"type": "function", "name": name, "parameters": schema}
+        case _:
+            return {"name": name, "input_schema": schema}
+
+
+async def ask(gateway: Gateway, api: str, tools: list[dict[str, Any]], **params: Any) -> Response:
+    message = [{"role": "user", "content": "hi"}]
+    given: dict[str, Any] = {"input": "hi"} if api == "responses" else {"messages": message}
+    most = {"max_tokens": 50} if api == "messages" else {}
+    body = {"model": "tiny", **given, **most, "tools": tools, **params}
+    return await gateway.ask(body, path=PATHS[api])
+
+
+def offered(gateway: Gateway) -> list[str]:
+    prompt: Any = gateway.backend.requests[-1].prompt
+    return [each["function"]["name"] for each in prompt.tools or ()]
+
+
+@pytest.fixture
+def omitting(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
+    settings = gateway.here.settings.model_copy(update={"invalid_tools": "omit"})
+    monkeypatch.setattr(gateway.here, "settings", settings)
+    monkeypatch.setattr(gateway.here.engine, "_omits_invalid", True)
+    return gateway
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_invalid_tools_are_refused_by_default(gateway: Gateway, api: str) -> None:
+    for name, schema in (("remote", REMOTE), ("refused_one", REFUSED)):
+        response = await ask(gateway, api, [tool(api, "good", SCHEMA), tool(api, name, schema)])
+        assert response.status == 400
+        assert response.json["error"]["param"].startswith("tools[1].")
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_invalid_tools_are_left_out(omitting: Gateway, api: str) -> None:
+    """Those that the gateway finds, and those that the backend refuses."""
+    tools = [
+        tool(api, "two words", SCHEMA),
+        tool(api, "remote", REMOTE),
+        tool(api, "refused_one", REFUSED),
+        tool(api, "good", SCHEMA),
+    ]
+    response = await ask(omitting, api, tools)
+    assert response.status == 200
+    assert offered(omitting) == ["good"]
+    assert response.context.headers()["x-toolgate-invalid-tools"] == (
+        "tools[0], remote; at=/properties/c~1%C3%BC/$ref, refused_one; at=/not"
+    )
+    if api == "responses":
+        assert [each["name"] for each in response.json["tools"]] == ["good"]
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_places_are_those_of_the_request_beside_hosted_tools(
+    omitting: Gateway, api: str
+) -> None:
+    hosted = {"type": "web_search_20250305", "name": "web_search"}
+    tools = [hosted, tool(api, "two words", SCHEMA), tool(api, "good", SCHEMA)]
+    response = await ask(omitting, api, tools)
+    assert response.status == 200
+    assert offered(omitting) == ["good"]
+    headers = response.context.headers()
+    assert headers["x-toolgate-omitted-tools"] == "web_search_20250305"
+    assert headers["x-toolgate-invalid-tools"] == "tools[1]"
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_errors_of_the_backend_have_places_beside_hosted_tools(
+    gateway: Gateway, api: str
+) -> None:
+    hosted = {"type": "web_search_20250305", "name": "web_search"}
+    tools = [hosted, tool(api, "good", SCHEMA), tool(api, "refused_one", REFUSED)]
+    response = await ask(gateway, api, tools)
+    assert response.status == 400
+    place = {"chat": "function.parameters", "messages": "input_schema"}.get(api, "parameters")
+    assert response.json["error"].get("param") == f"tools[2].{place}"
+
+
+async def test_without_a_valid_tool_the_model_answers(omitting: Gateway) -> None:
+    response = await ask(omitting, "chat", [tool("chat", "refused_one", REFUSED)])
+    assert response.status == 200
+    assert offered(omitting) == []
+
+
+@pytest.mark.parametrize("name", ["remote", "refused_one"])
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"type": "function", "function": {"name": "NAME"}},
+        {
+            "type": "allowed_tools",
+            "allowed_tools": {
+                "mode": "auto",
+                "tools": [{"type": "function", "function": {"name": "NAME"}}],
+            },
+        },
+    ],
+)
+async def test_a_choice_of_an_invalid_tool_is_refused(
+    omitting: Gateway, name: str, choice: dict[str, Any]
+) -> None:
+    broken = tool("chat", name, {"remote": REMOTE}.get(name, REFUSED))
+    chosen = _renamed(choice, name)
+    tools = [tool("chat", "good", SCHEMA), broken]
+    response = await ask(omitting, "chat", tools, tool_choice=chosen)
+    assert (response.status, response.json["error"]["code"]) == (400, "schema_not_enforceable")
+
+
+async def test_allowed_tools_may_contain_an_invalid_one(omitting: Gateway) -> None:
+    named = [{"type": "function", "function": {"name": n}} for n in ("refused_one", "good")]
+    choice = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": named}}
+    tools = [tool("chat", "good", SCHEMA), tool("chat", "refused_one", REFUSED)]
+    assert (await ask(omitting, "chat", tools, tool_choice=choice)).status == 200
+    assert [each.name for each in omitting.backend.requests[-1].enforcement.candidates] == ["good"]
+
+
+async def test_a_required_call_needs_a_valid_tool(omitting: Gateway) -> None:
+    for name, schema in (("remote", REMOTE), ("refused_one", REFUSED)):
+        tools = [tool("chat", name, schema)]
+        response = await ask(omitting, "chat", tools, tool_choice="required")
+        assert (response.status, response.json["error"]["code"]) == (400, "schema_not_enforceable")
+
+
+async def test_a_response_format_is_never_left_out(omitting: Gateway) -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}
+    response = await ask(omitting, "chat", [], response_format=form)
+    assert (response.status, response.json["error"]["code"]) == (400, "schema_not_enforceable")
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_corrected_slips_are_in_a_header(gateway: Gateway, api: str) -> None:
+    slips = {"type": "OBJECT", "properties": {"a": {"type": "string", "required": True}}}
+    tools = [tool(api, "good", SCHEMA), tool(api, "slips", slips)]
+    response = await ask(gateway, api, tools)
+    assert response.status == 200
+    assert response.context.headers()["x-toolgate-corrected"] == "1; keywords=required,type"
+    prompt: Any = gateway.backend.requests[-1].prompt
+    assert prompt.tools[1]["function"]["parameters"] == SCHEMA
+    again = await ask(gateway, api, tools[:1])
+    assert "x-toolgate-corrected" not in again.context.headers()
+
+
+async def test_tools_that_are_sent_twice_count_once(gateway: Gateway) -> None:
+    tools = [tool("chat", "good", SCHEMA), tool("chat", "good", SCHEMA)]
+    assert (await ask(gateway, "chat", tools)).status == 200
+    assert offered(gateway) == ["good"]
+
+
+def _renamed(value: Any, name: str) -> Any:
+    if isinstance(value, dict):
+        return {key: _renamed(each, name) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_renamed(each, name) for each in value]
+    return name if value == "NAME" else value
