@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypedDict
 
-from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import Tool
+from toolgate_core.errors import InvalidRequest, ToolgateError
+from toolgate_core.tools import OnInvalid, Tool
 
 from ...api.chat_completions.functions import requested_tools
 from ...api.messages.conversation.call_ids import shown_id
@@ -17,6 +17,11 @@ from ...receipts.keys import ReceiptKey
 from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
 from ...validation.validator import InvalidSchema, Validator
 from .log_line import LoggedCall, LogLine, place_of
+
+
+class _Options(TypedDict):
+    open_objects: bool
+    on_invalid: OnInvalid
 
 
 class AuditFailed(Exception):
@@ -90,18 +95,24 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
 
 
 def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) -> dict[str, Tool]:
+    """The tools of the request, without invalid ones: the gateway may have left them out
+    (`TOOLGATE_INVALID_TOOLS=omit`), and then neither calls nor the receipt may name them."""
     given, hosted = request.get("tools") or (), HostedTools(omit=True)
+    options: _Options = {"open_objects": open_objects, "on_invalid": _leave_out}
     try:
         if line.api == "messages":
-            found = message_tools(given, hosted, open_objects=open_objects, betas="").tools
+            found = message_tools(given, hosted, betas="", **options).tools
         elif line.api == "responses":
-            found = response_tools(given, hosted, open_objects=open_objects).functions
+            found = response_tools(given, hosted, **options).functions
         else:
-            values = _without_null(request)
-            found = requested_tools(values, hosted, open_objects=open_objects)
+            found = requested_tools(_without_null(request), hosted, **options)
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found}
+
+
+def _leave_out(_name: str, _error: InvalidRequest) -> None:
+    """The receipt names the tools that were offered."""
 
 
 def _without_null(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -48,6 +48,17 @@ def test_a_true_response_passes(surface: Surface, form: Form, text: str) -> None
     checked(body, tools_for(surface))
 
 
+def test_invalid_tools_of_the_request_are_not_offered(surface: Surface) -> None:
+    """A gateway that leaves them out signs a receipt that does not name them."""
+    body, tools = signed_response(surface, LOOK), tools_for(surface)
+    text = json.dumps(tools)
+    broken = json.loads(text.replace('"look"', '"two words"'))[:1]
+    assert broken != tools[:1]
+    checked(body, [*broken, *tools])
+    with pytest.raises(AuditFailed, match="the request has no tool 'look'"):
+        checked(body, [*broken, *tools[1:]])
+
+
 @every_form
 @pytest.mark.parametrize("text", [CUT, f"{LOOK}\n{CUT}"])
 def test_a_true_response_with_a_cut_call_passes(surface: Surface, form: Form, text: str) -> None:
