@@ -132,8 +132,10 @@ def test_the_string_is_closed_and_the_rest_of_the_call_is_free() -> None:
     written(machine, found, b"ha" * 300)
     assert machine.state.closing
     assert allowed(machine, found) == list(machine.state.forced[:1])
+    end = b"".join(found.vocabulary.token_bytes[token] for token in machine.state.forced)
+    assert end.startswith(b'"')  # its last token may begin what must follow
     accept_forced(machine)
-    written(machine, found, b', "to": "b", "rows": [1, 2, 3]}}\n')
+    written(machine, found, b', "to": "b", "rows": [1, 2, 3]}}\n'.removeprefix(end[1:]))
     accept_forced(machine)
     assert allowed(machine, found) == [found.vocabulary.marks.closed]
 

@@ -84,7 +84,7 @@ def test_masks_of_formats_are_those_of_the_engine(dialect: str) -> None:
         assert compare(found, graphs_of(found), made, range(repeats(3, nightly=100)))
 
 
-@pytest.mark.parametrize("form", [{"maxLength": 40}, {"pattern": "^.{0,20}$"}])
+@pytest.mark.parametrize("form", [{"maxLength": 40}, {"maxLength": 100}])
 def test_a_loop_without_a_proof_would_be_found(form: dict[str, Any]) -> None:
     found = model("qwen3")
     made = found.grammar("f", parameters(a={"type": "string", **form}))
