@@ -27,7 +27,11 @@ REFUSED: dict[str, tuple[dict[str, Any], str, str]] = {
         "tool_choice",
         "unknown_tool",
     ),
-    "duplicate names": ({"tools": [tools.TAGS] * 2}, "tools[1].function.name", "invalid_tools"),
+    "duplicate names": (
+        {"tools": [tools.TAGS, tools.tool(tools.TAGS["function"]["name"], {})]},
+        "tools[1].function.name",
+        "invalid_tools",
+    ),
     "required without tools": ({"tool_choice": "required"}, "tools", "invalid_tools"),
     "a reference that leads out of the schema": (
         with_schema(**{"$ref": "https://example.com/schema"}),
