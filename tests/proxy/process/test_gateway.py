@@ -118,6 +118,7 @@ async def test_backend_request_has_sampling_and_tools(
     assert (sent.enforcement.reasoning, sent.enforcement.max_calls) == ("on", 1)
 
 
+OTHER_WEATHER = {"type": "function", "function": {"name": WEATHER["function"]["name"]}}
 REFUSED = [
     (
         {
@@ -127,12 +128,12 @@ REFUSED = [
         "unknown_tool",
         "tool_choice",
     ),
-    ({"tools": [WEATHER, WEATHER]}, "invalid_tools", "tools[1].function.name"),
+    ({"tools": [WEATHER, OTHER_WEATHER]}, "invalid_tools", "tools[1].function.name"),
     ({"tool_choice": "required"}, "invalid_tools", "tools"),
     ({"temperature": "hot"}, "invalid_request", "temperature"),
     ({"stop": ["a"] * 65}, "invalid_request", "stop"),
     ({"use_beam_search": True}, "unsupported_parameter", "use_beam_search"),
-    ({"response_format": {"type": "yaml"}}, "unsupported_parameter", "response_format.type"),
+    ({"response_format": {"type": "yaml"}}, "invalid_request", "response_format.type"),
     ({"functions": [{"name": "x"}], "tools": []}, "unsupported_parameter", "functions"),
     (
         {

@@ -15,19 +15,22 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/embeddings": {"input": "x"},
     "/engines/tiny/embeddings": {"input": "x"},
     "/openai/deployments/tiny/embeddings": {"input": "x"},
-    "/v1/moderations": {"input": "x"},
     "/v1/images/generations": {"prompt": "x"},
     "/v1/audio/speech": {"input": "x", "voice": "alloy"},
     "/v1/rerank": {"query": "x", "documents": ["a"]},
     "/v1/ocr": {"document": {"type": "document_url", "document_url": "http://127.0.0.1:1"}},
+    "/v1beta/models/tiny:generateContent": {"contents": [{"parts": [{"text": "x"}]}]},
+}  # fmt: skip
+"""Requests by path, without `model`."""
+BODIES_OF_PROVIDERS: dict[str, dict[str, Any]] = {
+    "/v1/moderations": {"input": "x"},
     "/v1/videos": {"prompt": "x"},
     "/v1/batches": {
         "input_file_id": "x", "endpoint": "/v1/chat/completions", "completion_window": "24h"
     },
     "/v1/vector_stores": {"name": "x"},
-    "/v1beta/models/tiny:generateContent": {"contents": [{"parts": [{"text": "x"}]}]},
 }  # fmt: skip
-"""Requests by path, without `model`."""
+"""Those that LiteLLM sends to a provider, whatever the model is."""
 FORMS = {"/v1/audio/transcriptions": "file", "/v1/images/edits": "image"}
 """Field of the file, by path."""
 
@@ -50,6 +53,19 @@ async def test_unsupported_operation_returns_400(
     http: httpx.AsyncClient, backend: FakeBackend, path: str
 ) -> None:
     check(await http.post(path, json={"model": "tiny", **BODIES[path]}))
+    assert not backend.requests
+
+
+@OWN_ROUTE_ONLY
+@pytest.mark.parametrize("path", BODIES_OF_PROVIDERS)
+async def test_operation_of_a_provider_that_is_not_configured_returns_404(
+    http: httpx.AsyncClient, backend: FakeBackend, path: str
+) -> None:
+    response = await http.post(path, json={"model": "tiny", **BODIES_OF_PROVIDERS[path]})
+    assert response.status_code == 404, response.text
+    error = response.json()["error"]
+    assert error["code"] == "route_not_found"
+    assert "nothing was sent" in error["message"]
     assert not backend.requests
 
 
