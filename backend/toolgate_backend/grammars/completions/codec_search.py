@@ -170,8 +170,7 @@ class CodecCompletion(Completion):
         return [longest], MISSED
 
     def _rewritten(self, matcher: Matcher, path: list[int]) -> list[int]:
-        """The path itself. A token with the first characters of a raw text's end behind others, as
-        `></`, is read as the beginning of that text."""
+        """The path itself, in the tokens of the search."""
         return path
 
     def _open_member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:

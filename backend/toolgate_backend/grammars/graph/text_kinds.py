@@ -140,9 +140,7 @@ class RawText(TextKind):
         begun = text[found.end() :]
         if begun and not _CHARACTER_BEGUN.fullmatch(begun):
             return None
-        longest = range(min(len(text), self._longest), len(begun), -1)
-        ends = (text[-n:] for n in longest if text[-n:] in self._beginnings)
-        return next(ends, begun)
+        return max(begun, self.ending(text), key=len)
 
     def content(self, text: bytes) -> int | None:
         end = text.find(self.end)
