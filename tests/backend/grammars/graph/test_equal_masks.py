@@ -53,7 +53,8 @@ def test_masks_are_those_of_the_engine(dialect: str, schema: str) -> None:
 @pytest.mark.parametrize("dialect", ["qwen3", "qwen3_coder", "gemma4"])
 def test_masks_stay_right_when_graphs_begin_anew(dialect: str) -> None:
     found = model(dialect)
-    graphs = graphs_of(found, max_bytes=40_000)
+    # Rows that other tests have made are not counted again.
+    graphs = graphs_of(found, max_bytes=15_000)
     for schema in ("free", "list", "pattern"):
         assert compare(found, graphs, grammar(dialect, schema), range(repeats(4, nightly=200)))
     assert graphs.memory.generation > 3
