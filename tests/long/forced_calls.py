@@ -59,12 +59,23 @@ def judge(schema: Any, arguments: str) -> str:
     except ValueError as error:
         return f"not JSON: {error}"
     newest = jsonschema.Draft202012Validator
+    schema = with_null(schema)
     try:
         validator = jsonschema.validators.validator_for(schema, default=newest)(schema)
         found = next(iter(validator.iter_errors(value)), None)
     except Exception:  # noqa: BLE001 - a slip such as `type: "STRING"` is read as it was meant
         return ""
     return "" if found is None else f"{found.validator}: {found.message}"
+
+
+def with_null(schema: Any) -> Any:
+    """The schema, with what `nullable: true` of OpenAPI 3.0 means beside a `type` or `enum`."""
+    if isinstance(schema, list):
+        return [with_null(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    read = {name: with_null(each) for name, each in schema.items()}
+    return {"anyOf": [read, {"type": "null"}]} if schema.get("nullable") is True else read
 
 
 async def forced_call(
