@@ -11,7 +11,7 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import NO_HINTS, Hints
 
 from .completions.hints import hints_of
-from .completions.scan import Scan
+from .completions.json_texts import Scan
 from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
 from .usual_length import extra_tokens

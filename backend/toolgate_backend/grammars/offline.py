@@ -30,8 +30,8 @@ _END = "<|end|>"
 
 
 class AssumedEngine:
-    """A stand-in for xgrammar, which needs torch: it compiles all schemas that are chosen for it. Its
-    grammars have a verdict, but no masks."""
+    """Stand in for xgrammar, which needs torch, and compile all schemas that are chosen for it. The
+    verdicts on them are right, but their grammars have no masks."""
 
     name = "xgrammar"
 

@@ -23,18 +23,17 @@ from ...tokens.masks import BitmaskRow, words_per_row
 from ...tokens.token_index import TokenIndex
 from ...tokens.units import mark_unit
 from ..engines.engine import Matcher
-from .beginnings import Beginnings
 from .ending import Path, ending_rest, ends_text
+from .hints import Beginnings, Needs
 from .json_texts import (
     SHORT_VALUES,
+    Scan,
     closes_container,
     closes_string,
     closes_value,
     rests_of,
     separates,
 )
-from .needs import Needs
-from .scan import Scan
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""

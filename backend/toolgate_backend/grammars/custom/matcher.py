@@ -19,7 +19,7 @@ from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
-from ..engines.fresh_matcher import FreshMatcher
+from ..engines.llguidance_matcher import FreshMatcher
 from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
 from .fixed_text import FixedText

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..graph.free_strings import FreeTexts
+from ..graph.free_strings import NOT_FREE, FreeTexts
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
@@ -107,3 +107,39 @@ class PackingEngine(Engine, Protocol):
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
         """Raises BlobRejected."""
         ...
+
+
+class EmptyGrammar:
+    """The grammar whose only text is the empty one, for candidates that are a fixed text, such as
+    the end of a section."""
+
+    fixed_prefix = b""
+    by_text = True
+    free = NOT_FREE
+
+    def matcher(self) -> Matcher:
+        return _EmptyMatcher()
+
+    @property
+    def make(self) -> Callable[[], EngineMatcher]:
+        return _EmptyMatcher
+
+
+class _EmptyMatcher:
+    finished = True
+    complete = True
+
+    def accept(self, token: int) -> bool:
+        return False
+
+    def rollback(self, count: int) -> None:
+        assert count == 0
+
+    def fill(self, row: BitmaskRow) -> None:
+        row[:] = 0
+
+    def forced(self) -> bytes:
+        return b""
+
+    def check(self) -> None:
+        pass

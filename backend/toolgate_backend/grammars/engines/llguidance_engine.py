@@ -35,8 +35,7 @@ from ..graph.free_strings import NOT_FREE, FreeTexts, free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
-from .fresh_matcher import FreshMatcher
-from .llguidance_matcher import Compiled, CompiledText, Mark
+from .llguidance_matcher import Compiled, CompiledText, FreshMatcher, Mark
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 _START = "start: "

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...tokens.rows import Row
-    from .plain_table import PlainTable
-    from .private_texts import PrivateText
+    from .scouts import PrivateText
+    from .text_kinds import PlainTable
     from .value_places import AnyPlace
 
 NOTHING: dict[int, Node] = {}

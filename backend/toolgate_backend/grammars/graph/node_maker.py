@@ -14,10 +14,8 @@ from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import EngineMatcher
 from .memory import EDGE_BYTES, NODE_BYTES
 from .node import NOTHING, Node
-from .plain_table import PlainTable
-from .private_texts import PrivateText, text_at
-from .scouts import Scouts
-from .text_kinds import RawText, TextKind
+from .scouts import PrivateText, Scouts, text_at
+from .text_kinds import PlainTable, RawText, TextKind
 from .value_bounds import narrowed
 from .value_places import AnyPlace, TagPlace, value_of
 

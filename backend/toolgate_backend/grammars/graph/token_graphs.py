@@ -12,8 +12,7 @@ from ...tokens.token_index import TokenIndex
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from .memory import GraphMemory
-from .plain_table import PlainTable
-from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, TextKind
+from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, PlainTable, TextKind
 from .token_graph import TokenGraph
 from .value_bounds import ValueBounds
 

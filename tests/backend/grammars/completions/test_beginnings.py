@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolgate_backend.grammars.completions.beginnings import Beginnings
+from toolgate_backend.grammars.completions.hints import Beginnings
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.token_index import TokenIndex
 
