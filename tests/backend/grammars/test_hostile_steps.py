@@ -13,19 +13,16 @@ import pytest
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
 from toolgate_backend.grammars.codecs.factory import make_rules
-from toolgate_backend.grammars.codecs.strings.raw_strings import uncounted_lengths
-from toolgate_backend.grammars.codecs.structure.alternatives import (
-    alternatives,
-    without_root_references,
-)
-from toolgate_backend.grammars.codecs.structure.nodes import structure_of
+from toolgate_backend.grammars.codecs.nodes import structure_of
+from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.compiled_grammar import growth
 from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
-from toolgate_backend.grammars.instances import order
+from toolgate_backend.grammars.instances import forms
 from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_backend.grammars.satisfiability import without_endless
 from toolgate_backend.grammars.usual_length import extra_tokens
@@ -51,8 +48,8 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
-    "backend.grammars.instances.order:nodes_at": lambda it: order.nodes_at(VALUE, it, ["a", "a"]),
-    "backend.grammars.instances.order:ordered": lambda it: order.ordered(VALUE, it),
+    "backend.grammars.instances.forms:nodes_at": lambda it: forms.nodes_at(VALUE, it, ["a", "a"]),
+    "backend.grammars.instances.forms:ordered": lambda it: forms.ordered(VALUE, it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
 COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
@@ -60,16 +57,14 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
     "backend.grammars.codecs.factory:make_rules": lambda it, given: [
         _rules(each, it, given) for each in CODECS
     ],
-    "backend.grammars.codecs.strings.raw_strings:uncounted_lengths": lambda _, given: (
+    "backend.grammars.codecs.raw_strings:uncounted_lengths": lambda _, given: (
         uncounted_lengths(given)
     ),
-    "backend.grammars.codecs.structure.alternatives:alternatives": lambda it, _: alternatives(
-        it, it
-    ),
-    "backend.grammars.codecs.structure.alternatives:without_root_references": lambda it, _: (
+    "backend.grammars.codecs.alternatives:alternatives": lambda it, _: alternatives(it, it),
+    "backend.grammars.codecs.alternatives:without_root_references": lambda it, _: (
         without_root_references(it)
     ),
-    "backend.grammars.codecs.structure.nodes:structure_of": lambda it, _: structure_of(it),
+    "backend.grammars.codecs.nodes:structure_of": lambda it, _: structure_of(it),
     "backend.grammars.members.lark:member_rules": lambda it, _: _lark(it),
     "backend.grammars.members.ebnf:member_rules": lambda it, _: (
         ebnf.member_rules(it, (", ", ": "))
@@ -86,11 +81,11 @@ PARTS = {
     "backend.grammars.codecs.gemma:gemma_rules",
     "backend.grammars.codecs.nested:nested_rules",
     "backend.grammars.codecs.pythonic:pythonic_rules",
-    "backend.grammars.codecs.strings.raw_strings:patterns_of",
-    "backend.grammars.codecs.strings.raw_strings:too_long",
-    "backend.grammars.codecs.structure.alternatives:listed",
-    "backend.grammars.codecs.structure.alternatives:restricted",
-    "backend.grammars.codecs.structure.alternatives:types",
+    "backend.grammars.codecs.raw_strings:patterns_of",
+    "backend.grammars.codecs.raw_strings:too_long",
+    "backend.grammars.codecs.alternatives:listed",
+    "backend.grammars.codecs.alternatives:restricted",
+    "backend.grammars.codecs.alternatives:types",
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.codecs.tagged:tagged_rules",
     "backend.grammars.compiled_grammar:measure",
@@ -99,8 +94,8 @@ PARTS = {
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
     "backend.grammars.engines.choice:narrow_choices",
-    "backend.grammars.instances.causes:cause_of",
-    "backend.grammars.instances.causes:closed_out",
+    "backend.grammars.instances.walk:cause_of",
+    "backend.grammars.instances.walk:closed_out",
     "backend.grammars.instances.forms:spelled",
     "backend.grammars.instances.forms:written",
 }

@@ -16,8 +16,8 @@ from ..graph.text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
 from .gemma import gemma_rules
 from .nested import nested_rules
 from .pythonic import pythonic_rules
+from .raw_strings import uncounted_lengths
 from .rules import Rules
-from .strings.raw_strings import uncounted_lengths
 from .tagged import tagged_rules
 
 

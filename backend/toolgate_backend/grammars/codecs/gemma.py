@@ -12,10 +12,9 @@ from typing import Any
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
 
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import RawStrings
-from .structure.nodes import Array, Node, Object, Text, Values
+from .nodes import Array, Node, Object, Text, Values
+from .raw_strings import RawStrings
+from .rules import Rules, quoted
 from .structured import StructuredGrammar
 
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]<>\"|]+")

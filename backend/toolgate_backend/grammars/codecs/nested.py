@@ -21,10 +21,7 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import RawStrings
-from .structure.nodes import (
+from .nodes import (
     NOTHING,
     Array,
     Member,
@@ -38,6 +35,8 @@ from .structure.nodes import (
     Values,
     structure_of,
 )
+from .raw_strings import RawStrings
+from .rules import Rules, quoted
 from .structured import StructuredGrammar
 
 _NAME = re.compile(r"[^\s<>/\[\]]+")

@@ -16,10 +16,9 @@ from toolgate_core.dialects.codecs import Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import patterns_of
-from .structure.nodes import Array, Node, Object, Text, Values
+from .nodes import Array, Node, Object, Text, Values
+from .raw_strings import patterns_of
+from .rules import Rules, quoted
 from .structured import StructuredGrammar
 
 ESCAPES = 'nrbtf\\"'

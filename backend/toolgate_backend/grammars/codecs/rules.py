@@ -1,11 +1,13 @@
-"""Rules of llguidance's Lark that a codec makes of a schema."""
+"""Rules of llguidance's Lark that a codec makes of a schema, and the literals in them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from toolgate_core.dialects.marks import Marks
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
@@ -71,3 +73,36 @@ class Rules:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def literal(text: str, marks: Mapping[str, int]) -> str:
+    """A text of a dialect in llguidance's Lark. `marks` maps the text of each mark to its token id.
+
+    Marks are written as `<[id]>`, because a string of Lark never matches a special token. The
+    result can be used in rules, and in terminals if the text contains no mark. It is empty for the
+    empty text.
+    """
+    encoder = Marks(marks)
+    return encoded_literal(encoder.encode(text), encoder)
+
+
+def encoded_literal(encoded: str, marks: Marks) -> str:
+    """As `literal`, for a text from `Marks.encode`."""
+    parts: list[str] = []
+    text = ""
+    for char in encoded:
+        if not marks.is_mark(char):
+            text += char
+            continue
+        if text:
+            parts.append(quoted(text))
+        parts.append(f"<[{marks.token(char)}]>")
+        text = ""
+    if text:
+        parts.append(quoted(text))
+    return " ".join(parts)
+
+
+def quoted(text: str) -> str:
+    """A text without marks as a string of Lark, which cannot contain all characters as they are."""
+    return json.dumps(text)

@@ -12,10 +12,8 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .codec_grammar import encoded_literal, quoted
-from .rules import Rules
-from .structure.alternatives import without_root_references
-from .structure.nodes import (
+from .alternatives import without_root_references
+from .nodes import (
     NOTHING,
     Array,
     Node,
@@ -29,7 +27,8 @@ from .structure.nodes import (
     is_nothing,
     structure_of,
 )
-from .structure.writable import without_unwritable
+from .rules import Rules, encoded_literal, quoted
+from .writable import without_unwritable
 
 MAX_COUNTED = 64
 """Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""

@@ -15,10 +15,9 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused, NotRepresentable
-from .codec_grammar import encoded_literal, quoted
-from .rules import OTHERS, Rules, tag_text
-from .strings.raw_strings import RawStrings
-from .structure.alternatives import alternatives, listed, restricted, types, without_root_references
+from .alternatives import alternatives, listed, restricted, types, without_root_references
+from .raw_strings import RawStrings
+from .rules import OTHERS, Rules, encoded_literal, quoted, tag_text
 
 MAX_UNORDERED = 64
 """Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""

@@ -22,7 +22,7 @@ from ..engines.engine import MAX_PREFIX_BYTES, Matcher
 from ..engines.llguidance_matcher import FreshMatcher
 from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
-from .fixed_text import FixedText
+from .texts import FixedText
 from .views import View
 
 MAX_CLOSINGS = 48

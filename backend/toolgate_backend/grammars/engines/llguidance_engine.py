@@ -24,12 +24,11 @@ from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
-from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
-from ..custom.finite_text import check
-from ..custom.fixed_text import FixedText
+from ..codecs.rules import encoded_literal
+from ..custom.definition import check
 from ..custom.matcher import CustomGrammar, Parts
-from ..custom.texts import Writing, input_texts
+from ..custom.texts import FixedText, Writing, input_texts
 from ..custom.views import WRITABLE, View, quoted_view, raw_view
 from ..graph.free_strings import NOT_FREE, FreeTexts, free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE

@@ -179,7 +179,7 @@ PYTHON = (
 
 
 def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool, quote: bytes = b"") -> RawText:
-    """The kind of the strings of `codecs/strings/raw_strings.py`. `end`: the text of the end before
+    """The kind of the strings of `codecs/raw_strings.py`. `end`: the text of the end before
     its first mark. `close`: what looks like the end in text."""
     if ends_with_mark:
         return RawText(quote, (close,), (end,) if end else (), ESCAPE)

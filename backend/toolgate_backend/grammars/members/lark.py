@@ -15,9 +15,8 @@ from typing import Any
 
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
-from ..codecs.codec_grammar import quoted
-from ..codecs.rules import Rules
-from ..codecs.structure.alternatives import types, without_root_references
+from ..codecs.alternatives import types, without_root_references
+from ..codecs.rules import Rules, quoted
 from .objects import (
     OF_OBJECTS,
     declared,

@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.pattern_match import matches
 from toolgate_core.schema.regular.languages import Language, Matching, Union, texts
 
-from ..codecs.structure.alternatives import types
+from ..codecs.alternatives import types
 
 MAX_MEMBERS = 64
 """The bits of a parameter: one for each member that has a name."""

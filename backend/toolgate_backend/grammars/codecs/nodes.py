@@ -12,7 +12,7 @@ from typing import Any
 from toolgate_core.pointer import escape
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
-from ....errors import GrammarRefused
+from ...errors import GrammarRefused
 from .alternatives import listed, types
 
 _ANYTHING = "*"

@@ -16,16 +16,17 @@ import jsonschema_rs
 
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.regular.syntax import Unsupported
+from toolgate_core.schema.regular.text import text_of
+from toolgate_core.schema.regular.whole import whole
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
-from ....errors import GrammarRefused
-from ...graph.text_kinds import raw_text
-from ..codec_grammar import encoded_literal, quoted
-from ..rules import Rules
-from ..structure.alternatives import listed
-from .formats import RAW_FORMATS
-from .patterns import whole_text
+from ...errors import GrammarRefused
+from ..graph.text_kinds import raw_text
+from .alternatives import listed
+from .rules import Rules, encoded_literal, quoted
 
 MAX_COUNTED = 100
 """Length in characters up to which the masks count a text. llguidance's lexer has a state for each
@@ -207,3 +208,59 @@ def patterns_of(schema: dict[str, Any]) -> list[str]:
 def _text_schema(schema: dict[str, Any]) -> dict[str, Any]:
     kept = ("minLength", "maxLength", "pattern", "format", "allOf")
     return {keyword: schema[keyword] for keyword in kept if keyword in schema}
+
+
+_HEX = "[0-9A-Fa-f]"
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_GROUP = f"{_HEX}{{1,4}}"
+
+
+def _ipv6() -> str:
+    """RFC 4291 §2.2, without embedded IPv4 addresses: eight groups, or fewer with one `::`."""
+    ways = [f"{_GROUP}(?::{_GROUP}){{7}}"]
+    for before in range(7):
+        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
+        after = 6 - before
+        right = f"(?:{_GROUP}(?::{_GROUP}){{0,{after}}})?"
+        ways.append(f"{left}::{right}")
+    ways.append(f"{_GROUP}(?::{_GROUP}){{6}}::")
+    return "|".join(f"(?:{way})" for way in ways)
+
+
+_DURATION_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION_DATE = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+_URI_CHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_URI_HOST = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
+_URI_TAIL = rf"(?:\?(?:{_URI_CHAR}|[\/?])*)?(?:#(?:{_URI_CHAR}|[\/?])*)?"
+
+RAW_FORMATS = {
+    "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
+    "ipv4": _IPV4,
+    "ipv6": _ipv6(),
+    # RFC 3339, appendix A.
+    "duration": f"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)",
+    # RFC 3986 with an authority and without user information and IP literals, or without authority.
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.-]*:(?:\/\/{_URI_HOST}(?::[0-9]{{1,4}})?(?:\/{_URI_CHAR}*)*"
+        rf"|{_URI_CHAR}+(?:\/{_URI_CHAR}*)*){_URI_TAIL}"
+    ),
+}
+"""The formats that llguidance builds into JSON strings, as regular expressions for raw text. Each
+accepts no string that validation refuses; tests check this."""
+
+
+_EMPTY = "(?:)"
+"""An empty regular expression would begin a comment of Lark."""
+
+
+def whole_text(pattern: str) -> str:
+    """Return a regular expression that matches as a whole the strings in which `pattern` is found:
+    JSON Schema searches for a pattern, and a terminal of Lark has no anchors. Raise GrammarRefused
+    if there is none."""
+    try:
+        return text_of(whole(parse(pattern))) or _EMPTY
+    except (Unsupported, RecursionError) as error:
+        raise GrammarRefused(
+            f"the pattern {pattern[:60]!r} cannot be a raw text: {error}", ""
+        ) from error

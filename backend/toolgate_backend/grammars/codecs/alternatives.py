@@ -14,7 +14,7 @@ import jsonschema_rs
 from toolgate_core.dialects.arguments.value_types import ALL, type_of
 from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, ref_to, subschemas
 
-from ....errors import GrammarRefused
+from ...errors import GrammarRefused
 
 MAX_ALTERNATIVES = 256
 _WHOLE = "whole"
