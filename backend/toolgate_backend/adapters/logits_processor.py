@@ -25,7 +25,7 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MaskTimeBudget
+from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
@@ -33,7 +33,6 @@ from ..settings import settings
 from ..tokens.rows import Row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_applier
-from .step_timer import StepTimer
 
 logger = init_logger(__name__)
 

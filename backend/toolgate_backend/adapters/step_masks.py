@@ -10,9 +10,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ..enforcement.mask_time_budget import StepTimer
 from ..tokens.masks import BitmaskRows
 from ..tokens.rows import Row
-from .step_timer import StepTimer
 from .structured_output import EnforcementGrammar
 
 FIRST_ROWS = 64

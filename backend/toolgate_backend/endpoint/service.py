@@ -23,8 +23,7 @@ from toolgate_core.errors import (
 
 from ..adapters import vllm_host
 from ..adapters.engine_sequences import NO_GRAMMAR
-from ..adapters.engine_watch import engine_died, while_engine_lives
-from ..adapters.shutdown import before_shutdown
+from ..adapters.lifetimes import before_shutdown, engine_died, while_engine_lives
 from ..enforcement.spec import Spec
 from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
@@ -35,12 +34,10 @@ from ..grammars.store import grammar_format
 from ..grammars.worker_rpc import WorkerRpc
 from ..settings import Settings, settings
 from ..tokens.vocabulary import Vocabulary, from_model_config
-from .admission import InFlightRequests
-from .instances import check_instances
-from .logprobs import LogprobFormat
+from .admission import InFlightRequests, check_instances
 from .rendering import Renderer, continues_message
 from .sampling import check_budget, client_error, make_spec, sampling_params
-from .token_stream import raw_events
+from .token_stream import LogprobFormat, raw_events
 from .trace import Tracer
 from .tracing import GenerationSpan
 from .turn_start import TurnStart

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from toolgate_backend.endpoint.images import image_error
+from toolgate_backend.endpoint.rendering import image_error
 from toolgate_core.errors import InvalidRequest, TemplateRefused
 
 

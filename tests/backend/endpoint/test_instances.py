@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.endpoint.instances import check_instances
+from toolgate_backend.endpoint.admission import check_instances
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.endpoint.keepalive import COMMENT, EventStreamResponse
+from toolgate_backend.endpoint.routes import COMMENT, EventStreamResponse
 
 
 async def slow(pauses: list[float]) -> AsyncGenerator[bytes, None]:
