@@ -27,7 +27,7 @@ class MaskApplier(Protocol):
 def make_applier(
     device: torch.device, vocabulary_size: int, *, pin_memory: bool = False
 ) -> MaskApplier:
-    """`pin_memory`: copy to the device from page-locked memory, see `Staging` in device_masks.py."""
+    """`pin_memory`: copy to the device from page-locked memory, see `Staging`."""
     if device.type == "cpu":
         return ListedMasks()
     from .device_masks import DeviceMasks  # imports Triton, which machines without a GPU may lack
@@ -51,8 +51,10 @@ TokenList = tuple[Operation, TokenIds]
 
 
 class ListedMasks:
-    """Applies masks to logits on a CPU, as lists of tokens. xgrammar's CPU kernel takes 490 µs for a
-    row of 151,936 entries if few tokens are allowed. Setting the listed entries is faster."""
+    """Applies masks to logits on a CPU, as lists of tokens.
+
+    xgrammar's CPU kernel takes 490 µs for a row of 151,936 entries if few tokens are allowed.
+    Setting the listed entries is faster."""
 
     def __init__(self) -> None:
         self._lists: WeakKeyDictionary[Row, TokenList] = WeakKeyDictionary()

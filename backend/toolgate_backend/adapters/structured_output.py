@@ -140,8 +140,8 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
 
 
 class FailedSequence:
-    """Takes the automaton's place when the enforcement of a sequence has failed. Its mask allows the
-    failure token only, and it accepts no token, so that the response is an error."""
+    """Takes the automaton's place when the enforcement of a sequence has failed. Its mask allows
+    the failure token only, and it accepts no token, so that the response is an error."""
 
     def __init__(self, static: StaticMasks) -> None:
         self._row = static.row_of(static.failure_mask)

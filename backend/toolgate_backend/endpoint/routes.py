@@ -194,7 +194,7 @@ COMMENT = b": keep-alive\n\n"
 
 
 class EventStreamResponse(StreamingResponse):
-    """A stream of server-sent events. It sends a keep-alive comment after each `seconds` without an event.
+    """A stream of server-sent events, with a keep-alive comment after each `seconds` without one.
 
     One task for each stream watches for silence. A wait with a time-out for each event would need a
     task for each event, which is most of an event's cost.

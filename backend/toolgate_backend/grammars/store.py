@@ -30,10 +30,9 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..errors import BlobRejected, GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
-from .compiled_grammar import MeasuredGrammar
+from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, LoaderThreads, LoadLimits
-from .value_limits import limits_of
 
 logger = logging.getLogger(__name__)
 

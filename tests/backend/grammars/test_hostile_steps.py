@@ -17,7 +17,7 @@ from toolgate_backend.grammars.codecs.alternatives import alternatives, without_
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
-from toolgate_backend.grammars.compiled_grammar import growth
+from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
 from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice
 from toolgate_backend.grammars.graph.free_strings import free_texts
@@ -25,8 +25,6 @@ from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.grammars.instances import forms
 from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_backend.grammars.satisfiability import without_endless
-from toolgate_backend.grammars.usual_length import extra_tokens
-from toolgate_backend.grammars.value_limits import limits_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -43,7 +41,7 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
     "backend.grammars.completions.hints:hints_of": hints_of,
     "backend.grammars.satisfiability:without_endless": without_endless,
-    "backend.grammars.usual_length:extra_tokens": extra_tokens,
+    "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
     "backend.grammars.engines.choice:choose": choice.choose,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
@@ -71,7 +69,7 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
-    "backend.grammars.value_limits:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
+    "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
     "backend.grammars.graph.free_strings:free_texts": lambda it, _: free_texts(
         close_objects(it), (JSON_IN_XGRAMMAR,)
     ),

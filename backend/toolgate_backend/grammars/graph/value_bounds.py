@@ -20,8 +20,7 @@ from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import ESCAPE, units
-from ..compiled_grammar import MeasuredGrammar
-from ..value_limits import EXPONENT_DIGITS, ValueLimits
+from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
 from .value_places import JSON, AnyPlace, PlaceReader, reader_of, value_of
 
 MAX_NESTING = 100
