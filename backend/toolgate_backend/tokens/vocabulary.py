@@ -18,8 +18,7 @@ from toolgate_core.wire import MarkIds
 
 from ..errors import IncompatibleServer
 from ..settings import settings
-from .call_form import CallForm
-from .call_tokens import CallTokens
+from .call_form import CallForm, CallTokens
 from .units import unit_bytes, unit_tokens
 
 
@@ -58,7 +57,7 @@ class Vocabulary:
     @cached_property
     def call_tokens(self) -> CallTokens:
         """The numbers of tokens of the dialect's texts."""
-        return CallTokens(self)
+        return CallTokens(self.dialect, self.form, self.literal_tokens)
 
     @cached_property
     def unit_bytes(self) -> list[bytes]:
