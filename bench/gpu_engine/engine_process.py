@@ -114,7 +114,7 @@ def _configuration(setup: EngineSetup, options: EngineOptions) -> Any:
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     from toolgate_backend.adapters import draft_config, vllm_host
-    from toolgate_backend.adapters.vllm_version import patch_version_lookup
+    from toolgate_backend.adapters.probe import patch_version_lookup
 
     patch_version_lookup()
     vllm_host.register()
