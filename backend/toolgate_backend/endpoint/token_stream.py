@@ -8,6 +8,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from vllm.exceptions import VLLMClientError
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from toolgate_core.errors import EnforcementFailed
 from toolgate_core.wire import (
     EndEvent,
     PromptLogprob,
@@ -19,7 +23,10 @@ from toolgate_core.wire import (
     UsageEvent,
 )
 
+from ..adapters.engine_sequences import NO_GRAMMAR
+from ..adapters.lifetimes import engine_died
 from ..tokens.vocabulary import Vocabulary
+from .sampling import client_error
 from .trace import Trace
 
 
@@ -38,6 +45,24 @@ class TextDecoder:
 
     def rest(self) -> str:
         return self._decoder.decode(b"", final=True)
+
+
+async def with_client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """Return vLLM's outputs, and raise its rejections of a request as errors of the client, except
+    the one about a grammar of ours. vLLM validates parameters against the model when it admits a
+    request."""
+    try:
+        async for output in outputs:
+            yield output
+    except VLLMClientError as error:
+        if NO_GRAMMAR in str(error):
+            raise EnforcementFailed(
+                "The engine ended the response early. Send the request again."
+            ) from error
+        raise client_error(error) from error
+    except EngineDeadError:
+        engine_died.set()
+        raise
 
 
 async def raw_events(

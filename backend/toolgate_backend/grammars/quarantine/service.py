@@ -13,6 +13,7 @@ tools only.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -29,6 +30,8 @@ from ...errors import QuarantineUnavailable
 from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded, WorkerKilled
 from .protocol import CompileJob, CompileLimits, WorkerReply
+
+logger = logging.getLogger(__name__)
 
 MIN_WORKERS, MAX_WORKERS = 2, 8
 MAX_ATTEMPTS = 2
@@ -83,10 +86,17 @@ class Quarantine:
             self._starting = asyncio.create_task(self._start_fork_server())
             self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._workers)]
 
-    async def wait_until_ready(self) -> None:
-        """Wait until the process is ready. Raises QuarantineUnavailable."""
+    async def warm_up(self) -> None:
+        """Start the process before the server is ready. Its imports would take minutes next to a
+        busy engine, and the first new tool would have to wait for them. A failure is logged."""
         self.start()
-        await self._fork_server()
+        try:
+            await self._fork_server()
+        except QuarantineUnavailable:
+            logger.exception(
+                "Toolgate: the quarantine process did not start. Requests with new tool schemas "
+                "will get 503."
+            )
 
     async def close(self) -> None:
         for task in self._tasks:
