@@ -100,6 +100,14 @@ class LLGuidanceEngine:
         grammar = f"{start}arguments: %json {json.dumps(schema | {'x-guidance': options})}"
         return self._compiled(grammar, parameters, free)
 
+    def compile_call(
+        self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
+    ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
+        """As `compile` for arguments that are JSON, and as `compile_arguments` for others."""
+        if isinstance(form.codec_of(name), Json):
+            return self.compile(form, name, parameters), ()
+        return self.compile_arguments(form, name, parameters, typed_by)
+
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
     ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
