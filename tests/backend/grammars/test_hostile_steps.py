@@ -76,16 +76,16 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
-    "backend.grammars.codecs.gemma:gemma_rules",
-    "backend.grammars.codecs.nested:nested_rules",
-    "backend.grammars.codecs.pythonic:pythonic_rules",
+    "backend.grammars.codecs.gemma:GemmaGrammar",
+    "backend.grammars.codecs.nested:NestedGrammar",
+    "backend.grammars.codecs.pythonic:PythonicGrammar",
     "backend.grammars.codecs.raw_strings:patterns_of",
     "backend.grammars.codecs.raw_strings:too_long",
     "backend.grammars.codecs.alternatives:listed",
     "backend.grammars.codecs.alternatives:restricted",
     "backend.grammars.codecs.alternatives:types",
     "backend.grammars.codecs.structured:StructuredGrammar",
-    "backend.grammars.codecs.tagged:tagged_rules",
+    "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
     "backend.grammars.satisfiability:satisfiable",
     "backend.grammars.graph.free_strings:has_free_strings",

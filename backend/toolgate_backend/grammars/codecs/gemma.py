@@ -14,21 +14,14 @@ from toolgate_core.dialects.marks import Marks
 
 from .nodes import Array, Node, Object, Text, Values
 from .raw_strings import RawStrings
-from .rules import Rules, quoted
+from .rules import quoted
 from .structured import StructuredGrammar
 
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]<>\"|]+")
 _UNDECLARED_KEY = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 
 
-def gemma_rules(
-    codec: GemmaValues, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """Raises GrammarRefused."""
-    return _GemmaGrammar(codec, schema, marks, typed_by).rules
-
-
-class _GemmaGrammar(StructuredGrammar):
+class GemmaGrammar(StructuredGrammar):
     separator = ","
 
     def __init__(
@@ -98,11 +91,8 @@ class _GemmaGrammar(StructuredGrammar):
         return f"{self._key(name)} {value}"
 
     def further_member(self, declared: frozenset[str], value: str) -> str:
-        key = self.rules.add("KEY", f"/{_UNDECLARED_KEY}:/")
-        if declared:
-            known = " | ".join(quoted(f"{name}:") for name in sorted(declared))
-            key = self.rules.add("KEY", f"{key} & ~{self.rules.add('KEY', known)}")
-        return f"{key} {value}"
+        known = [f"{name}:" for name in sorted(declared)]
+        return f"{self.rules.undeclared(f'/{_UNDECLARED_KEY}:/', known)} {value}"
 
     def _key(self, name: str) -> str:
         """A key with the colon. As a string, if readers could not find its end."""

@@ -18,10 +18,9 @@ from toolgate_core.dialects.arguments.scalars import PATTERNS
 from toolgate_core.dialects.arguments.value_types import ALL, type_of
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.walk import subschemas
-from toolgate_core.wire import ResidualKeyword
 
 from .nodes import (
+    BOUNDS,
     NOTHING,
     Array,
     Member,
@@ -35,20 +34,11 @@ from .nodes import (
     Values,
     structure_of,
 )
-from .raw_strings import RawStrings
-from .rules import Rules, quoted
+from .raw_strings import RawStrings, exactly
+from .rules import quoted
 from .structured import StructuredGrammar
 
 _NAME = re.compile(r"[^\s<>/\[\]]+")
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-
-
-def nested_rules(
-    codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """`typed_by` is the canonical schema, by which the client's gateway reads the values. Raises
-    GrammarRefused."""
-    return _NestedGrammar(codec, schema, marks, typed_by).rules
 
 
 @dataclass(frozen=True)
@@ -158,7 +148,7 @@ def _exactly(value: Any) -> Node:
     return Values((value,))
 
 
-class _NestedGrammar(StructuredGrammar):
+class NestedGrammar(StructuredGrammar):
     separator = ""
 
     def __init__(
@@ -204,7 +194,7 @@ class _NestedGrammar(StructuredGrammar):
             case _PlacedNumber(schema, types):
                 if "string" not in types:
                     return f"{self.json(schema)} {self._strings.end.lark}"
-                if any(bound in schema for bound in _BOUNDS):
+                if not schema.keys().isdisjoint(BOUNDS):
                     self._leave_bounds()
                 kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
                 return self._strings.scalars([PATTERNS[kind] for kind in kinds])
@@ -222,19 +212,14 @@ class _NestedGrammar(StructuredGrammar):
         if texts and (written := self._strings.value({"enum": texts}, forbidden)):
             ways.append(written)
         if others:
-            ways.append(self._strings.scalars([_regex(json.dumps(each)) for each in others]))
+            ways.append(self._strings.scalars([exactly(json.dumps(each)) for each in others]))
         return self.one_of(ways) if ways else None
 
     def _leave_bounds(self) -> None:
         """Leave the bounds of numbers to validation."""
-        if self._are_bounds_left:
-            return
-        self._are_bounds_left = True
-        for pointer, node in subschemas(self._typed_by):
-            for keyword in _BOUNDS if isinstance(node, dict) else ():
-                one = ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
-                if keyword in node:
-                    self.rules.residual.append(one)
+        if not self._are_bounds_left:
+            self._are_bounds_left = True
+            self.rules.leave(self._typed_by, BOUNDS)
 
     def container(self, node: Object | Array) -> str:
         inner = self.items(node) if isinstance(node, Array) else self.members(node)
@@ -267,8 +252,3 @@ class _NestedGrammar(StructuredGrammar):
         raise AssertionError("undeclared members are removed")
 
     further_member = further_argument
-
-
-def _regex(text: str) -> str:
-    """A regular expression for one text."""
-    return "".join(char if char.isalnum() else f"\\{char}" for char in text)

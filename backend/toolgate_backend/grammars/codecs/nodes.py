@@ -17,10 +17,11 @@ from .alternatives import listed, types
 
 _ANYTHING = "*"
 _TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
-_NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OBJECT = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""The keywords of numbers."""
+OF_OBJECTS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
 _ARRAY = ("items", "prefixItems", "minItems", "maxItems")
-_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *_NUMBER, *_OBJECT, *_ARRAY})
+_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *BOUNDS, *OF_OBJECTS, *_ARRAY})
 
 
 @dataclass(frozen=True)
@@ -169,9 +170,9 @@ class _Builder:
             case "string":
                 return Text(_kept(schema, _TEXT))
             case "number":
-                return Number({"type": "number", **_kept(schema, _NUMBER)})
+                return Number({"type": "number", **_kept(schema, BOUNDS)})
             case "integer":
-                return Number({"type": "integer", **_kept(schema, _NUMBER)})
+                return Number({"type": "integer", **_kept(schema, BOUNDS)})
             case "boolean":
                 return Values((True, False))
             case "null":
@@ -194,7 +195,7 @@ class _Builder:
         members += [Member(name, further, True) for name in required if name not in properties]
         declared = frozenset(each.name for each in members)
         least, most = _bounds(schema, "minProperties", "maxProperties")
-        kept = {"type": "object", **_kept(schema, _OBJECT)}
+        kept = {"type": "object", **_kept(schema, OF_OBJECTS)}
         return Object(tuple(members), further, declared, least, most, kept)
 
     def _array(self, schema: dict[str, Any], pointer: str) -> Array:

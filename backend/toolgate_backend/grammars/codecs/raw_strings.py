@@ -164,6 +164,11 @@ class RawStrings:
         return whole.find(self._close) in (-1, len(text))
 
 
+def exactly(text: str) -> str:
+    """Return a regular expression that matches this text alone."""
+    return "".join(char if char.isalnum() else f"\\{char}" for char in text)
+
+
 def _matches(regexes: Sequence[str], text: str) -> bool:
     return any(re.fullmatch(each, text) for each in regexes)
 

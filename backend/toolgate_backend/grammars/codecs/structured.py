@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,13 +26,11 @@ from .nodes import (
     is_nothing,
     structure_of,
 )
-from .rules import Rules, encoded_literal, quoted
+from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
 from .writable import without_unwritable
 
 MAX_COUNTED = 64
 """Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""
-MAX_UNORDERED = 64
-"""Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""
 
 
 class StructuredGrammar(ABC):
@@ -165,10 +162,7 @@ class StructuredGrammar(ABC):
         return found[0] if len(found) == 1 else self.rules.add("value", " | ".join(found))
 
     def json(self, schema: dict[str, Any]) -> str:
-        if self._definitions and '"$ref"' in json.dumps(schema):
-            schema = {**schema, "$defs": self._definitions}
-        options = {"x-guidance": dict(self.options)}
-        return self.rules.add("json", f"%json {json.dumps(schema | options)}")
+        return self.rules.json(schema, self._definitions, self.options)
 
     def literal_text(self, text: str) -> str:
         """A text of the codec that can contain its marks."""
@@ -267,22 +261,9 @@ class StructuredGrammar(ABC):
         bounded = node.least > sum(required) or node.most is not None
         if bounded or not written or len(written) > MAX_UNORDERED:
             return self._counted(node, written, further)
-        needed = [f"bit_set({at})" for at, each in enumerate(required) if each]
-        condition = needed[0] if needed else ""
-        for one in needed[1:]:
-            condition = f"and({condition}, {one})"
-        end = f'""{f" %if {condition}" if condition else ""}'
-        first, rest = f"first_{number}", f"rest_{number}"
-        for name, follows in ((first, False), (rest, True)):
-            ways = [end]
-            ways += [
-                f"{self._separated(follows, each)} {rest}::set_bit({at}) %if bit_clear({at})"
-                for at, each in enumerate(written)
-            ]
-            if further is not None:
-                ways.append(f"{self._separated(follows, further)} {rest}::_")
-            self.rules.define(f"{name}::_", "\n  | ".join(ways))
-        return f"{first}::0x0"
+        members = [*zip(written, required, strict=True)]
+        separator = quoted(self.separator) if self.separator else ""
+        return self.rules.any_order(f"arguments_{number}", members, further, separator)
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:

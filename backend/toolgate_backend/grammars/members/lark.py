@@ -16,7 +16,7 @@ from typing import Any
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
-from ..codecs.rules import Rules, quoted
+from ..codecs.rules import Rules, all_of, quoted
 from .objects import (
     OF_OBJECTS,
     declared,
@@ -191,7 +191,7 @@ class _Members:
         if "maxProperties" in node:
             most = f"bit_count_lt({optional}, {node['maxProperties'] - len(needed)})"
         if conditions:
-            end += f" %if {_all(conditions)}"
+            end += f" %if {all_of(conditions)}"
         first, rest = f"first_{self._objects}", f"rest_{self._objects}"
         self._objects += 1
         following = []
@@ -200,7 +200,7 @@ class _Members:
                 "member", f"{quoted(_name(name))} {self._colon} {self.value(each)}"
             )
             free = [f"bit_clear({bits[name]})", *([most] if most and name not in needed else ())]
-            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {_all(free)}")
+            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {all_of(free)}")
         begin = [end, *following]
         after = ""
         if further is not None:
@@ -226,7 +226,7 @@ class _Members:
         return self.rules.add("further", " | ".join(ways)) if ways else None
 
     def _other_name(self, node: dict[str, Any]) -> str:
-        """A name that is neither declared nor matches a pattern."""
+        """Add a rule of the names that are not declared and match no pattern."""
         if node.get("patternProperties"):
             return self._matching(other_names(node).pattern)
         names = " | ".join(quoted(_name(name)) for name in declared(node))
@@ -235,13 +235,6 @@ class _Members:
     def _matching(self, pattern: str | None) -> str:
         assert pattern is not None  # is_plain_object
         return self._json({"type": "string", "pattern": pattern})
-
-
-def _all(conditions: list[str]) -> str:
-    whole, *rest = conditions
-    for each in rest:
-        whole = f"and({whole}, {each})"
-    return whole
 
 
 def _is_to_definition(place: tuple[str, Any]) -> bool:
