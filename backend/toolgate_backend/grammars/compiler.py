@@ -18,6 +18,7 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
+from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -27,7 +28,7 @@ from .engines.choice import Choice, fallback_choices, make_choice, narrow_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances.walk import InstanceWalker
-from .satisfiability import satisfiable
+from .satisfiability import without_endless
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -157,7 +158,9 @@ class Compiler:
             choice = Choice("llguidance", "a text format, not JSON", schema)
             return choice, self._llguidance.compile_text(schema[TEXT])
         if rewritten is None:
-            schema = satisfiable(schema)
+            schema = without_endless(schema)
+            if (found := contradiction_in(schema)) is not None:
+                raise GrammarRefused(found.reason, found.pointer)
         is_json = isinstance(self._form.codec_of(name), Json)
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, narrow, rewritten):

@@ -14,22 +14,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from toolgate_core.pointer import escape
-from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, subschemas
 
 from ..errors import GrammarRefused
 
 Graph = dict[str, list[set[str]]]
 """By the JSON Pointer of a subschema: its requirements (`_requirements`)."""
-
-
-def satisfiable(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema as `without_endless` does. Raise GrammarRefused also for a contradiction
-    that leaves no value."""
-    schema = without_endless(parameters)
-    if (found := contradiction_in(schema)) is not None:
-        raise GrammarRefused(found.reason, found.pointer)
-    return schema
 
 
 def without_endless(parameters: dict[str, Any]) -> dict[str, Any]:
