@@ -21,7 +21,7 @@ from vllm.v1.worker.worker_base import WorkerBase
 from toolgate_core.host_probe import find, find_problems
 
 from ..errors import IncompatibleServer
-from ..grammars.store import WORKER_METHODS
+from ..grammars.store import WORKER_METHODS, host_methods
 from ..grammars.worker_rpc import Rpc
 from ..settings import settings
 from . import draft_config, probe
@@ -122,30 +122,7 @@ def structured_outputs_params() -> StructuredOutputsParams:
     return StructuredOutputsParams(choice=[NOT_HOOKED])
 
 
-# --- methods added to vLLM's EngineCore: positional arguments, plain values ---
-
-
-def _load(engine: Any, owner: str, sources: dict[str, str]) -> None:
-    engine_sequences(engine.vllm_config).store.load(owner, sources)
-
-
-def _verdicts(engine: Any, keys: list[str]) -> list[str]:
-    verdicts = engine_sequences(engine.vllm_config).store.verdicts(keys)
-    return [verdict.model_dump_json() for verdict in verdicts]
-
-
-def _release(engine: Any, owner: str, keys: list[str]) -> None:
-    engine_sequences(engine.vllm_config).store.release(owner, keys)
-
-
-def _report(engine: Any) -> dict[str, int]:
-    sequences = engine_sequences(engine.vllm_config)
-    return {"grammars": len(sequences.store), "sequences": len(sequences)}
-
-
-ENGINE_METHODS = {
-    "toolgate_load": _load,
-    "toolgate_verdicts": _verdicts,
-    "toolgate_release": _release,
-    "toolgate_report": _report,
-}
+ENGINE_METHODS = host_methods(
+    lambda engine: engine_sequences(engine.vllm_config).store,
+    lambda engine: len(engine_sequences(engine.vllm_config)),
+)
