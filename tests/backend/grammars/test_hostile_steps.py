@@ -87,7 +87,6 @@ PARTS = {
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
-    "backend.grammars.graph.free_strings:has_free_strings",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
