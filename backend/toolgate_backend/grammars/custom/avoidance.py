@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import llguidance
-import llguidance.numpy
 import numpy as np
 
 from ...errors import BackendError
@@ -70,8 +69,7 @@ class Avoidance:
         try:
             if self._matcher.is_stopped() or self._matcher.is_accepting():
                 return not self._matcher.is_error()
-            found = np.zeros(self._view.words, dtype=np.int32)
-            llguidance.numpy.fill_next_token_bitmask(self._matcher, found.reshape(1, -1))
+            found = self._view.mask(self._matcher)
             if self._matcher.is_error():
                 raise BackendError(self._matcher.get_error())
             row = found[: len(self._view.plain)] & self._view.plain

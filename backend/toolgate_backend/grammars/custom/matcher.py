@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import llguidance
-import llguidance.numpy
 import numpy as np
 
 from ...errors import BackendError
@@ -260,17 +259,9 @@ class CustomMatcher:
             _allow(row, masks.token_ids(closing))
 
     def _mask_of_input(self) -> BitmaskRow:
-        found = mask_of(self._input, self._view)
+        found = self._view.mask(self._input)
         self.check()  # a mask is not valid if a limit was exceeded
         return found
-
-
-def mask_of(matcher: llguidance.LLMatcher, view: View) -> BitmaskRow:
-    """The mask over the view; empty if the matcher has stopped."""
-    found = np.zeros(view.words, dtype=np.int32)
-    if not matcher.is_stopped():
-        llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
-    return found
 
 
 def _allow(row: BitmaskRow, tokens: TokenIds) -> None:
