@@ -53,7 +53,7 @@ class DeviceMasks:
         self.apply(logits, [0], [Row(bytes(4 * self._table.shape[1]))])
 
     def apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
-        """As in MaskApplier."""
+        """Forbid what the rows forbid, as MaskApplier does."""
         if self._staging is not None:
             self._staging.begin()
         for at in range(0, len(rows), len(self._held)):
@@ -79,8 +79,8 @@ class DeviceMasks:
         )
 
     def _slots_of(self, rows: Sequence[Row]) -> list[int]:
-        """The slots of these rows, at most as many as the table has. New rows take the slots that
-        were unused for longest."""
+        """Return the slots of these rows, at most as many as the table has. New rows take the slots
+        that were unused for longest."""
         self._applied += 1
         known = self._slots
         missing = [row for row in dict.fromkeys(rows) if row not in known]
@@ -106,7 +106,7 @@ class DeviceMasks:
 
 
 def _only_token(words: BitmaskRow, vocabulary_size: int) -> int:
-    """The only token of the vocabulary that a row allows; -1 if it allows another number."""
+    """Return the only token of the vocabulary that a row allows; -1 if it allows another number."""
     if np.count_nonzero(words) > 2:  # bits beyond the vocabulary may be set in the last one
         return -1
     tokens = unpack(words)
@@ -133,12 +133,12 @@ class Staging:
         self._copied = torch.cuda.Event()
 
     def begin(self) -> None:
-        """Waits for the copies of the round before, which are usually done."""
+        """Wait for the copies of the round before, which are usually done."""
         self._copied.synchronize()
         self._used = 0
 
     def copy(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
-        """A tensor on the GPU, valid for work that is queued later."""
+        """Return a tensor on the GPU, valid for work that is queued later."""
         if self._used + numbers.nbytes > len(self._memory):
             # Copies of this round still read the old memory. torch keeps it until they are done.
             self._memory = self._allocate(2 * max(len(self._memory), numbers.nbytes))

@@ -22,22 +22,22 @@ TESTED = ">=0.31,<0.34"
 
 
 def check_command_line() -> None:
-    """Raises IncompatibleServer if vLLM's command line is not where Toolgate starts it."""
+    """Raise IncompatibleServer if vLLM's command line is not where Toolgate starts it."""
     _check((COMMAND_LINE,))
 
 
 def check_server() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that every server needs."""
+    """Raise IncompatibleServer if vLLM lacks a name that every server needs."""
     _check(SERVER)
 
 
 def check_structured_output() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
+    """Raise IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
     _check(STRUCTURED_OUTPUT, otherwise=", or set TOOLGATE_ADAPTER=logits_processor")
 
 
 def check_forced_drafts() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
+    """Raise IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
     _check(FORCED_DRAFTS, otherwise=", or unset TOOLGATE_FORCED_DRAFTS")
 
 

@@ -35,7 +35,8 @@ class StepMasks:
         self._allocate(FIRST_ROWS)
 
     def fill(self, grammars: Mapping[str, EnforcementGrammar]) -> tuple[list[str], BitmaskRows]:
-        """The masks of these sequences, by request id: the order of the rows, and the rows."""
+        """Return the masks of these sequences, by request id: the order of the rows, and the
+        rows."""
         if grammars.keys() != self._placed:
             self._place(grammars)
         ids, held, views = self._ids, self._held, self._views

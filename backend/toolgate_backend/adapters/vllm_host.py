@@ -56,9 +56,9 @@ def register() -> None:
 
 
 def detect_adapter(config: Any, wanted: str) -> AdapterName:
-    """The adapter that a server with this VllmConfig uses.
+    """Return the adapter that a server with this VllmConfig uses.
 
-    Raises IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
+    Raise IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
     """
     processors = config.model_config.logits_processors or ()
     ours = any("EnforcementLogitsProcessor" in str(processor) for processor in processors)
@@ -81,8 +81,8 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
 
 
 def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
-    """A call to the processes in which the adapter runs; one result for each rank, or for each
-    engine."""
+    """Return a call to the processes in which the adapter runs; one result for each rank, or for
+    each engine."""
     if adapter == "logits_processor":
         workers: Rpc = engine_client.collective_rpc
         return workers
@@ -98,7 +98,7 @@ def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
 
 
 async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
-    """The equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
+    """Return the equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
     calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
     return await asyncio.gather(*calls)
 
@@ -112,7 +112,7 @@ def version() -> str:
 
 
 def call_ids(model_config: Any) -> str:
-    """The kind of tool-call ids that the model's chat template needs."""
+    """Return the kind of tool-call ids that the model's chat template needs."""
     kind: str = find(CALL_IDS)(model_config)
     return kind
 

@@ -29,11 +29,11 @@ class InFlightRequests:
         self.count = 0
 
     def close(self) -> None:
-        """From now on there are no new requests: the backend is shutting down."""
+        """Refuse new requests from now on: the backend is shutting down."""
         self._closed = True
 
     def require_open(self) -> None:
-        """Raises BackendUnavailable while the backend is shutting down. Gateways then send nothing
+        """Raise BackendUnavailable while the backend is shutting down. Gateways then send nothing
         more."""
         if self._closed:
             raise BackendUnavailable(
@@ -42,7 +42,7 @@ class InFlightRequests:
             )
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Blocks the thread until no request is active, but no longer than `seconds`."""
+        """Block the thread until no request is active, but no longer than `seconds`."""
         ends = time.monotonic() + seconds
         while self.count and time.monotonic() < ends:
             time.sleep(POLL_SECONDS)
@@ -67,7 +67,7 @@ class InFlightRequests:
 
 
 def check_instances(instances: Sequence[Any], dialect: Dialect) -> None:
-    """Raises InvalidRequest for too many or too large instances, and UnsupportedParameter if the
+    """Raise InvalidRequest for too many or too large instances, and UnsupportedParameter if the
     model does not write arguments as JSON."""
     if dialect.calls is None or not isinstance(dialect.calls.codec, Json):
         raise UnsupportedParameter(

@@ -144,8 +144,8 @@ def max_token_bytes(vocabulary: Vocabulary) -> int:
 
 
 def for_vllm(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message with the reasoning of an earlier turn in the field that vLLM reads. vLLM passes
-    it on to the template in both, and drops `reasoning_content` alone."""
+    """Return the message with the reasoning of an earlier turn in the field that vLLM reads. vLLM
+    passes it on to the template in both, and drops `reasoning_content` alone."""
     reasoning = message.get("reasoning_content")
     if reasoning is None or message.get("reasoning") is not None:
         return dict(message)
@@ -153,7 +153,7 @@ def for_vllm(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_media_urls(prompt: ChatPrompt) -> None:
-    """Raises UnsupportedParameter for media that vLLM would fetch from the network or from disk.
+    """Raise UnsupportedParameter for media that vLLM would fetch from the network or from disk.
     The gateway sends images as data URIs."""
     for at, message in enumerate(prompt.messages):
         content = message.get("content")
@@ -170,14 +170,14 @@ def refuse_media_urls(prompt: ChatPrompt) -> None:
 
 
 def continues_message(prompt: Prompt) -> bool:
-    """Whether the prompt ends inside the last message, which the response continues."""
+    """Return whether the prompt ends inside the last message, which the response continues."""
     return isinstance(prompt, ChatPrompt) and bool(
         prompt.template_kwargs.get("continue_final_message")
     )
 
 
 def rendering_error(error: Exception) -> InvalidRequest:
-    """The error for one of vLLM's renderer."""
+    """Return the error for one of vLLM's renderer."""
     text = str(error)
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
@@ -240,7 +240,7 @@ async def image_error(
 
 
 def _problem(uri: str) -> str | None:
-    """What is wrong with an image. Decoders raise many types of errors for invalid data."""
+    """Return what is wrong with an image. Decoders raise many types of errors for invalid data."""
     most: int = getattr(envs, "VLLM_MAX_IMAGE_PIXELS", 0)  # not in vLLM 0.31
     try:
         with Image.open(BytesIO(base64.b64decode(uri.partition(",")[2]))) as image:

@@ -97,7 +97,7 @@ async def generate(raw_request: Request) -> Response:
 
 
 def _require_format(version: int) -> None:
-    """Raises InvalidRequest."""
+    """Raise InvalidRequest."""
     if version != wire.FORMAT:
         raise InvalidRequest(
             f"This backend uses wire format {wire.FORMAT}, but the request uses format "
@@ -154,7 +154,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def _body(raw_request: Request) -> bytes:
-    """Raises RequestTooLarge as soon as the body exceeds MAX_BODY_BYTES."""
+    """Raise RequestTooLarge as soon as the body exceeds MAX_BODY_BYTES."""
     size, parts = 0, []
     async for part in raw_request.stream():
         size += len(part)

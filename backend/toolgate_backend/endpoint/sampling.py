@@ -73,7 +73,7 @@ def check_budget(
     asked_for: int | None,
     names: Sequence[str] = (),
 ) -> None:
-    """Raises BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
+    """Raise BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
     of a tool can't be closed at the budget. `names` are the tools' names, as `spec.keys` are their
     grammars' keys. `asked_for` is the request's max_tokens if that determines the budget."""
     if spec.choice != "required" and not spec.close_at_budget:
@@ -170,7 +170,7 @@ def client_error(error: Exception) -> InvalidRequest:
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
-    """Raises an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
+    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
     token."""
     if sampling.allowed_token_ids is None:
         return
@@ -213,8 +213,8 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
 
 
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
-    """The same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading space
-    if that changes its first token."""
+    """Return the same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading
+    space if that changes its first token."""
     found: list[tuple[int, ...]] = []
     for word in sampling.bad_words:
         alone = vocabulary.encode(word.lstrip())

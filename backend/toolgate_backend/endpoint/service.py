@@ -74,7 +74,7 @@ class Service:
             logger.warning("Toolgate: %s", warning)
 
     def info(self) -> wire.Info:
-        """Raises BackendUnavailable while the backend is shutting down."""
+        """Raise BackendUnavailable while the backend is shutting down."""
         self._in_flight.require_open()
         return wire.Info(
             model=self._served_names()[0],

@@ -74,8 +74,9 @@ async def raw_events(
     accepted: Sequence[int] = (),
     trace: Trace | None = None,
 ) -> AsyncIterator[StreamEvent]:
-    """The events of one request. `outputs` are vLLM RequestOutputs of kind DELTA. `logprob_format`
-    is None if the request wants no logprobs. `trace`: None if it wants no traces."""
+    """Yield the events of one request. `outputs` are vLLM RequestOutputs of kind DELTA.
+    `logprob_format` is None if the request wants no logprobs. `trace`: None if it wants no
+    traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
@@ -138,7 +139,7 @@ class LogprobFormat:
     """Write tokens as `token_id:<id>` (vLLM's `return_tokens_as_token_ids`)."""
 
     def token_logprobs(self, ids: Sequence[int], logprobs: Any) -> tuple[TokenLogprob, ...] | None:
-        """The logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
+        """Return the logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
         if logprobs is None:
             return None
         return tuple(
@@ -168,7 +169,7 @@ class LogprobFormat:
 def prompt_logprobs(
     logprobs: Sequence[Mapping[int, Any] | None], vocabulary: Vocabulary
 ) -> PromptLogprobs:
-    """The first token of a prompt has no logprob."""
+    """Convert the logprobs of a prompt, whose first token has none."""
     return tuple(
         {
             token: PromptLogprob(

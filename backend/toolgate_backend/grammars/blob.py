@@ -25,7 +25,7 @@ path of a request."""
 
 
 def pack(key: str, serialized: str) -> str | None:
-    """The blob; None if the grammar is too large to be loaded again."""
+    """Return the blob; None if the grammar is too large to be loaded again."""
     text = f"{key}\n{serialized}".encode()
     if len(text) > MAX_BYTES:
         return None
@@ -33,7 +33,7 @@ def pack(key: str, serialized: str) -> str | None:
 
 
 def unpack(key: str, blob: str) -> str:
-    """The serialized grammar. Raises BlobRejected."""
+    """Return the serialized grammar. Raise BlobRejected."""
     decompressor = zlib.decompressobj()
     try:
         packed = base64.b64decode(blob, validate=True)

@@ -41,9 +41,9 @@ class MeasuredGrammar:
     extra_tokens: int = 0
     """By how many tokens a usual call is longer than the shortest one (`extra_tokens`)."""
     hints: Hints = NO_HINTS
-    """For the search for completions."""
+    """What the search for completions knows of the schema."""
     limits: ValueLimits | None = None
-    """Of numbers; None for grammars of text, in which digits are no numbers."""
+    """The limits of numbers; None for grammars of text, in which digits are no numbers."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -131,10 +131,10 @@ def _count(value: Any) -> int:
 
 
 STRING_TOKENS = 64
-"""Of a string without an upper bound."""
+"""Tokens of a usual string without an upper bound."""
 CHARACTERS_PER_TOKEN = 3
 OPEN_OBJECT_TOKENS = 64
-"""Of an object without declared properties."""
+"""Tokens of a usual object without declared properties."""
 MAX_TOKENS = 512
 
 

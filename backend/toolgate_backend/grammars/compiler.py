@@ -218,7 +218,7 @@ class Compiler:
         return self._xgrammar.size(grammar)
 
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
-        """The grammar's blob; None if it has no serial form or is too large."""
+        """Return the grammar's blob; None if it has no serial form or is too large."""
         if self.size(grammar) > MAX_PACKED_BYTES:
             return None
         serialized = self._xgrammar.serialize(grammar)
@@ -232,13 +232,13 @@ class Compiler:
 
 
 def _parsed(parameters: str) -> tuple[dict[str, Any], bool]:
-    """The schema, and whether a narrower one is wanted."""
+    """Return the schema, and whether a narrower one is wanted."""
     schema = json.loads(parameters)
     return schema, schema.pop(NARROW, False) is True
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
-    """The fields of a `ready` verdict."""
+    """Return the fields of a `ready` verdict."""
     text = canonical_json(choice.schema)
     return {
         "status": "ready",
@@ -252,7 +252,7 @@ def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
 def _refused_fields(
     reason: str, pointer: str = "", code: str = SchemaNotEnforceable.code
 ) -> dict[str, Any]:
-    """The fields of a `refused` verdict."""
+    """Return the fields of a `refused` verdict."""
     return {
         "status": "refused",
         "code": code,

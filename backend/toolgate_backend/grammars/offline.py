@@ -66,7 +66,7 @@ class _Assumed:
 
 
 def compiler_of(dialect: str) -> Compiler:
-    """The compiler for a dialect. Raises LookupError for an unknown one."""
+    """Return the compiler for a dialect. Raise LookupError for an unknown one."""
     marks = marks_of(DIALECTS[dialect])
     characters = _byte_characters()
     added = [_END, *marks]
@@ -94,7 +94,7 @@ def compiler_of(dialect: str) -> Compiler:
 
 
 def _byte_characters() -> list[str]:
-    """The characters that stand for the bytes in tokenizers of single bytes (GPT-2)."""
+    """Return the characters that stand for the bytes in tokenizers of single bytes (GPT-2)."""
     printed = set(_PRINTED)
     others = iter(range(256, 512))
     return [chr(byte if byte in printed else next(others)) for byte in range(256)]

@@ -43,7 +43,7 @@ class CallForm:
         self._after, self._tail = after[:outside], after[outside:]
 
     def _boundary(self, atoms: list[Part], *, ids_only: bool = False) -> int:
-        """The number of atoms before the first id or mark."""
+        """Return the number of atoms before the first id or mark."""
         for at, atom in enumerate(atoms):
             if atom is ID or (isinstance(atom, str) and self.marks.is_mark(atom) and not ids_only):
                 return at
@@ -82,17 +82,17 @@ class CallForm:
     def grammar_texts(
         self, name: str, parameters: Mapping[str, object] | None = None
     ) -> tuple[str, str]:
-        """The text of the grammar before and after the arguments.
+        """Return the text of the grammar before and after the arguments.
 
-        Content has no such text. A value whose end is ambiguous, such as a number, is followed by
-        a newline.
+        Content has no such text. A value whose end is ambiguous, such as a number, is followed by a
+        newline.
         """
         if name == grammar_key.CONTENT:
             return "", "" if (parameters or {}).get("type") in ("object", "array") else "\n"
         return _fill(self._before, name, ""), _fill(self._after, name, "")
 
     def codec_of(self, name: str) -> Codec:
-        """The codec of a tool's arguments. Content is JSON."""
+        """Return the codec of a tool's arguments. Content is JSON."""
         if name != grammar_key.CONTENT:
             return self.codec
         return self.codec if isinstance(self.codec, Json) else CONTENT_CODEC
@@ -145,7 +145,7 @@ class CallTokens:
         self.head_count = lru_cache(4096)(self._head_count)
 
     def _tail(self, name: str, call_id: str) -> tuple[int, ...]:
-        """The tokens after the grammar of a call."""
+        """Return the tokens after the grammar of a call."""
         return self._tokens(self._form.tail(name, call_id))
 
     def _head_count(self, name: str, first: bool) -> int:

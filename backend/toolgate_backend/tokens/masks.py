@@ -47,7 +47,7 @@ Mask = Forbid | Allow | Bits
 
 
 def token_ids(tokens: object) -> TokenIds:
-    """The unique ids of an iterable, sorted."""
+    """Return the unique ids of an iterable, sorted."""
     return np.array(sorted(set(tokens)), dtype=np.int64)  # type: ignore[call-overload]
 
 
@@ -58,7 +58,7 @@ def single(token: int) -> Allow:
 
 
 def pack(tokens: TokenIds, vocabulary_size: int) -> BitmaskRow:
-    """A row with the bits of `tokens` set."""
+    """Return a row with the bits of `tokens` set."""
     words = np.zeros(words_per_row(vocabulary_size), dtype=np.uint32)
     np.bitwise_or.at(words, tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
     return words.view(np.int32)
@@ -76,7 +76,7 @@ def also_allow(mask: Allow | Bits, tokens: Collection[int]) -> Allow | Bits:
 
 
 def _set_bits(row: BitmaskRow, tokens: Collection[int]) -> None:
-    """For a few tokens; `pack` is faster for many."""
+    """Set the bits of a few tokens; `pack` is faster for many."""
     words = row.view(np.uint32)
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))
@@ -96,7 +96,8 @@ def without(mask: Mask, tokens: Collection[int]) -> Mask | None:
 
 
 def unpack(words: BitmaskRow) -> TokenIds:
-    """The tokens of a row. Only non-zero words are read, because most grammars allow few tokens."""
+    """Return the tokens of a row. Only non-zero words are read, because most grammars allow few
+    tokens."""
     (filled,) = words.nonzero()
     bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(-1, 32)
     row, column = bits.nonzero()
@@ -120,7 +121,7 @@ def _packed(mask: Allow | Forbid, vocabulary_size: int) -> BitmaskRow:
 
 
 def count(mask: Mask, vocabulary_size: int) -> int:
-    """The number of tokens that a mask allows."""
+    """Return the number of tokens that a mask allows."""
     match mask:
         case Allow(ids):
             return int(ids.size)

@@ -35,6 +35,6 @@ class Rows:
         return len(self._rows)
 
     def row(self, words: BitmaskRow) -> Row:
-        """The row with these bits. `words` is copied."""
+        """Return the row with these bits. `words` is copied."""
         data = words.tobytes()
         return self._rows.setdefault(data, Row(data))

@@ -31,20 +31,20 @@ class TokenIndex:
         self._longest = max(map(len, self._sorted), default=0)
 
     def prefixes_of(self, text: bytes) -> list[int]:
-        """The tokens whose bytes are a prefix of `text`."""
+        """Return the tokens whose bytes are a prefix of `text`."""
         found: list[int] = []
         for length in range(1, min(len(text), self._longest) + 1):
             found += self._ids.get(text[:length], ())
         return found
 
     def has_extension(self, text: bytes) -> bool:
-        """Whether the bytes of some token begin with `text` and are longer."""
+        """Return whether the bytes of some token begin with `text` and are longer."""
         after = bisect_right(self._sorted, text)
         return after < len(self._sorted) and self._sorted[after].startswith(text)
 
     def fewest(self, text: bytes) -> list[int] | None:
-        """The fewest tokens that spell `text`, none of which is longer than `MAX_LENGTH` bytes;
-        None if there are none."""
+        """Return the fewest tokens that spell `text`, none of which is longer than `MAX_LENGTH`
+        bytes; None if there are none."""
         best: list[tuple[int, int, int] | None] = [(0, 0, 0), *[None] * len(text)]
         """By length of the text: the number of tokens, the last one, and the length before it."""
         for at in range(len(text)):
@@ -66,7 +66,7 @@ class TokenIndex:
         return found[::-1]
 
     def cover(self, text: bytes) -> list[int] | None:
-        """Some tokens that spell `text`: the longest first. None if there are none."""
+        """Return some tokens that spell `text`: the longest first. None if there are none."""
         found: list[int] = []
         at = 0
         while at < len(text):

@@ -21,13 +21,13 @@ def mark_unit(token: int) -> bytes:
 
 
 def units(encoded: str, marks: Marks) -> bytes:
-    """The units of a text from `Marks.encode`."""
+    """Return the units of a text from `Marks.encode`."""
     parts = (mark_unit(marks.token(c)) if marks.is_mark(c) else c.encode() for c in encoded)
     return b"".join(parts)
 
 
 def unit_tokens(encoded: str, marks: Marks, encode: Encode) -> tuple[int, ...]:
-    """The tokenizer's own tokens of a text from `Marks.encode`."""
+    """Return the tokenizer's own tokens of a text from `Marks.encode`."""
     tokens: list[int] = []
     text = ""
     for char in encoded:

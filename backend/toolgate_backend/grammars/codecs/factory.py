@@ -47,7 +47,7 @@ def make_rules(
 
 
 def _strings(codec: Codec, rules: Rules, marks: Marks) -> tuple[TextKind, ...]:
-    """The kinds of strings of a codec with raw strings."""
+    """Return the kinds of strings of a codec with raw strings."""
     if rules.raw is None:
         return ()
     match codec:

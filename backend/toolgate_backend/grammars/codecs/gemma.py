@@ -95,7 +95,7 @@ class GemmaGrammar(StructuredGrammar):
         return f"{self.rules.undeclared(f'/{_UNDECLARED_KEY}:/', known)} {value}"
 
     def _key(self, name: str) -> str:
-        """A key with the colon. As a string, if readers could not find its end."""
+        """Return a key with the colon. As a string, if readers could not find its end."""
         if _BARE_KEY.fullmatch(name):
             return quoted(f"{name}:")
         return f'{self._mark} {self._raw(name)} {self._mark} ":"'
@@ -117,5 +117,5 @@ def _template_order(member: tuple[str, Any]) -> str:
 
 
 def _overlaps(text: str, quote: str) -> bool:
-    """Whether the text and the quote mark after it have an earlier quote mark."""
+    """Return whether the text and the quote mark after it have an earlier quote mark."""
     return (text + quote).find(quote) < len(text)

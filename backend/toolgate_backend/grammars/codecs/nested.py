@@ -71,7 +71,7 @@ class _Placement:
         self.definitions: dict[str, Node] = {}
 
     def member(self, name: str, node: Node, place: Location) -> Node:
-        """The value of a tag."""
+        """Return the value of a tag."""
         (self.texts if "string" in place.types else self.scalars).add(name)
         return self.node(node, place)
 
@@ -139,7 +139,7 @@ class _Placement:
 
 
 def _exactly(value: Any) -> Node:
-    """The structure of one value."""
+    """Return the structure of one value."""
     if isinstance(value, list):
         return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
     if isinstance(value, dict):
@@ -202,7 +202,7 @@ class NestedGrammar(StructuredGrammar):
                 return super().value(node)
 
     def _written(self, node: _PlacedText | _PlacedValues) -> str | None:
-        """The rule of strings, or of scalars; None if none of them can be written."""
+        """Return the rule of strings, or of scalars; None if none of them can be written."""
         forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
         if isinstance(node, _PlacedText):
             return self._strings.value({"type": "string", **node.schema}, forbidden)

@@ -98,7 +98,7 @@ class Structure:
     definitions: dict[str, Node] = field(default_factory=dict)
 
     def options(self, node: Node, seen: frozenset[str] = frozenset()) -> list[Node]:
-        """The alternatives of `node`, without unions and references."""
+        """Return the alternatives of `node`, without unions and references."""
         if isinstance(node, Union):
             return [each for option in node.options for each in self.options(option, seen)]
         if isinstance(node, Reference):
@@ -109,7 +109,7 @@ class Structure:
 
 
 def structure_of(schema: Any) -> Structure:
-    """Raises GrammarRefused for a keyword that has no place in a structure."""
+    """Raise GrammarRefused for a keyword that has no place in a structure."""
     builder = _Builder(schema)
     return Structure(builder.node(schema, ""), builder.definitions)
 
@@ -222,7 +222,7 @@ def _union(options: list[Node]) -> Node:
 
 
 def _covered(node: Node, options: list[Node]) -> bool:
-    """Whether these are integers beside the numbers with the same bounds."""
+    """Return whether these are integers beside the numbers with the same bounds."""
     if not isinstance(node, Number) or node.schema["type"] != "integer":
         return False
     return Number({**node.schema, "type": "number"}) in options

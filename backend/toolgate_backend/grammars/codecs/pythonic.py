@@ -61,8 +61,8 @@ class PythonicGrammar(StructuredGrammar):
         return self.one_of([single, double]) if single else double
 
     def _single_quoted(self, schema: dict[str, Any]) -> str | None:
-        """The rule of a string in single quotation marks; None if there is none. With a pattern, it
-        has no escapes, because a pattern does not match them."""
+        """Return the rule of a string in single quotation marks; None if there is none. With a
+        pattern, it has no escapes, because a pattern does not match them."""
         try:
             patterns = patterns_of(schema)
         except GrammarRefused:
@@ -82,7 +82,7 @@ class PythonicGrammar(StructuredGrammar):
         return quoted(self._python(value))
 
     def _python(self, value: Any) -> str:
-        """A literal for a value of an `enum`."""
+        """Return a literal for a value of an `enum`."""
         if isinstance(value, str):
             return python_string(value, '"')
         if isinstance(value, list):

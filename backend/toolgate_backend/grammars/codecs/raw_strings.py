@@ -47,7 +47,7 @@ class End:
 
     text: str
     rest: str
-    """In Lark; empty if there is none."""
+    """Lark of the rest; empty if there is none."""
 
     @classmethod
     def of(cls, encoded: str, marks: Marks) -> End:
@@ -80,8 +80,9 @@ class RawStrings:
         self._closed = rules.add("CLOSED", closed)
 
     def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
-        """The rule of a string with its end; None if no string can be written. `forbidden` are
-        regular expressions of strings that would be read as another type. Raises GrammarRefused."""
+        """Return the rule of a string with its end; None if no string can be written. `forbidden`
+        are regular expressions of strings that would be read as another type. Raise
+        GrammarRefused."""
         values = listed(schema)
         if values is not None:
             texts = [value for value in values if isinstance(value, str)]
@@ -107,7 +108,7 @@ class RawStrings:
         return self._rules.add("text", " | ".join(each for each in both if each))
 
     def scalars(self, regexes: Sequence[str]) -> str:
-        """The rule of a scalar with its end, where a string is allowed as well."""
+        """Return the rule of a scalar with its end, where a string is allowed as well."""
         self._rules.has_constrained = True
         body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
         if self.end.rest and not self.end.text:
@@ -115,8 +116,8 @@ class RawStrings:
         return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self.end.text)}"))
 
     def _ended(self, terminal: str) -> str:
-        """The rule of a terminal that has the text of the end. It is lazy: nothing is matched after
-        the end, and llguidance's lexer needs to know that before a special token."""
+        """Return the rule of a terminal that has the text of the end. It is lazy: nothing is
+        matched after the end, and llguidance's lexer needs to know that before a special token."""
         attribute = "" if self.end.rest else "[lazy]"
         name = self._rules.add("value", terminal, attribute)
         return self._rules.add("text", f"{name} {self.end.rest}")
@@ -159,7 +160,7 @@ class RawStrings:
         return self._rules.add("text", " | ".join(ways)) if ways else None
 
     def _can_be_raw(self, text: str) -> bool:
-        """Whether readers find the end of this text where it is."""
+        """Return whether readers find the end of this text where it is."""
         whole = text + (self.end.text if self.end.rest else self._close)
         return whole.find(self._close) in (-1, len(text))
 
@@ -174,13 +175,13 @@ def _matches(regexes: Sequence[str], text: str) -> bool:
 
 
 def too_long(schema: dict[str, Any]) -> list[str]:
-    """The keywords of a string's length that are beyond what masks count."""
+    """Return the keywords of a string's length that are beyond what masks count."""
     bounds = ((each, schema.get(each)) for each in COUNTS)
     return [each for each, n in bounds if isinstance(n, int | float) and n > MAX_COUNTED]
 
 
 def uncounted_lengths(schema: Mapping[str, Any]) -> list[ResidualKeyword]:
-    """The lengths in a tool's schema that are left to validation."""
+    """Return the lengths in a tool's schema that are left to validation."""
     return [
         ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
         for pointer, node in subschemas(schema)

@@ -28,7 +28,7 @@ OTHERS = b""
 
 
 def tag_text(types: Collection[str]) -> TagText:
-    """What the text of a value of these types is."""
+    """Return what the text of a value of these types is."""
     if "string" not in types:
         return "json"
     return "either" if {"object", "array"} & set(types) else "text"
@@ -54,9 +54,9 @@ class Rules:
     _length: int = 0
 
     def add(self, kind: str, body: str, attribute: str = "") -> str:
-        """A rule or terminal with this body; the name of an earlier one if there is one. `kind` is
-        the beginning of the name: in capitals for a terminal. `attribute` is one of llguidance's,
-        such as `[lazy]`."""
+        """Add a rule or terminal with this body, and return its name; that of an earlier one if
+        there is one. `kind` is the beginning of the name: in capitals for a terminal. `attribute`
+        is one of llguidance's, such as `[lazy]`."""
         whole = f"{attribute}: {body}"
         if whole not in self._names:
             self._names[whole] = f"{kind}_{len(self._names)}"
@@ -67,7 +67,7 @@ class Rules:
         self._append(f"{name}: {body}")
 
     def _append(self, line: str) -> None:
-        """Raises GrammarRefused if the grammar is too long."""
+        """Raise GrammarRefused if the grammar is too long."""
         self._length += len(line)
         if self._length > MAX_LENGTH:
             raise GrammarRefused(f"its grammar has more than {MAX_LENGTH:,} characters", "")
@@ -152,5 +152,6 @@ def encoded_literal(encoded: str, marks: Marks) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text without marks as a string of Lark, which cannot contain all characters as they are."""
+    """Return a text without marks as a string of Lark, which cannot contain all characters as they
+    are."""
     return json.dumps(text)

@@ -99,11 +99,11 @@ class StructuredGrammar(ABC):
 
     @abstractmethod
     def has_text(self, node: Node) -> bool:
-        """Whether a `Text`, a `Number`, or `Values` of one value can be written."""
+        """Return whether a `Text`, a `Number`, or `Values` of one value can be written."""
 
     @abstractmethod
     def can_be_key(self, name: str) -> bool:
-        """Whether an object that is a value can have a member of this name."""
+        """Return whether an object that is a value can have a member of this name."""
 
     def can_be_argument(self, name: str) -> bool:
         return self.can_be_key(name)
@@ -113,18 +113,18 @@ class StructuredGrammar(ABC):
 
     @abstractmethod
     def literal(self, value: Any) -> str:
-        """A JSON value."""
+        """Return a JSON value."""
 
     @abstractmethod
     def container(self, node: Object | Array) -> str: ...
 
     @abstractmethod
     def argument(self, name: str, value: str) -> str:
-        """A member of the outermost object."""
+        """Return a member of the outermost object."""
 
     @abstractmethod
     def further_argument(self, declared: frozenset[str], value: str) -> str:
-        """An undeclared member of the outermost object."""
+        """Return an undeclared member of the outermost object."""
 
     @abstractmethod
     def member(self, name: str, value: str) -> str: ...
@@ -133,11 +133,11 @@ class StructuredGrammar(ABC):
     def further_member(self, declared: frozenset[str], value: str) -> str: ...
 
     def item(self, value: str) -> str:
-        """An item of an array."""
+        """Return an item of an array."""
         return value
 
     def outermost(self, arguments: str) -> str:
-        """The text of all arguments."""
+        """Return the text of all arguments."""
         return arguments
 
     # --- values ---
@@ -165,14 +165,14 @@ class StructuredGrammar(ABC):
         return self.rules.json(schema, self._definitions, self.options)
 
     def literal_text(self, text: str) -> str:
-        """A text of the codec that can contain its marks."""
+        """Return a text of the codec that can contain its marks."""
         return encoded_literal(self._marks.encode(text), self._marks)
 
     # --- sequences ---
 
     def members(self, node: Object) -> str:
-        """The members of an object in order. A rule stands for the members from one on, after a
-        number of written ones that is counted as far as it matters."""
+        """Return the members of an object in order. A rule stands for the members from one on,
+        after a number of written ones that is counted as far as it matters."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
         further = (
             None
@@ -220,7 +220,7 @@ class StructuredGrammar(ABC):
         return done
 
     def items(self, node: Array) -> str:
-        """The items of an array, which may be none."""
+        """Return the items of an array, which may be none."""
         first = [self.item(self.value(each)) for each in node.first]
         further = None if is_nothing(node.further) else self.item(self.value(node.further))
         most = node.most
@@ -267,7 +267,7 @@ class StructuredGrammar(ABC):
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema whose properties are left to validation, with their names."""
+    """Return a schema whose properties are left to validation, with their names."""
     if {"properties", "anyOf", "$ref", "enum", "const"} & schema.keys():
         return schema
     if not typed_by.get("properties"):

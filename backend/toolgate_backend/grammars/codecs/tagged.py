@@ -55,7 +55,7 @@ class TaggedGrammar:
         self.rules.define("arguments", " | ".join(ways))
 
     def _object(self, number: int, schema: dict[str, Any]) -> str:
-        """The arguments of one alternative of the schema."""
+        """Return the arguments of one alternative of the schema."""
         if beyond := sorted(schema.keys() - _OBJECT_KEYWORDS):
             raise GrammarRefused(f"{beyond[0]!r} of arguments in tags", f"/{escape(beyond[0])}")
         if "properties" not in schema and "properties" in self._typed_by:  # left to validation
@@ -89,7 +89,7 @@ class TaggedGrammar:
         return name
 
     def _argument(self, name: str, schema: Any, *, needed: bool) -> str | None:
-        """The rule of one argument; None if it cannot be written and is optional."""
+        """Return the rule of one argument; None if it cannot be written and is optional."""
         pointer = f"/properties/{escape(name)}"
         after_key = self._codec.middle.partition("{type}")[0]
         key = name
@@ -122,7 +122,7 @@ class TaggedGrammar:
         return not key or after_key[0] in key or "\n" in key or self._codec.close in key
 
     def _values(self, name: str, schema: Any) -> list[str]:
-        """The rules of the values of an argument, each with the text after the key's."""
+        """Return the rules of the values of an argument, each with the text after the key's."""
         found = alternatives(schema, self._schema)
         if self._codec.types:
             return self._typed_values(found)
@@ -135,7 +135,7 @@ class TaggedGrammar:
         return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
 
     def _typed_values(self, found: list[dict[str, Any]]) -> list[str]:
-        """The values behind their type attribute."""
+        """Return the values behind their type attribute."""
         after = encoded_literal(
             self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
         )
@@ -197,7 +197,8 @@ class TaggedGrammar:
         return self.rules.json(schema, self._definitions, self._options)
 
     def _further_arguments(self, schema: Any, declared: Mapping[str, Any]) -> str:
-        """The rule of an argument that the schema does not declare; empty if there is none."""
+        """Return the rule of an argument that the schema does not declare; empty if there is
+        none."""
         if schema is False or "patternProperties" in self._typed_by:
             return ""
         probe = "undeclared"

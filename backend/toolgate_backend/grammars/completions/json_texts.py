@@ -19,23 +19,24 @@ def rests_of(text: str) -> list[int]:
 
 
 def closes_string(text: bytes) -> bool:
-    """Whether the text ends the string that it is written in, and perhaps the values around it."""
+    """Return whether the text ends the string that it is written in, and perhaps the values around
+    it."""
     return text.startswith(b'"') and not text[1:].strip(b"}]\n")
 
 
 def closes_container(text: bytes) -> bool:
-    """Whether the text, outside a string, ends values."""
+    """Return whether the text, outside a string, ends values."""
     return bool(text) and not text.strip(b"}]\n") and text != b"\n"
 
 
 def closes_value(text: bytes) -> bool:
-    """Whether the text, outside a string, ends values or is the empty string."""
+    """Return whether the text, outside a string, ends values or is the empty string."""
     rest = text.removeprefix(b'""')
     return bool(text) and not rest.strip(b"}]\n") and text != b"\n"
 
 
 def separates(text: bytes) -> bool:
-    """Whether the text, outside a string, ends a value before another one."""
+    """Return whether the text, outside a string, ends a value before another one."""
     return text in (b",", b", ")
 
 

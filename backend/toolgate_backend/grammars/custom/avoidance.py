@@ -15,7 +15,8 @@ MAX_TOKENS = 24
 
 
 class Avoidance:
-    """For one mask. `matcher` is at the position of the mask, and unchanged afterwards."""
+    """Leaves tokens out of one mask. `matcher` is at the position of the mask, and unchanged
+    afterwards."""
 
     def __init__(self, matcher: llguidance.LLMatcher, view: View, forbidden: bytes) -> None:
         self._matcher = matcher
@@ -46,7 +47,7 @@ class Avoidance:
                 row &= ~self._view.completing(self._forbidden, begun)[: len(row)]
 
     def _approaching(self, tail: bytes) -> list[int]:
-        """The tokens that get near the forbidden text."""
+        """Return the tokens that get near the forbidden text."""
         return [
             int(token)
             for begun in range(len(self._forbidden) - 1)
@@ -55,7 +56,7 @@ class Avoidance:
         ]
 
     def _can_avoid(self, token: int, tail: bytes, searched: bytes, depth: int) -> bool:
-        """Whether the input can end or go on after `token` without the forbidden text."""
+        """Return whether the input can end or go on after `token` without the forbidden text."""
         written = tail + self._view.texts[token]
         for probe in self._view.probes():
             consumed = self._matcher.try_consume_tokens([token, probe])

@@ -78,7 +78,7 @@ _COMMON = frozenset(
 
 
 def parse(definition: str) -> Definition:
-    """Raises GrammarRefused, whose reason has the line and the column."""
+    """Raise GrammarRefused, whose reason has the line and the column."""
     return _Parser(definition).definition()
 
 
@@ -264,7 +264,7 @@ HasText = Callable[[str], bool]
 
 
 def check(definition: str, has_text: HasText) -> None:
-    """Raises GrammarRefused for syntax beyond Lark's, and if no finite text matches."""
+    """Raise GrammarRefused for syntax beyond Lark's, and if no finite text matches."""
     found = parse(definition)
     known: dict[str, bool] = {}
 

@@ -178,7 +178,7 @@ class CustomMatcher:
         return replace(self._with_part(follows, begin), pending=True)
 
     def _with_part(self, state: _State, part: int) -> _State:
-        """The state after a part of the input, a token of the view."""
+        """Return the state after a part of the input, a token of the view."""
         tail, forbidden = state.tail, self._parts.forbidden
         if forbidden:
             written = tail + self._view.texts[part]
@@ -190,7 +190,7 @@ class CustomMatcher:
         return replace(state, alive=True, tail=tail, consumed=state.consumed + 1)
 
     def _closed(self, token: int) -> tuple[int, ...]:
-        """The position in the text after the input, if `token` can end the input."""
+        """Return the position in the text after the input, if `token` can end the input."""
         state = self._state
         if not state.alive or state.pending or token not in self._parts.closings:
             return ()
@@ -208,7 +208,7 @@ class CustomMatcher:
         return complete
 
     def _ends_here(self) -> tuple[int, ...]:
-        """The positions in the text after the input that are possible now."""
+        """Return the positions in the text after the input that are possible now."""
         state = self._state
         complete = state.alive and not state.pending and _is_complete(self._input)
         return (*state.ends, 0) if complete else state.ends

@@ -33,7 +33,7 @@ class InputTexts:
 
 
 def input_texts(codec: Codec, marks: Marks) -> InputTexts:
-    """The texts of arguments that have only an input."""
+    """Return the texts of arguments that have only an input."""
     match codec:
         case Json(key_separator=separator):
             return InputTexts(f'{{"{INPUT}"{separator}"', '"}', "json")
@@ -80,7 +80,7 @@ class FixedText:
         return self.units.partition(ESCAPE)[0]
 
     def allowed(self, at: int) -> TokenIds:
-        """The tokens with which the text can go on."""
+        """Return the tokens with which the text can go on."""
         if at not in self._allowed:
             rest = self.units[at:]
             if rest.startswith(ESCAPE):
@@ -93,7 +93,7 @@ class FixedText:
         return self._allowed[at]
 
     def after(self, at: int, token: int) -> int | None:
-        """The position after a token; None if it does not belong here."""
+        """Return the position after a token; None if it does not belong here."""
         text = self.texts[token] if token < len(self.texts) else b""
         unit = text or mark_unit(token)
         return at + len(unit) if self.units.startswith(unit, at) else None

@@ -73,8 +73,8 @@ class View:
         self.approaching = lru_cache(MAX_TEXTS)(self._approaching)
 
     def before_backslash(self, token: int) -> int | None:
-        """The place of the text of a token without the backslash in which it ends; None if it does
-        not end in one."""
+        """Return the place of the text of a token without the backslash in which it ends; None if
+        it does not end in one."""
         at = self._split_rows.get(token)
         return None if at is None else self.split_offset + at * self.ways
 
@@ -82,15 +82,15 @@ class View:
         return self.texts[token] == b"\\"
 
     def possible_splits(self, found: BitmaskRow) -> TokenIds:
-        """The tokens that end in a backslash after which an escape is possible. `found`: the mask
-        over the view."""
+        """Return the tokens that end in a backslash after which an escape is possible. `found`: the
+        mask over the view."""
         bits = np.unpackbits(found[self.split_offset // 32 :].view(np.uint8), bitorder="little")
         rows = bits[: len(self.split) * self.ways].reshape(-1, self.ways)
         return self.split[rows[:, 1:].any(axis=1)]
 
     def _closings(self, after: bytes) -> dict[int, tuple[int, int]]:
-        """The tokens that end an input and go on with the text after it: by token, a token that
-        spells the part of the input alone, and the number of bytes of the text after it."""
+        """Return the tokens that end an input and go on with the text after it: by token, a token
+        that spells the part of the input alone, and the number of bytes of the text after it."""
         found: dict[int, tuple[int, int]] = {}
         first = after[:1]
         for text, token in self._sorted:
@@ -105,7 +105,7 @@ class View:
         return found
 
     def joints(self, before: bytes, after: bytes) -> list[int]:
-        """The tokens that go on from the text before an empty input to the text after it."""
+        """Return the tokens that go on from the text before an empty input to the text after it."""
         text, lengths = before + after, range(len(before) + 1, len(before) + len(after) + 1)
         return [self.ids[text[:n]] for n in lengths if text[:n] in self.ids]
 
@@ -113,8 +113,8 @@ class View:
         return text if self.writing == "raw" else unescaped(text, _ESCAPES[self.writing])
 
     def _completing(self, text: bytes, begun: int) -> BitmaskRow:
-        """The tokens that complete `text`, of which `begun` bytes are written; with 0, those that
-        contain it."""
+        """Return the tokens that complete `text`, of which `begun` bytes are written; with 0, those
+        that contain it."""
         rest = text[begun:]
         found = [
             token
@@ -124,8 +124,8 @@ class View:
         return masks.pack(masks.token_ids(found), len(self.texts))
 
     def _approaching(self, text: bytes, begun: int) -> TokenIds:
-        """The tokens after which at least `NEAR` bytes of `text` are written, but not all, if
-        `begun` bytes are written before them."""
+        """Return the tokens after which at least `NEAR` bytes of `text` are written, but not all,
+        if `begun` bytes are written before them."""
         ends = [text[:n] for n in range(NEAR, len(text))]
         if begun:
             ends = [end[begun:] for end in ends if len(end) > begun]
@@ -135,12 +135,12 @@ class View:
         )
 
     def probes(self) -> list[int]:
-        """Tokens that often can continue a text."""
+        """Return tokens that often can continue a text."""
         return [self.ids[each] for each in PROBES if each in self.ids]
 
     def _openings(self, text: bytes) -> dict[int, int]:
-        """The tokens that begin with `text` and go on with a part of an input: by token, a token
-        that spells that part alone."""
+        """Return the tokens that begin with `text` and go on with a part of an input: by token, a
+        token that spells that part alone."""
         found: dict[int, int] = {}
         at = bisect_left(self._sorted, (text, -1))
         while at < len(self._sorted) and self._sorted[at][0].startswith(text):
@@ -226,7 +226,7 @@ def _row(texts: Sequence[bytes]) -> BitmaskRow:
 
 
 def unescaped(text: bytes, escapes: Mapping[int, bytes]) -> bytes:
-    """The text that `text` spells; empty if it is no complete part of a string."""
+    """Return the text that `text` spells; empty if it is no complete part of a string."""
     if not _SPECIAL.search(text):
         return text
     spelled, at = bytearray(), 0

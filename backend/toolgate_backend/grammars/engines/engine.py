@@ -29,7 +29,7 @@ class Matcher(Protocol):
         """Overwrite `row` with the mask of the next token."""
 
     def forced(self) -> bytes:
-        """The text that must come next, as far as the engine can determine it. The state is
+        """Return the text that must come next, as far as the engine can determine it. The state is
         unchanged."""
         ...
 
@@ -49,7 +49,7 @@ class EngineMatcher(Matcher, Protocol):
     """A matcher of an engine, which may have limits."""
 
     def check(self) -> None:
-        """Raises BackendError if the matcher has exceeded a limit of the engine. It then refuses
+        """Raise BackendError if the matcher has exceeded a limit of the engine. It then refuses
         every token."""
         ...
 
@@ -84,7 +84,7 @@ class Engine(Protocol):
     name: str
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises GrammarRefused if the engine cannot enforce the schema soundly."""
+        """Raise GrammarRefused if the engine cannot enforce the schema soundly."""
         ...
 
 
@@ -101,11 +101,11 @@ class PackingEngine(Engine, Protocol):
         ...
 
     def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """The grammar as text; None for a grammar of the other engine."""
+        """Return the grammar as text; None for a grammar of the other engine."""
         ...
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises BlobRejected."""
+        """Raise BlobRejected."""
         ...
 
 

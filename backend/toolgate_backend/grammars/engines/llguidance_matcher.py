@@ -168,7 +168,7 @@ class FreshMatcher:
         self._renewal: Future[llguidance.LLMatcher] | None = None
 
     def copy(self) -> llguidance.LLMatcher:
-        """Raises BackendError while the grammar is compiled again."""
+        """Raise BackendError while the grammar is compiled again."""
         renewal = self._renewal
         if renewal is not None:
             if not renewal.done():

@@ -26,7 +26,7 @@ _KEYWORDS = frozenset(
     | _BOUNDS
 )
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
-"""Of JSON values. An integer is a number."""
+"""The types of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
 MAX_NODES = 1_000
 """Maximum number of subschemas of a schema of which something is proven."""
@@ -85,7 +85,8 @@ def _has_number_as_name(node: Any) -> bool:
 
 
 def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
-    """Whether a subschema, without those inside it, is one of those for which this is proven."""
+    """Return whether a subschema, without those inside it, is one of those for which this is
+    proven."""
     if not isinstance(node, dict):
         return node is True or node is False
     beside = node.keys() - ANNOTATIONS - {"$defs"}
@@ -97,7 +98,7 @@ def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
 
 
 def _has_known_names(node: dict[str, Any]) -> bool:
-    """Whether an object has either declared members or any members. If others may be beside
+    """Return whether an object has either declared members or any members. If others may be beside
     declared ones, their names may be any text but some."""
     declared = bool(node.get("properties")) or bool(node.get("required"))
     return not declared or node.get("additionalProperties") is False
@@ -111,7 +112,7 @@ class _Types:
         self._known: dict[int, frozenset[str]] = {}
 
     def are_named(self, node: Any) -> bool:
-        """Whether an object of a schema has no undeclared members."""
+        """Return whether an object of a schema has no undeclared members."""
         if "object" not in self._of(node, _MAX_DEPTH):
             return True
         return isinstance(node, dict) and (
@@ -120,7 +121,7 @@ class _Types:
         )
 
     def are_different(self, options: Iterable[Any]) -> bool:
-        """Whether a value's type tells to which of the alternatives it belongs."""
+        """Return whether a value's type tells to which of the alternatives it belongs."""
         seen: set[str] = set()
         for each in options:
             found = self._of(each, _MAX_DEPTH)

@@ -17,7 +17,7 @@ from ..engines.engine import EngineMatcher
 from .node import Node
 
 MAX_SCOUTS = 64
-"""Of one graph."""
+"""Maximum number of matchers of one graph."""
 LATEST = 4
 """Number of matchers that are considered for a way back. The last ones are usually nearest."""
 
@@ -32,7 +32,7 @@ class Scouts:
         self._matchers: OrderedDict[Node, EngineMatcher] = OrderedDict()
 
     def take(self, node: Node) -> EngineMatcher:
-        """A matcher at a node, which is no longer among these. Raises BackendError."""
+        """Return a matcher at a node, which is no longer among these. Raise BackendError."""
         matcher = self._matchers.pop(node, None)
         return self._moved(node) if matcher is None else matcher
 
@@ -69,8 +69,8 @@ class Scouts:
     def _way_back(
         self, path: list[Node], ancestor: Node | None
     ) -> tuple[Node | None, int, list[Node]]:
-        """The node of the nearest matcher, the number of tokens to undo, and the nodes from there.
-        `path` leads back to `ancestor`, which has a matcher."""
+        """Return the node of the nearest matcher, the number of tokens to undo, and the nodes from
+        there. `path` leads back to `ancestor`, which has a matcher."""
         best, undone, forward = ancestor, 0, len(path)
         places = {each: at for at, each in enumerate(path)}
         for start in islice(reversed(self._matchers), LATEST):
@@ -104,7 +104,7 @@ class PrivateText:
         """At the end of `tokens`; None if another text has it."""
 
     def all_tokens(self) -> list[int]:
-        """The tokens after `base_node`."""
+        """Return the tokens after `base_node`."""
         parts = [self.tokens.tolist()]
         text = self
         while text.base is not None:
@@ -114,8 +114,8 @@ class PrivateText:
 
 
 def text_at(node: Node, scouts: Scouts) -> tuple[PrivateText, EngineMatcher]:
-    """The text of a private node, which ends there, with its matcher. `depth` of the node is the
-    number of tokens of the text. Raises BackendError."""
+    """Return the text of a private node, which ends there, with its matcher. `depth` of the node is
+    the number of tokens of the text. Raise BackendError."""
     text = node.private
     assert text is not None
     undone = len(text.tokens) - node.depth
@@ -135,7 +135,7 @@ def text_at(node: Node, scouts: Scouts) -> tuple[PrivateText, EngineMatcher]:
 
 
 def _at_base(node: Node, scouts: Scouts) -> EngineMatcher:
-    """A fresh matcher at a node of the graph, whose own ones stay where they are."""
+    """Return a fresh matcher at a node of the graph, whose own ones stay where they are."""
     path: list[int] = []
     while node.parent is not None:
         path.append(node.token)

@@ -53,7 +53,7 @@ class TokenGraphs:
         """Held while a table is made, for which no look-up waits."""
 
     def graph_of(self, grammar: MeasuredGrammar) -> TokenGraph:
-        """The graph of a grammar, in the generation of now."""
+        """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
             made = TokenGraph(grammar, self)
@@ -73,7 +73,8 @@ class TokenGraphs:
             self.table(kind)
 
     def table(self, kind: TextKind) -> PlainTable:
-        """The tokens that go on with a kind of string. The first time, this takes a second."""
+        """Return the tokens that go on with a kind of string. The first time, this takes a
+        second."""
         table = self._tables.get(kind)
         if table is None:
             with self._making:

@@ -50,7 +50,7 @@ class Text:
     spans: list[tuple[int, int, str]] = field(default_factory=list)
 
     def pointer_at(self, offset: int) -> str:
-        """The JSON Pointer of the innermost part at a byte."""
+        """Return the JSON Pointer of the innermost part at a byte."""
         inside = [span for span in self.spans if span[0] <= offset < span[1]]
         return min(inside, key=lambda span: span[1] - span[0])[2] if inside else ""
 
@@ -69,7 +69,7 @@ def written(value: Any, form: Form, schema: Any, seed: int = 0) -> Text:
 
 
 def spelled(value: Any, schema: Any) -> str:
-    """A value in canonical form, by the schema that the engine was given."""
+    """Return a value in canonical form, by the schema that the engine was given."""
     return written(value, CANONICAL, schema).data.decode("utf-8", "surrogatepass")
 
 
@@ -124,8 +124,8 @@ def ordered(value: Any, schema: Any) -> Any:
 
 
 def nodes_at(value: Any, schema: Any, steps: list[str]) -> list[dict[str, Any]]:
-    """The subschemas without combinations that bear on the part of a value at `steps`, the parts of
-    a JSON Pointer."""
+    """Return the subschemas without combinations that bear on the part of a value at `steps`, the
+    parts of a JSON Pointer."""
     schemas = [schema]
     for step in steps:
         nodes = [node for each in schemas for node in _applying(value, each, schema)]
@@ -154,7 +154,7 @@ def _ordered(value: Any, schemas: list[Any], root: Any) -> Any:
 
 
 def _applying(value: Any, schema: Any, root: Any) -> Iterator[dict[str, Any]]:
-    """The subschemas without combinations that bear on a value."""
+    """Yield the subschemas without combinations that bear on a value."""
     pending, seen = [schema], set()
     while pending:
         node = pending.pop(0)

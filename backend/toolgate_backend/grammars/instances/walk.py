@@ -49,8 +49,8 @@ class InstanceWalker:
         return InstanceWalk(accepted=False, pointer=cause.pointer, rule=rule)
 
     def _encode(self, text: str) -> list[int]:
-        """The tokens of a text; single bytes if the tokenizer would change it, as those do that
-        normalise Unicode."""
+        """Return the tokens of a text; single bytes if the tokenizer would change it, as those do
+        that normalise Unicode."""
         tokens, data = self._tokenizer.encode(text), text.encode()
         if b"".join(self._token_bytes[token] for token in tokens) == data:
             return tokens
@@ -59,7 +59,7 @@ class InstanceWalker:
     def _refused_at(
         self, grammar: CompiledGrammar, before: str, text: Text, after: str
     ) -> int | None:
-        """The first byte that is refused; None if the text is allowed."""
+        """Return the first byte that is refused; None if the text is allowed."""
         try:
             whole = before + text.data.decode() + after
         except UnicodeDecodeError:  # a lone surrogate, which no token spells
@@ -107,8 +107,8 @@ def cause_of(
     refused_at: Callable[[Text], int | None],
     separators: tuple[str, str] = (", ", ": "),
 ) -> Cause | None:
-    """Why a text of a valid value is refused. `refused_at` gives the byte of the first refused
-    token, None for a text that is allowed. `schema` is the one that the engine was given,
+    """Return why a text of a valid value is refused. `refused_at` gives the byte of the first
+    refused token, None for a text that is allowed. `schema` is the one that the engine was given,
     `separators` are those of the dialect. None: the text is allowed."""
     text = written(value, form, schema)
     offset = refused_at(text)
@@ -132,7 +132,7 @@ def cause_of(
 
 
 def closed_out(schema: dict[str, Any], value: Any) -> bool:
-    """Whether a value is invalid only because objects that declare properties are closed."""
+    """Return whether a value is invalid only because objects that declare properties are closed."""
     try:
         return jsonschema_rs.is_valid(schema, value) and not jsonschema_rs.is_valid(
             close_objects(schema), value

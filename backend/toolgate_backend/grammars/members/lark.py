@@ -44,8 +44,8 @@ class TooLarge(Exception):
 
 
 def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | None:
-    """The rules whose first is `arguments`; None if no object inside has an order. `schema` is in
-    engine form, `options` are llguidance's. Raises TooLarge."""
+    """Return the rules whose first is `arguments`; None if no object inside has an order. `schema`
+    is in engine form, `options` are llguidance's. Raise TooLarge."""
     schema = without_root_references(schema)
     if not all(map(_is_to_definition, subschemas(schema))):
         return None  # a part of the schema would have another target beside the definitions only
@@ -71,7 +71,7 @@ class _Members:
         self._length = 0
 
     def has_order(self, node: Any) -> bool:
-        """Whether an object with several members is inside, which can be in any order."""
+        """Return whether an object with several members is inside, which can be in any order."""
         if not isinstance(node, dict):
             return False
         if id(node) not in self._known:
@@ -98,7 +98,7 @@ class _Members:
         return pointer_of_ref(node["$ref"]) if only(node, "$ref") else None
 
     def _merge(self, parts: list[Any]) -> dict[str, Any] | None:
-        """One object instead of an `allOf` of objects; None if there is none."""
+        """Return one object instead of an `allOf` of objects; None if there is none."""
         key = json.dumps(parts)
         if key not in self._merged:
             found = [self._at_end(part) for part in parts]
@@ -107,7 +107,7 @@ class _Members:
         return self._merged[key]
 
     def _at_end(self, node: Any) -> Any:
-        """What a reference leads to."""
+        """Return what a reference leads to."""
         for _ in range(MAX_MERGED):
             target = self._target(node) if isinstance(node, dict) else None
             if target is None:
@@ -149,7 +149,7 @@ class _Members:
         return self.rules.add("json", text)
 
     def _reference(self, key: str, schema: Any) -> str:
-        """The rule of a schema that several places may have, which may be inside itself."""
+        """Return the rule of a schema that several places may have, which may be inside itself."""
         if key not in self._references:
             name = self._references[key] = f"definition_{len(self._references)}"
             self.rules.define(name, self.value(schema))
@@ -213,7 +213,7 @@ class _Members:
         return self.rules.add("object", f'"{{" {first}::0x0 "}}"')
 
     def _further(self, node: dict[str, Any]) -> str | None:
-        """An undeclared member; None if there may be none."""
+        """Return an undeclared member; None if there may be none."""
         ways = []
         patterns = node.get("patternProperties", {})
         for pattern, schema in patterns.items():

@@ -81,7 +81,7 @@ class Worker:
         self._status = status
 
     async def examine(self, job: CompileJob) -> WorkerReply:
-        """Raises WorkerEnded, WorkerKilled, or QuarantineUnavailable if there is no reply in
+        """Raise WorkerEnded, WorkerKilled, or QuarantineUnavailable if there is no reply in
         time."""
         timeout_seconds = job.limits.wall_seconds + GRACE_SECONDS
         try:
@@ -147,7 +147,7 @@ class ForkServer:
 
     @classmethod
     async def start(cls, vocabulary: Vocabulary) -> ForkServer:
-        """Raises QuarantineUnavailable if the process does not start."""
+        """Raise QuarantineUnavailable if the process does not start."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
@@ -176,7 +176,7 @@ class ForkServer:
         return self._control.fileno() >= 0
 
     async def fork(self) -> Worker:
-        """Raises QuarantineUnavailable if the process died."""
+        """Raise QuarantineUnavailable if the process died."""
         if not self.alive:
             raise QuarantineUnavailable("the quarantine process died")
         number = next(self._numbers)
