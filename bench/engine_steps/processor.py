@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from toolgate_backend.adapters import device_masks
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 from .cpu_times import CpuTimes
 

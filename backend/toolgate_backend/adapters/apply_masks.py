@@ -11,8 +11,7 @@ import numpy.typing as npt
 import torch
 
 from ..tokens import masks
-from ..tokens.masks import TokenIds
-from ..tokens.rows import Row
+from ..tokens.masks import Row, TokenIds
 
 
 class MaskApplier(Protocol):

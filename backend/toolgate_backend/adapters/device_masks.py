@@ -15,8 +15,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ..tokens.masks import BitmaskRow, unpack, words_per_row
-from ..tokens.rows import Row
+from ..tokens.masks import BitmaskRow, Row, unpack, words_per_row
 
 SLOTS = 2048
 """Rows in the table: 39 MB of the GPU's memory for a vocabulary of 151,936 tokens. Eight tools need

@@ -30,7 +30,7 @@ from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
 from ..settings import settings
-from ..tokens.rows import Row
+from ..tokens.masks import Row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_applier
 

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..enforcement.mask_time_budget import StepTimer
-from ..tokens.masks import BitmaskRows
-from ..tokens.rows import Row
+from ..tokens.masks import BitmaskRows, Row
 from .structured_output import EnforcementGrammar
 
 FIRST_ROWS = 64

@@ -25,7 +25,7 @@ from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.static_masks import StaticMasks
 from ..settings import settings
-from ..tokens.rows import Row
+from ..tokens.masks import Row
 
 logger = init_logger(__name__)
 

@@ -18,7 +18,7 @@ from ..grammars.graph.token_graphs import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
-from ..tokens.rows import Row, Rows
+from ..tokens.masks import Row, Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
 from .calls.call_ids import CallIdentifiers

@@ -1,10 +1,12 @@
-"""Masks of the next token, each in the representation that is cheapest to apply."""
+"""Masks of the next token, each in the representation that is cheapest to apply, and rows of a
+bitmask that are shared."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -129,3 +131,32 @@ def count(mask: Mask, vocabulary_size: int) -> int:
             return vocabulary_size - int(ids.size)
         case Bits(words):
             return int(unpack(words).size)
+
+
+class Row:
+    """One mask as a row of a bitmask. Rows with the same bits are one object, compared and hashed
+    by identity: whoever has written a row somewhere can tell that the next mask is already there,
+    and keep what was made of a row with it."""
+
+    __slots__ = ("__weakref__", "view", "words")
+
+    def __init__(self, data: bytes) -> None:
+        self.words: BitmaskRow = np.frombuffer(data, dtype=np.int32)
+        """Read-only. One bit for each token id, as in all bitmasks."""
+        self.view = memoryview(data)
+        """The same bytes. Copying from a memoryview keeps Python's lock, numpy gives it up."""
+
+
+class Rows:
+    """All rows in use."""
+
+    def __init__(self) -> None:
+        self._rows: WeakValueDictionary[bytes, Row] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, words: BitmaskRow) -> Row:
+        """Return the row with these bits. `words` is copied."""
+        data = words.tobytes()
+        return self._rows.setdefault(data, Row(data))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from toolgate_backend.adapters.apply_masks import ListedMasks, MaskApplier, make_applier
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
 SLOTS = 3

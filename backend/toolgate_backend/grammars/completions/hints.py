@@ -15,7 +15,7 @@ from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
 
 from ...tokens.masks import BitmaskRow, TokenIds
-from ...tokens.token_index import TokenIndex
+from ...tokens.units import TokenIndex
 from .json_texts import Scan
 from .shortest_match import shortest_match
 

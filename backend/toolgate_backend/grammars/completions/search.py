@@ -20,8 +20,7 @@ from toolgate_core.wire import NO_HINTS, Hints
 
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, words_per_row
-from ...tokens.token_index import TokenIndex
-from ...tokens.units import mark_unit
+from ...tokens.units import TokenIndex, mark_unit
 from ..engines.engine import Matcher
 from .ending import Path, ending_rest, ends_text
 from .hints import Beginnings, Needs

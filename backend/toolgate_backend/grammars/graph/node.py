@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...tokens.rows import Row
+    from ...tokens.masks import Row
     from .scouts import PrivateText
     from .text_kinds import PlainTable
     from .value_places import AnyPlace

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import BackendError, NoTokenAllowed
-from ...tokens.masks import BitmaskRow, pack, token_ids
-from ...tokens.rows import Row
+from ...tokens.masks import BitmaskRow, Row, pack, token_ids
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import EngineMatcher
 from .memory import EDGE_BYTES, NODE_BYTES

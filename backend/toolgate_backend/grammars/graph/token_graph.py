@@ -14,7 +14,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ...tokens.rows import Row
+from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from .node import Node
 from .node_maker import NodeMaker

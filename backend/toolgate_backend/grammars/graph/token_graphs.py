@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from ...tokens.masks import BitmaskRow
-from ...tokens.rows import Rows
-from ...tokens.token_index import TokenIndex
+from ...tokens.masks import BitmaskRow, Rows
+from ...tokens.units import TokenIndex
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from .memory import GraphMemory

@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from ...errors import QuarantineUnavailable
 from ...tokens.vocabulary import Vocabulary
-from ..compiler_setup import CompilerSetup
-from .protocol import MAX_FRAME_BYTES, CompileJob, WorkerReply, encode_frame
+from .protocol import MAX_FRAME_BYTES, CompileJob, CompilerSetup, WorkerReply, encode_frame
 
 START_SECONDS = 300.0
 """Time-out for importing torch and reading a vocabulary. This takes seconds, but minutes without
