@@ -47,7 +47,7 @@ for _ in range(101):
     DEEP = [DEEP]
 
 
-def test_what_is_in_bounds_passes() -> None:
+def test_instances_in_bounds_pass() -> None:
     check_instances([{"a": "x"}] * MAX_INSTANCES, DIALECTS["qwen3"])
     check_instances([], DIALECTS["qwen3"])
 
@@ -62,12 +62,12 @@ def test_what_is_in_bounds_passes() -> None:
         (["\ud800"], "instances[0]"),
     ],
 )
-def test_what_is_not_is_refused_by_name(instances: list[Any], param: str) -> None:
+def test_instances_out_of_bounds_are_refused_by_name(instances: list[Any], param: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check_instances(instances, DIALECTS["qwen3"])
     assert refused.value.param == param
 
 
-def test_models_that_do_not_write_json_are_named() -> None:
+def test_instances_are_refused_for_models_that_do_not_write_json() -> None:
     with pytest.raises(UnsupportedParameter, match="qwen3_coder"):
         check_instances([{}], DIALECTS["qwen3_coder"])
