@@ -96,7 +96,7 @@ async def test_a_schema_over_a_limit_is_refused_with_the_limit_in_the_reason(
     assert named in (verdict.reason or "")
     # The next one is served by the same quarantine, and by the same process behind it.
     assert (await strict.examine(source({}, "next"))).status == "ready"
-    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+    await strict.end_workers()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
@@ -149,7 +149,7 @@ async def test_instances_over_a_limit_refuse_their_schema(quarantine: Quarantine
     examined = await strict.walk(source({"properties": {"a": items}}), values)
     assert (examined.verdict.status, examined.walks) == ("refused", ())
     assert (await strict.walk(source({}, "next"), [{}])).walks[0].accepted
-    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+    await strict.end_workers()
 
 
 @pytest.mark.exhaustive
