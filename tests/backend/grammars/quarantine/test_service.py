@@ -152,6 +152,16 @@ async def test_instances_over_a_limit_refuse_their_schema(quarantine: Quarantine
     await strict.end_workers()
 
 
+async def test_replaced_workers_do_not_pile_up(quarantine: Quarantine) -> None:
+    """A worker that has walked instances is replaced, and three are enough for two owners' jobs."""
+    pid = (await quarantine._fork_server()).pid
+    jobs = (owned(f"owner {at}", {}, f"f{at}") for at in range(8))
+    await asyncio.gather(*(quarantine.walk(job, [{}]) for job in jobs))
+    async with asyncio.timeout(60):
+        while len(workers_of(pid)) != 3:
+            await asyncio.sleep(0.05)
+
+
 @pytest.mark.exhaustive
 async def test_a_killed_fork_server_is_restarted(vocabulary: Vocabulary) -> None:
     async with running(vocabulary, AMPLE, workers=1) as quarantine:
