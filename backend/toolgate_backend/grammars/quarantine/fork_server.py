@@ -115,7 +115,7 @@ class Worker:
         return kind.model_validate_json(await self._reader.readexactly(length))
 
     async def _end(self) -> WorkerEnded | WorkerKilled:
-        """How the worker ended. Raises QuarantineUnavailable if that is not reported."""
+        """Return how the worker ended. Raise QuarantineUnavailable if that is not reported."""
         try:
             async with asyncio.timeout(STATUS_SECONDS):
                 status = await asyncio.shield(self._status)

@@ -42,7 +42,7 @@ _TIME_LIMITS = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
 
 
 def default_workers() -> int:
-    """A quarter of the cores: the engine and its GPU need the others."""
+    """Return a quarter of the cores: the engine and its GPU need the others."""
     return max(MIN_WORKERS, min(MAX_WORKERS, usable_cores() // 4))
 
 
@@ -108,13 +108,13 @@ class Quarantine:
             self._starting = None
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        """The verdict, with `compile_ms`, and with `load_ms` and `blob` if they were measured.
-        Raises QuarantineUnavailable, which is not a verdict on the schema."""
+        """Return the verdict, with `compile_ms`, and with `load_ms` and `blob` if they were
+        measured. Raise QuarantineUnavailable, which is not a verdict on the schema."""
         return (await self._run(source, None)).verdict
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
-        """The verdict, and the walks of JSON values through the masks. Compiling and walking
-        together have the limits of one schema. Raises QuarantineUnavailable."""
+        """Return the verdict, and the walks of JSON values through the masks. Compiling and walking
+        together have the limits of one schema. Raise QuarantineUnavailable."""
         return await self._run(source, tuple(instances))
 
     async def _run(self, source: GrammarSource, instances: tuple[Any, ...] | None) -> Examined:
@@ -238,7 +238,8 @@ class Quarantine:
         return Examined(verdict)
 
     async def _fork_server(self) -> ForkServer:
-        """The running process. If several callers find it dead, one of them starts a new one."""
+        """Return the running process. If several callers find it dead, one of them starts a new
+        one."""
         while True:
             starting = self._starting
             if starting is None or (starting.done() and not _alive(starting)):
