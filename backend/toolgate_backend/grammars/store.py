@@ -250,8 +250,12 @@ def host_methods(
         """Numbers for tests and status pages."""
         return {"grammars": len(store_of(host)), "sequences": count_sequences(host)}
 
-    methods = {"load": load, "verdicts": verdicts, "release": release, "report": report}
-    return {f"toolgate_{name}": method for name, method in methods.items()}
+    return {
+        "toolgate_load": load,
+        "toolgate_verdicts": verdicts,
+        "toolgate_release": release,
+        "toolgate_report": report,
+    }
 
 
 _installed: GrammarStore | None = None
