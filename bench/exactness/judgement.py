@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
-from toolgate_backend.grammars.instances.causes import cause_of
 from toolgate_backend.grammars.instances.forms import CANONICAL, FORMS, GIVEN, Form, Text, written
+from toolgate_backend.grammars.instances.walk import cause_of
 from toolgate_core.schema.walk import subschemas
 
 from .cases import Case

@@ -37,7 +37,7 @@ import torch
 import xgrammar
 
 from toolgate_backend.adapters.apply_masks import make_applier
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 VOCABULARY = 151_936
 STEPS = 20

@@ -167,9 +167,7 @@ async def fresh_backend(
         schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
-    for task in quarantine._tasks:  # `close` would end the shared fork server
-        task.cancel()
-    await asyncio.gather(*quarantine._tasks, return_exceptions=True)
+    await quarantine.end_workers()  # `close` would end the shared fork server
 
 
 async def sets(

@@ -20,8 +20,7 @@ from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow
-from ..tokens.rows import Row
+from ..tokens.masks import BitmaskRow, Row
 from .closing import NEVER, Closer, Plan
 from .room import UNLIMITED, Room
 from .spec import Spec

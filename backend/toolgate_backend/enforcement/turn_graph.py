@@ -15,7 +15,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.memory import NODE_BYTES
 from ..grammars.graph.node import UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
-from ..tokens.rows import Row
+from ..tokens.masks import Row
 from .calls.candidates import Candidates, Runner
 from .room import UNLIMITED
 from .spec import Spec

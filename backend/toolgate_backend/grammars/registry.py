@@ -27,9 +27,15 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
 from ..errors import QuarantineUnavailable
+from ..settings import Settings
+from ..tokens.vocabulary import Vocabulary
 from . import metrics
-from .quarantine.service import Examined
-from .worker_rpc import WorkerRpc
+from .blob import BlobCache
+from .quarantine.fork_server import ForkServer
+from .quarantine.protocol import CompileLimits
+from .quarantine.service import Examined, Quarantine
+from .store import grammar_format
+from .worker_rpc import Rpc, WorkerRpc
 
 RETRY_SECONDS = 2
 COMPLEX_RETRY_SECONDS = 60.0
@@ -72,13 +78,17 @@ class GrammarRegistry:
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
-        self._blobs = _BlobCache(blob_cache_bytes)
+        self._blobs = BlobCache(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
     @property
     def pinned(self) -> int:
         return len(self._pinned)
+
+    @property
+    def grammar_format(self) -> str:
+        return self._key_parts["grammar_format"]
 
     async def load(
         self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
@@ -268,22 +278,26 @@ def _not_compiled() -> BackendUnavailable:
     )
 
 
-class _BlobCache:
-    """The newest blobs up to a total size, for a fleet whose Redis was emptied."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._blobs: OrderedDict[str, str] = OrderedDict()
-        self._bytes = 0
-
-    def put(self, verdict: GrammarVerdict) -> None:
-        if verdict.blob is None or verdict.key in self._blobs:
-            return
-        self._blobs[verdict.key] = verdict.blob
-        self._bytes += len(verdict.blob)
-        while self._bytes > self._capacity:
-            _, dropped = self._blobs.popitem(last=False)
-            self._bytes -= len(dropped)
-
-    def attach(self, verdict: GrammarVerdict) -> GrammarVerdict:
-        return verdict.model_copy(update={"blob": self._blobs.get(verdict.key)})
+def make_registry(
+    rpc: Rpc, vocabulary: Vocabulary, configured: Settings
+) -> tuple[GrammarRegistry, Quarantine]:
+    """Return the registry of this API process, and the quarantine in which it examines schemas."""
+    limits = CompileLimits(
+        cpu_seconds=configured.quarantine_cpu_seconds,
+        wall_seconds=configured.quarantine_wall_seconds,
+        memory_bytes=configured.quarantine_memory_mb * 2**20,
+    )
+    quarantine = Quarantine(
+        lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
+    )
+    registry = GrammarRegistry(
+        WorkerRpc(rpc),
+        quarantine,
+        dialect=vocabulary.dialect.name,
+        tokenizer=vocabulary.fingerprint,
+        grammar_format=grammar_format(),
+        capacity=configured.max_grammars,
+        schema_limits=configured.schema_limits,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
+    )
+    return registry, quarantine

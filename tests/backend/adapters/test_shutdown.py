@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from toolgate_backend.adapters.shutdown import before_shutdown
+from toolgate_backend.adapters.lifetimes import before_shutdown
 
 
 class Client:

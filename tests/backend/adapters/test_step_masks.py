@@ -10,12 +10,11 @@ import pytest
 
 from tests import tools
 from toolgate_backend.adapters import step_masks
-from toolgate_backend.adapters.failed_sequence import FailedSequence
 from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.adapters.step_timer import TIMED_STEPS
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.mask_time_budget import TIMED_STEPS
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.settings import settings
 from toolgate_backend.tokens.masks import unpack, words_per_row

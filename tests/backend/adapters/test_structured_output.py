@@ -10,8 +10,7 @@ import pytest
 import torch
 
 from tests import tools
-from toolgate_backend.adapters.failed_sequence import FailedSequence
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.static_masks import StaticMasks

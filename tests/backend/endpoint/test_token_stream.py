@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.endpoint.logprobs import LogprobFormat
-from toolgate_backend.endpoint.token_stream import TextDecoder, raw_events
+from toolgate_backend.endpoint.token_stream import LogprobFormat, TextDecoder, raw_events
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.wire import (
     EndEvent,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...tokens.rows import Row
-    from .plain_table import PlainTable
-    from .private_texts import PrivateText
+    from ...tokens.masks import Row
+    from .scouts import PrivateText
+    from .text_kinds import PlainTable
     from .value_places import AnyPlace
 
 NOTHING: dict[int, Node] = {}

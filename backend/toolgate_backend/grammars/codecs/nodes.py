@@ -12,15 +12,16 @@ from typing import Any
 from toolgate_core.pointer import escape
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
-from ....errors import GrammarRefused
+from ...errors import GrammarRefused
 from .alternatives import listed, types
 
 _ANYTHING = "*"
 _TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
-_NUMBER = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_OBJECT = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""The keywords of numbers."""
+OF_OBJECTS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
 _ARRAY = ("items", "prefixItems", "minItems", "maxItems")
-_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *_NUMBER, *_OBJECT, *_ARRAY})
+_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *BOUNDS, *OF_OBJECTS, *_ARRAY})
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Structure:
     definitions: dict[str, Node] = field(default_factory=dict)
 
     def options(self, node: Node, seen: frozenset[str] = frozenset()) -> list[Node]:
-        """The alternatives of `node`, without unions and references."""
+        """Return the alternatives of `node`, without unions and references."""
         if isinstance(node, Union):
             return [each for option in node.options for each in self.options(option, seen)]
         if isinstance(node, Reference):
@@ -108,7 +109,7 @@ class Structure:
 
 
 def structure_of(schema: Any) -> Structure:
-    """Raises GrammarRefused for a keyword that has no place in a structure."""
+    """Raise GrammarRefused for a keyword that has no place in a structure."""
     builder = _Builder(schema)
     return Structure(builder.node(schema, ""), builder.definitions)
 
@@ -169,9 +170,9 @@ class _Builder:
             case "string":
                 return Text(_kept(schema, _TEXT))
             case "number":
-                return Number({"type": "number", **_kept(schema, _NUMBER)})
+                return Number({"type": "number", **_kept(schema, BOUNDS)})
             case "integer":
-                return Number({"type": "integer", **_kept(schema, _NUMBER)})
+                return Number({"type": "integer", **_kept(schema, BOUNDS)})
             case "boolean":
                 return Values((True, False))
             case "null":
@@ -194,7 +195,7 @@ class _Builder:
         members += [Member(name, further, True) for name in required if name not in properties]
         declared = frozenset(each.name for each in members)
         least, most = _bounds(schema, "minProperties", "maxProperties")
-        kept = {"type": "object", **_kept(schema, _OBJECT)}
+        kept = {"type": "object", **_kept(schema, OF_OBJECTS)}
         return Object(tuple(members), further, declared, least, most, kept)
 
     def _array(self, schema: dict[str, Any], pointer: str) -> Array:
@@ -221,7 +222,7 @@ def _union(options: list[Node]) -> Node:
 
 
 def _covered(node: Node, options: list[Node]) -> bool:
-    """Whether these are integers beside the numbers with the same bounds."""
+    """Return whether these are integers beside the numbers with the same bounds."""
     if not isinstance(node, Number) or node.schema["type"] != "integer":
         return False
     return Number({**node.schema, "type": "number"}) in options

@@ -13,7 +13,7 @@ def without_unwritable(
     has_text: Callable[[Node], bool],
     can_be_key: Callable[[str], bool],
 ) -> Structure:
-    """The structure without values that a codec cannot write. `has_text` decides for `Text`,
+    """Return the structure without values that a codec cannot write. `has_text` decides for `Text`,
     `Number`, and `Values` of one value. Recursion without end has no text either."""
     cut = {
         name: _Writable(has_text, can_be_key, {}).without(structure.definitions[name])
@@ -32,7 +32,7 @@ def without_unwritable(
 
 
 def _is_finite(node: Node, finite: set[str]) -> bool:
-    """Whether there is a value that refers to no definition outside `finite`."""
+    """Return whether there is a value that refers to no definition outside `finite`."""
     match node:
         case Reference(name):
             return name in finite

@@ -16,16 +16,17 @@ import jsonschema_rs
 
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.regular.syntax import Unsupported
+from toolgate_core.schema.regular.text import text_of
+from toolgate_core.schema.regular.whole import whole
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
-from ....errors import GrammarRefused
-from ...graph.text_kinds import raw_text
-from ..codec_grammar import encoded_literal, quoted
-from ..rules import Rules
-from ..structure.alternatives import listed
-from .formats import RAW_FORMATS
-from .patterns import whole_text
+from ...errors import GrammarRefused
+from ..graph.text_kinds import raw_text
+from .alternatives import listed
+from .rules import Rules, encoded_literal, quoted
 
 MAX_COUNTED = 100
 """Length in characters up to which the masks count a text. llguidance's lexer has a state for each
@@ -46,7 +47,7 @@ class End:
 
     text: str
     rest: str
-    """In Lark; empty if there is none."""
+    """Lark of the rest; empty if there is none."""
 
     @classmethod
     def of(cls, encoded: str, marks: Marks) -> End:
@@ -79,8 +80,9 @@ class RawStrings:
         self._closed = rules.add("CLOSED", closed)
 
     def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
-        """The rule of a string with its end; None if no string can be written. `forbidden` are
-        regular expressions of strings that would be read as another type. Raises GrammarRefused."""
+        """Return the rule of a string with its end; None if no string can be written. `forbidden`
+        are regular expressions of strings that would be read as another type. Raise
+        GrammarRefused."""
         values = listed(schema)
         if values is not None:
             texts = [value for value in values if isinstance(value, str)]
@@ -106,7 +108,7 @@ class RawStrings:
         return self._rules.add("text", " | ".join(each for each in both if each))
 
     def scalars(self, regexes: Sequence[str]) -> str:
-        """The rule of a scalar with its end, where a string is allowed as well."""
+        """Return the rule of a scalar with its end, where a string is allowed as well."""
         self._rules.has_constrained = True
         body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
         if self.end.rest and not self.end.text:
@@ -114,8 +116,8 @@ class RawStrings:
         return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self.end.text)}"))
 
     def _ended(self, terminal: str) -> str:
-        """The rule of a terminal that has the text of the end. It is lazy: nothing is matched after
-        the end, and llguidance's lexer needs to know that before a special token."""
+        """Return the rule of a terminal that has the text of the end. It is lazy: nothing is
+        matched after the end, and llguidance's lexer needs to know that before a special token."""
         attribute = "" if self.end.rest else "[lazy]"
         name = self._rules.add("value", terminal, attribute)
         return self._rules.add("text", f"{name} {self.end.rest}")
@@ -158,9 +160,14 @@ class RawStrings:
         return self._rules.add("text", " | ".join(ways)) if ways else None
 
     def _can_be_raw(self, text: str) -> bool:
-        """Whether readers find the end of this text where it is."""
+        """Return whether readers find the end of this text where it is."""
         whole = text + (self.end.text if self.end.rest else self._close)
         return whole.find(self._close) in (-1, len(text))
+
+
+def exactly(text: str) -> str:
+    """Return a regular expression that matches this text alone."""
+    return "".join(char if char.isalnum() else f"\\{char}" for char in text)
 
 
 def _matches(regexes: Sequence[str], text: str) -> bool:
@@ -168,13 +175,13 @@ def _matches(regexes: Sequence[str], text: str) -> bool:
 
 
 def too_long(schema: dict[str, Any]) -> list[str]:
-    """The keywords of a string's length that are beyond what masks count."""
+    """Return the keywords of a string's length that are beyond what masks count."""
     bounds = ((each, schema.get(each)) for each in COUNTS)
     return [each for each, n in bounds if isinstance(n, int | float) and n > MAX_COUNTED]
 
 
 def uncounted_lengths(schema: Mapping[str, Any]) -> list[ResidualKeyword]:
-    """The lengths in a tool's schema that are left to validation."""
+    """Return the lengths in a tool's schema that are left to validation."""
     return [
         ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
         for pointer, node in subschemas(schema)
@@ -207,3 +214,59 @@ def patterns_of(schema: dict[str, Any]) -> list[str]:
 def _text_schema(schema: dict[str, Any]) -> dict[str, Any]:
     kept = ("minLength", "maxLength", "pattern", "format", "allOf")
     return {keyword: schema[keyword] for keyword in kept if keyword in schema}
+
+
+_HEX = "[0-9A-Fa-f]"
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_GROUP = f"{_HEX}{{1,4}}"
+
+
+def _ipv6() -> str:
+    """RFC 4291 §2.2, without embedded IPv4 addresses: eight groups, or fewer with one `::`."""
+    ways = [f"{_GROUP}(?::{_GROUP}){{7}}"]
+    for before in range(7):
+        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
+        after = 6 - before
+        right = f"(?:{_GROUP}(?::{_GROUP}){{0,{after}}})?"
+        ways.append(f"{left}::{right}")
+    ways.append(f"{_GROUP}(?::{_GROUP}){{6}}::")
+    return "|".join(f"(?:{way})" for way in ways)
+
+
+_DURATION_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION_DATE = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+_URI_CHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_URI_HOST = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
+_URI_TAIL = rf"(?:\?(?:{_URI_CHAR}|[\/?])*)?(?:#(?:{_URI_CHAR}|[\/?])*)?"
+
+RAW_FORMATS = {
+    "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
+    "ipv4": _IPV4,
+    "ipv6": _ipv6(),
+    # RFC 3339, appendix A.
+    "duration": f"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)",
+    # RFC 3986 with an authority and without user information and IP literals, or without authority.
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.-]*:(?:\/\/{_URI_HOST}(?::[0-9]{{1,4}})?(?:\/{_URI_CHAR}*)*"
+        rf"|{_URI_CHAR}+(?:\/{_URI_CHAR}*)*){_URI_TAIL}"
+    ),
+}
+"""The formats that llguidance builds into JSON strings, as regular expressions for raw text. Each
+accepts no string that validation refuses; tests check this."""
+
+
+_EMPTY = "(?:)"
+"""An empty regular expression would begin a comment of Lark."""
+
+
+def whole_text(pattern: str) -> str:
+    """Return a regular expression that matches as a whole the strings in which `pattern` is found:
+    JSON Schema searches for a pattern, and a terminal of Lark has no anchors. Raise GrammarRefused
+    if there is none."""
+    try:
+        return text_of(whole(parse(pattern))) or _EMPTY
+    except (Unsupported, RecursionError) as error:
+        raise GrammarRefused(
+            f"the pattern {pattern[:60]!r} cannot be a raw text: {error}", ""
+        ) from error

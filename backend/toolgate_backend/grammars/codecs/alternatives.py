@@ -14,15 +14,15 @@ import jsonschema_rs
 from toolgate_core.dialects.arguments.value_types import ALL, type_of
 from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, ref_to, subschemas
 
-from ....errors import GrammarRefused
+from ...errors import GrammarRefused
 
 MAX_ALTERNATIVES = 256
 _WHOLE = "whole"
 
 
 def without_root_references(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with references to itself replaced by references to a definition, so that parts
-    of it can be used beside its definitions."""
+    """Return the schema with references to itself replaced by references to a definition, so that
+    parts of it can be used beside its definitions."""
     if not any(
         isinstance(each, dict) and each.get("$ref") == "#" for _, each in subschemas(schema)
     ):
@@ -36,8 +36,8 @@ def without_root_references(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def alternatives(schema: Any, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The alternatives of `schema`. References lead into `document`. Raises GrammarRefused if there
-    are more than `MAX_ALTERNATIVES`."""
+    """Return the alternatives of `schema`. References lead into `document`. Raise GrammarRefused if
+    there are more than `MAX_ALTERNATIVES`."""
     found = []
     for each in _flatten(schema, document, ()):
         found.append(each)
@@ -65,7 +65,7 @@ def _flatten(
 
 
 def types(schema: dict[str, Any]) -> frozenset[str]:
-    """The types of an alternative; `number` includes `integer`."""
+    """Return the types of an alternative; `number` includes `integer`."""
     values = listed(schema)
     if values is not None:
         found = {type_of(value) for value in values}
@@ -77,7 +77,8 @@ def types(schema: dict[str, Any]) -> frozenset[str]:
 
 
 def listed(schema: dict[str, Any]) -> list[Any] | None:
-    """The values of an `enum` or `const` that satisfy the other keywords; None without these."""
+    """Return the values of an `enum` or `const` that satisfy the other keywords; None without
+    these."""
     if "const" in schema:
         values = [schema["const"]]
     elif "enum" in schema:
@@ -89,7 +90,7 @@ def listed(schema: dict[str, Any]) -> list[Any] | None:
 
 
 def restricted(schema: dict[str, Any], kinds: frozenset[str]) -> dict[str, Any] | None:
-    """The alternative for values of these types; None if there are none."""
+    """Return the alternative for values of these types; None if there are none."""
     values = listed(schema)
     if values is not None:
         kept = [value for value in values if type_of(value) in kinds]
