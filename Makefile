@@ -1,7 +1,7 @@
 # `make help` prints all targets. ARGS is passed to the command of a target. `setup` is fast if nothing
 # has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
+.PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo serve check \
 	test test-nightly test-fast docs docs-demo trace record-streams fuzz bench bench-list bench-growth \
 	bench-overhead bench-hop bench-masks bench-engine-steps bench-grammars bench-drafts bench-validation bench-looks \
 	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak rolling
@@ -37,25 +37,6 @@ tiny-qwen3-vocab: setup ## Create such a model with Qwen3's vocabulary
 
 tiny-vision: setup ## Create such a model that accepts images
 	@python -m tests.models.tiny_vision .cache/models/tiny-vision
-
-# Trains from scratch, on two cores without a GPU. The weights are in demo_model/toolgate_demo_model.
-# MINUTES=5 stops the training after 5 minutes; the same command resumes it. The environment variables
-# keep freed memory, because page faults cost more than the arithmetic, and keep idle threads from
-# spinning. Paths in ARGS are relative to demo_model/, here and below.
-SEED ?= 1
-MINUTES ?=
-RUN := ../.cache/models/demo-$(SEED)
-demo-model: setup ## Train the demo model and replace its weights (MINUTES=5, SEED=1)
-	@cd demo_model && OMP_WAIT_POLICY=PASSIVE MALLOC_MMAP_MAX_=0 \
-		MALLOC_TRIM_THRESHOLD_=16000000000 MALLOC_TOP_PAD_=536870912 \
-		python -m trainer.train $(RUN) --seed $(SEED) $(if $(MINUTES),--minutes $(MINUTES)) $(ARGS)
-	@cd demo_model && python -m trainer.export $(RUN) toolgate_demo_model/weights
-
-eval-demo-model: setup ## Evaluate the demo model
-	@cd demo_model && python -m trainer.evaluate $(ARGS)
-
-test-demo-model: setup ## Test the demo model's trainer
-	@cd demo_model && pytest $(ARGS)
 
 serve: setup ## Serve a model with a gateway, in the foreground (MODEL=…, PORT=4000)
 	@test -n "$(MODEL)" || { echo "usage: make serve MODEL=<dir or hub id> [PORT=4000]"; exit 2; }
