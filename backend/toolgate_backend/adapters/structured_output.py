@@ -23,7 +23,6 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.repeated_text import RepeatedText
-from ..settings import settings
 from ..tokens.rows import Row
 from .failed_sequence import FailedSequence
 
@@ -57,7 +56,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self.automaton: Automaton | FailedSequence = automaton
         self._shared = shared
         self._text = text
-        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
+        self._mask_time = MaskTimeBudget()
 
     # Called at each token, so these handle errors themselves.
 

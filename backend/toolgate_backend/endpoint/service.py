@@ -67,14 +67,8 @@ class Service:
         self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
         self._repetition_tokens = configured.repetition_tokens
-        limits = CompileLimits(
-            cpu_seconds=configured.quarantine_cpu_seconds,
-            wall_seconds=configured.quarantine_wall_seconds,
-            memory_bytes=configured.quarantine_memory_mb * 2**20,
-        )
-        self._quarantine = Quarantine(
-            lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
-        )
+        limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
+        self._quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits)
         self._registry = GrammarRegistry(
             WorkerRpc(self._rpc),
             self._quarantine,
@@ -82,7 +76,6 @@ class Service:
             tokenizer=vocabulary.fingerprint,
             grammar_format=grammar_format(),
             capacity=configured.max_grammars,
-            schema_limits=configured.schema_limits,
             blob_cache_bytes=configured.blob_cache_mb * 2**20,
         )
 

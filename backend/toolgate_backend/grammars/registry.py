@@ -23,7 +23,7 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
 from ..errors import QuarantineUnavailable
@@ -55,7 +55,6 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
-        schema_limits: SchemaLimits,
         blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,7 +66,6 @@ class GrammarRegistry:
             "grammar_format": grammar_format,
         }
         self._capacity = capacity
-        self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
@@ -195,7 +193,7 @@ class GrammarRegistry:
         """Refusals for size are not cached, because the key is only verified for schemas within
         limits."""
         try:
-            check_limits(source.parameters, self._schema_limits, param="grammars")
+            check_limits(source.parameters, param="grammars")
         except SchemaTooComplex as error:
             metrics.SCHEMA_REFUSALS.labels(error.code).inc()
             return GrammarVerdict(

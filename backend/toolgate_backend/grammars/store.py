@@ -33,6 +33,7 @@ from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar
 from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, LoaderThreads, LoadLimits
+from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
 from .value_limits import limits_of
 
 logger = logging.getLogger(__name__)
@@ -221,11 +222,7 @@ class GrammarStore:
 
 
 def _load_limits() -> LoadLimits:
-    quarantine = settings()
-    return LoadLimits(
-        cpu_seconds=CPU_SHARE * quarantine.quarantine_cpu_seconds,
-        wall_seconds=WALL_SHARE * quarantine.quarantine_wall_seconds,
-    )
+    return LoadLimits(cpu_seconds=CPU_SHARE * CPU_SECONDS, wall_seconds=WALL_SHARE * WALL_SECONDS)
 
 
 # --- methods added to vLLM's workers ---

@@ -22,11 +22,18 @@ from typing import Any
 from ..redis.client import Command, SharedRedis
 from ..settings import Settings
 from . import metrics
+from .lifetimes import GRAMMAR_TTL, verdict_ttl
 from .sealed_record import BadRecord, GrammarRecord, Seal
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
+BLOB_LIMIT = 1_000_000
+"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles those
+by itself."""
+LOCK_TTL = 3.0
+"""Seconds after which another gateway takes over a compile from a crashed gateway. A living one
+renews its lock three times in this time."""
 USE_INTERVAL = 5.0
 """Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
@@ -64,14 +71,12 @@ class RedisCache:
         self,
         redis: SharedRedis,
         seal: Seal,
-        settings: Settings,
         today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date(),
     ) -> None:
         self.redis = redis
         self._seal = seal
-        self._settings = settings
         self._today = today
-        self._lock_ms = round(settings.grammar_lock_ttl * 1000)
+        self._lock_ms = round(LOCK_TTL * 1000)
         self._uses: Counter[str] = Counter()
         self._flush_task: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -88,7 +93,7 @@ class RedisCache:
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None
-        return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal, settings)
+        return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal)
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
         """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
@@ -183,7 +188,7 @@ class RedisCache:
             if not isinstance(value, bytes):
                 continue
             try:
-                if len(value) > self._settings.grammar_blob_limit + MAX_SCHEMA_BYTES:
+                if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
                 records[key] = self._seal.open(key, value)
             except BadRecord as bad:
@@ -191,9 +196,9 @@ class RedisCache:
         return records
 
     def _write_command(self, record: GrammarRecord) -> Command:
-        if len(record.verdict.blob or "") > self._settings.grammar_blob_limit:
+        if len(record.verdict.blob or "") > BLOB_LIMIT:
             record = record.without_blob()
-        ttl = self._settings.verdict_ttl(record.verdict)
+        ttl = verdict_ttl(record.verdict)
         sealed = self._seal.close(record)
         metrics.RECORD_BYTES.observe(len(sealed))
         return ("SET", _record(record.key), sealed, "PX", round(ttl * 1000))
@@ -202,7 +207,7 @@ class RedisCache:
 
     async def _renew(self, claim: Claim) -> None:
         while True:
-            await asyncio.sleep(self._settings.grammar_lock_ttl / 3)
+            await asyncio.sleep(LOCK_TTL / 3)
             await self.redis.run(
                 [self._script(RENEW, claim.won, claim.token, self._lock_ms)], patient=True
             )
@@ -227,7 +232,7 @@ class RedisCache:
         if not uses:
             return
         day = _used(self._today())
-        ttl = round(self._settings.grammar_ttl * 1000)
+        ttl = round(GRAMMAR_TTL * 1000)
         commands: list[Command] = [("ZINCRBY", day, count, key) for key, count in uses.items()]
         # Gateways that have a grammar in memory do not read its record, which must not expire.
         commands += [("PEXPIRE", _record(key), ttl) for key in uses]

@@ -23,7 +23,7 @@ Serve = Callable[..., AbstractAsyncContextManager[tuple[str, int]]]
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """`serve(app, header_timeout=…)`: runs the app with these settings; host and port."""
+    """`serve(app, header_seconds=…)`: runs the app with these settings; host and port."""
 
     @asynccontextmanager
     async def served(app: Any, **limits: float) -> AsyncIterator[tuple[str, int]]:
@@ -33,8 +33,9 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
         response_seconds = limits.pop("response_seconds", 60.0)
         for module in (http_protocol, socket_protocol):
             monkeypatch.setattr(module, "RESPONSE_SECONDS", response_seconds)
-        timeouts = dict.fromkeys(("header_timeout", "body_timeout", "write_timeout"), SECONDS)
-        for name, value in (timeouts | limits).items():
+            for name in ("HEADER_SECONDS", "WRITE_SECONDS"):
+                monkeypatch.setattr(module, name, limits.pop(name.lower(), SECONDS))
+        for name, value in ({"body_timeout": SECONDS} | limits).items():
             monkeypatch.setenv(f"TOOLGATE_{name.upper()}", str(value))
         settings.cache_clear()
         config = uvicorn.Config(
