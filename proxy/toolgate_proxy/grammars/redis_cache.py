@@ -29,8 +29,8 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
 BLOB_LIMIT = 1_000_000
-"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles those
-by itself."""
+"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
+those by itself."""
 LOCK_TTL = 3.0
 """Seconds after which another gateway takes over a compile from a crashed gateway. A living one
 renews its lock three times in this time."""

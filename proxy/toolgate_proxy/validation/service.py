@@ -24,7 +24,7 @@ from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult
 
 MAX_VALIDATORS = 4096
-"""Schemas that are kept compiled. Others are compiled again, which takes microseconds."""
+"""Schemas that are kept compiled. The one used least recently is compiled again when it returns."""
 WORKERS = 2
 """Maximum number of processes for expensive validations. One key uses all but one of them at most.
 Few schemas need them, and a gateway process has one core."""
