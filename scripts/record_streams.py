@@ -1,4 +1,4 @@
-"""Record token streams of a backend for tests/proxy/chat (`make record-streams`).
+"""Record token streams of a backend for tests/proxy/chat.
 
     python scripts/record_streams.py URL KEY
 

@@ -3,7 +3,7 @@
     python -m bench grammars MODEL_DIR [--sample N] [--seed N] > report.md
 
 Uses the BFCL tools and MaskBench schemas of `$TOOLGATE_SHARED/data`, with the vocabulary of
-MODEL_DIR (`make bench-grammars` creates a model with Qwen3's). The backend's own classes run here,
+MODEL_DIR (`make bench NAME=grammars` has one with Qwen3's). The backend's own classes run here,
 with a real quarantine process. There is no engine between registry and workers, whose steps would
 delay every RPC. Prints Markdown.
 """
