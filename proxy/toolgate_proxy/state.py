@@ -19,7 +19,7 @@ from .response_store.store import ResponseStore
 from .routing.cache_salts import CacheSalts
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
-from .routing.readiness import Readiness
+from .routing.ready_state import Readiness
 from .sealing import Sealer
 from .settings import Settings, settings
 
