@@ -20,10 +20,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..redis.client import Command, SharedRedis
+from ..sealing import Sealer
 from ..settings import Settings
 from . import metrics
 from .lifetimes import GRAMMAR_TTL, verdict_ttl
-from .sealed_record import BadRecord, GrammarRecord, Seal
+from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 
 logger = logging.getLogger(__name__)
 
@@ -70,11 +71,11 @@ class RedisCache:
     def __init__(
         self,
         redis: SharedRedis,
-        seal: Seal,
+        sealer: Sealer,
         today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date(),
     ) -> None:
         self.redis = redis
-        self._seal = seal
+        self._sealer = sealer
         self._today = today
         self._lock_ms = round(LOCK_TTL * 1000)
         self._uses: Counter[str] = Counter()
@@ -86,14 +87,15 @@ class RedisCache:
         """Returns None if no Redis or no secret for sealing records is configured."""
         if settings.redis_url is None:
             return None
-        seal = Seal.from_settings(settings)
-        if seal is None:
+        if not Sealer.is_shared(settings):
             logger.warning(
                 "The shared grammar cache is disabled, because its records can't be signed. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None
-        return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal)
+        return cls(
+            SharedRedis(settings.redis_url, settings.redis_timeout), Sealer.from_settings(settings)
+        )
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
         """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
@@ -190,7 +192,7 @@ class RedisCache:
             try:
                 if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
-                records[key] = self._seal.open(key, value)
+                records[key] = opened(key, value, self._sealer)
             except BadRecord as bad:
                 metrics.RECORDS_DROPPED.labels(bad.reason).inc()
         return records
@@ -199,9 +201,9 @@ class RedisCache:
         if len(record.verdict.blob or "") > BLOB_LIMIT:
             record = record.without_blob()
         ttl = verdict_ttl(record.verdict)
-        sealed = self._seal.close(record)
-        metrics.RECORD_BYTES.observe(len(sealed))
-        return ("SET", _record(record.key), sealed, "PX", round(ttl * 1000))
+        value = sealed(record, self._sealer)
+        metrics.RECORD_BYTES.observe(len(value))
+        return ("SET", _record(record.key), value, "PX", round(ttl * 1000))
 
     # --- locks --------------------------------------------------------------------------------
 
