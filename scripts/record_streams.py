@@ -1,4 +1,4 @@
-"""Record token streams of a backend for tests/proxy/chat (`make record-streams`).
+"""Record token streams of a backend for tests/proxy/chat.
 
     python scripts/record_streams.py URL KEY
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 TARGET = ROOT / "tests" / "proxy" / "chat" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
-from toolgate_proxy.demo.run import closers  # noqa: E402
+from toolgate_proxy.demo.model import closers  # noqa: E402
 
 USER = [{"role": "user", "content": "What is the weather?"}]
 BOTH = [tools.WEATHER, tools.TAGS]

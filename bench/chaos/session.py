@@ -14,7 +14,7 @@ from typing import Any
 
 from bench.chaos.fleet import Fleet, below
 from bench.support.contenders import exit_on_sigterm
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 Run = Callable[[Fleet, dict[str, float]], Coroutine[Any, Any, list[str]]]
 """Takes the fleet and the bias of its requests. Returns what is wrong."""

@@ -109,17 +109,15 @@ class Gateway:
             redis_url=SecretStr(f"redis://{node.name}:6379"),
             key_secret=SECRET,
             fleet_secret=SECRET,
-            key_poll=poll,
             key_grace=grace,
-            limit_lease=lease,
             limits_without_redis="closed",
         )
         self._context = contextvars.copy_context()
         self._context.run(_owner.set, node.name)
         self.tasks = tasks
         self.keys = KeyCache(HASHER, grace, now, time.monotonic)
-        self.sync = KeySync(self.keys, HASHER, settings)
-        self.limiter = Limiter(settings)
+        self.sync = KeySync(self.keys, HASHER, settings, poll)
+        self.limiter = Limiter(settings, lease)
         cache = RedisCache.from_settings(settings)
         assert cache is not None
         self.cache = cache

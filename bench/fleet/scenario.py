@@ -21,6 +21,7 @@ from toolgate_core.errors import (
     RateLimited,
     RetiredKey,
 )
+from toolgate_proxy.grammars.lifetimes import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict
@@ -106,9 +107,8 @@ class Scenario:
         while time.monotonic() < end:
             await self._burst()
             await asyncio.sleep(self._rng.uniform(0.2, 1.8) * pause)
-        lifetime = next(iter(self.gateways.values())).settings.verdict_ttl
         by_key = {source.key: verdict_of(source) for source in self._tools}
-        self.invariants.compiled_once(lambda key: lifetime(by_key[key]))
+        self.invariants.compiled_once(lambda key: verdict_ttl(by_key[key]))
         for gateway in self.gateways.values():
             await gateway.kill()
         for task in asyncio.all_tasks() - {asyncio.current_task()}:

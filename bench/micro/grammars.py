@@ -3,7 +3,7 @@
     python -m bench grammars MODEL_DIR [--sample N] [--seed N] > report.md
 
 Uses the BFCL tools and MaskBench schemas of `$TOOLGATE_SHARED/data`, with the vocabulary of
-MODEL_DIR (`make bench-grammars` creates a model with Qwen3's). The backend's own classes run here,
+MODEL_DIR (`make bench NAME=grammars` has one with Qwen3's). The backend's own classes run here,
 with a real quarantine process. There is no engine between registry and workers, whose steps would
 delay every RPC. Prints Markdown.
 """
@@ -58,7 +58,7 @@ def load_tools(vocabulary: Vocabulary) -> tuple[list[Tool], int]:
     for origin, name, schema in _schemas():
         try:
             parameters = canonical_parameters(schema)
-            check_limits(parameters, Settings().schema_limits, param=name)
+            check_limits(parameters, param=name)
             digest = grammar_key.tool_hash(name, parameters)
         except ToolgateError:
             left_out.add(json.dumps([name, schema]))
@@ -154,7 +154,7 @@ async def fresh_backend(
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
     configured = Settings()
-    quarantine = Quarantine(started, limits, workers=configured.quarantine_workers)
+    quarantine = Quarantine(started, limits)
     quarantine.start()
     await asyncio.sleep(0.2)  # until the quarantine has forked its workers
     yield GrammarRegistry(
@@ -164,7 +164,6 @@ async def fresh_backend(
         tokenizer=vocabulary.fingerprint,
         grammar_format=store.grammar_format(),
         capacity=configured.max_grammars,
-        schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
     await quarantine.end_workers()  # `close` would end the shared fork server
@@ -225,11 +224,7 @@ async def run(arguments: argparse.Namespace) -> None:
     rng.shuffle(tools)
     tools = tools[: arguments.sample]
     configured = Settings()
-    limits = CompileLimits(
-        cpu_seconds=configured.quarantine_cpu_seconds,
-        wall_seconds=configured.quarantine_wall_seconds,
-        memory_bytes=configured.quarantine_memory_mb * 2**20,
-    )
+    limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_cache_mb * 2**20)
     compiler.warm_cache()
     fork_server = await ForkServer.start(vocabulary)

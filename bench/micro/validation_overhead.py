@@ -19,10 +19,9 @@ from typing import Any
 from bench.support.data import BFCL, records
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool, _cached, parse_tools
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
 SIZES = (1, 8, 60)
@@ -71,13 +70,13 @@ def _usable(sample: Sample) -> bool:
 
 def survey(tool: Tool) -> None:
     """Check the limits of the tool's schema, and find out what masks can enforce of it."""
-    check_limits(tool.parameters, SchemaLimits(), param="tools")
+    check_limits(tool.parameters, param="tools")
     prepare(tool.parameters)
 
 
 async def measure(found: list[Sample], requests: int, rng: random.Random) -> Iterator[str]:
     rows: dict[str, dict[int, list[float]]] = {n: {size: [] for size in SIZES} for n in ROWS}
-    validators = ValidationService(Settings())
+    validators = ValidationService()
     for size in SIZES:
         for _ in range(requests):
             drawn = rng.sample(found, size)
@@ -91,7 +90,7 @@ async def measure(found: list[Sample], requests: int, rng: random.Random) -> Ite
             for tool in tools:
                 survey(tool)
             rows[SURVEY][size].append(_ms(began))
-            fresh = ValidationService(Settings())
+            fresh = ValidationService()
             param_of = {tool.name: "tools" for tool in tools}
             began = time.thread_time()
             await fresh.prepare(tools, param_of)

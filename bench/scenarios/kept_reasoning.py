@@ -20,7 +20,7 @@ from tests.models import tiny_family
 
 from bench.support.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 BLOCK = 32
 """Tokens per cache block. Only whole blocks are cached."""

@@ -25,7 +25,7 @@ import openai
 
 from bench.support.contenders import CONTENDERS, Server, exit_on_sigterm, running
 from bench.support.data import MASKBENCH, ROOT, records
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 OUT = ROOT / ".cache" / "schemas"
 OUTCOMES = ("valid", "invalid", "given up", "rejected", "truncated", "error")

@@ -19,7 +19,7 @@ from bench.surface import chat, extras, messages, sampling
 from bench.surface.cases import Case
 from bench.surface.probe import ChatResponse, Prober
 from bench.surface.report import document
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 OUT = ROOT / ".cache" / "surface"
 

@@ -25,11 +25,10 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
+from ..enforcement.mask_time_budget import MASK_SECONDS, MaskTimeBudget, StepTimer
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
-from ..settings import settings
 from ..tokens.masks import Row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_applier
@@ -46,11 +45,7 @@ class _Sequence:
     output: list[int]
     """vLLM's own list of output tokens, which vLLM extends."""
     accepted: int = 0
-    mask_time: MaskTimeBudget = field(
-        default_factory=lambda: MaskTimeBudget(
-            settings().mask_budget_ms / 1e3, settings().max_slow_masks
-        )
-    )
+    mask_time: MaskTimeBudget = field(default_factory=MaskTimeBudget)
 
 
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -66,7 +61,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch."""
         self._failure_row = self._static.row_of(self._static.failure_mask)
-        self._timer = StepTimer(settings().mask_budget_ms / 1e3)
+        self._timer = StepTimer(MASK_SECONDS)
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:

@@ -25,7 +25,6 @@ from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.static_masks import StaticMasks
 from ..enforcement.usual_tokens import learn
-from ..settings import settings
 from ..tokens.masks import Row
 
 logger = init_logger(__name__)
@@ -58,7 +57,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self.automaton: Automaton | FailedSequence = automaton
         self._shared = shared
         self._text = text
-        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
+        self._mask_time = MaskTimeBudget()
 
     # Called at each token, so these handle errors themselves.
 

@@ -23,7 +23,7 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
 from ..errors import QuarantineUnavailable
@@ -61,7 +61,6 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
-        schema_limits: SchemaLimits,
         blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -73,7 +72,6 @@ class GrammarRegistry:
             "grammar_format": grammar_format,
         }
         self._capacity = capacity
-        self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
@@ -205,7 +203,7 @@ class GrammarRegistry:
         """Refusals for size are not cached, because the key is only verified for schemas within
         limits."""
         try:
-            check_limits(source.parameters, self._schema_limits, param="grammars")
+            check_limits(source.parameters, param="grammars")
         except SchemaTooComplex as error:
             metrics.SCHEMA_REFUSALS.labels(error.code).inc()
             return GrammarVerdict(
@@ -282,14 +280,8 @@ def make_registry(
     rpc: Rpc, vocabulary: Vocabulary, configured: Settings
 ) -> tuple[GrammarRegistry, Quarantine]:
     """Return the registry of this API process, and the quarantine in which it examines schemas."""
-    limits = CompileLimits(
-        cpu_seconds=configured.quarantine_cpu_seconds,
-        wall_seconds=configured.quarantine_wall_seconds,
-        memory_bytes=configured.quarantine_memory_mb * 2**20,
-    )
-    quarantine = Quarantine(
-        lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
-    )
+    limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
+    quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits)
     registry = GrammarRegistry(
         WorkerRpc(rpc),
         quarantine,
@@ -297,7 +289,6 @@ def make_registry(
         tokenizer=vocabulary.fingerprint,
         grammar_format=grammar_format(),
         capacity=configured.max_grammars,
-        schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
     return registry, quarantine

@@ -33,6 +33,7 @@ from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, LoaderThreads, LoadLimits
+from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -220,11 +221,7 @@ class GrammarStore:
 
 
 def _load_limits() -> LoadLimits:
-    quarantine = settings()
-    return LoadLimits(
-        cpu_seconds=CPU_SHARE * quarantine.quarantine_cpu_seconds,
-        wall_seconds=WALL_SHARE * quarantine.quarantine_wall_seconds,
-    )
+    return LoadLimits(cpu_seconds=CPU_SHARE * CPU_SECONDS, wall_seconds=WALL_SHARE * WALL_SECONDS)
 
 
 # --- methods added to vLLM's processes ---

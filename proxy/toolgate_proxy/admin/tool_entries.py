@@ -40,7 +40,7 @@ def parse_entries(
         entry = as_chat_tool(given) or given
         try:
             (tool,) = parse_tools([entry], open_objects=settings.open_objects)
-            check_tool(tool, settings.schema_limits, tool.param)
+            check_tool(tool, tool.param)
             tools[tool.hash] = tool
         except SchemaNotEnforceable as error:
             invalid.append(_invalid(entry, at, "refused", error, error.pointer))

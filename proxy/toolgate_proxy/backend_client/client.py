@@ -36,6 +36,17 @@ KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE). Closing them here first means that no request is written to a
 connection that the backend is just closing."""
+MAX_CONNECTIONS = 2048
+"""To one backend. Each active request uses one, and by default a backend accepts no more requests
+than this (its TOOLGATE_MAX_REQUESTS)."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds for opening a connection: several retransmissions of its first packet."""
+GRAMMAR_TIMEOUT = 60.0
+"""Seconds for a backend's response about grammars. It is longer than the backend needs to refuse a
+schema that takes too long (WALL_SECONDS of its quarantine)."""
+INFO_TTL = 15.0
+"""Seconds for which a backend's description of itself is believed. An error of the backend, as
+after a restart with another model, ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
@@ -62,11 +73,11 @@ class Backend:
         self._info_request: asyncio.Task[wire.Info] | None = None
 
     async def info(self) -> wire.Info:
-        """The backend's description, cached for the setting `info_ttl`.
+        """Return the backend's description, cached for `INFO_TTL`.
 
         Raises BackendFailed when the backend speaks another version of the wire format.
         """
-        if self._info is not None and time.monotonic() - self._info_at < self._settings.info_ttl:
+        if self._info is not None and time.monotonic() - self._info_at < INFO_TTL:
             return self._info
         if self._info_request is None:
             self._info_request = asyncio.create_task(self._shared_info())
@@ -173,7 +184,7 @@ class Backend:
         limit: float | None = None,
     ) -> Any:
         """`limit`: in seconds, for the begin and again for the end of the response."""
-        limit = limit or self._settings.grammar_timeout
+        limit = limit or GRAMMAR_TIMEOUT
         response = await self._send(method, path, message, limit)
         try:
             body = Body(response, bound)
@@ -230,14 +241,15 @@ class Backend:
     def _open_session(self) -> aiohttp.ClientSession:
         """The session, created on first use because aiohttp needs a running event loop for it."""
         if self._session is None or self._session.closed:
-            connect = self._settings.connect_timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._settings.max_connections, keepalive_timeout=KEEPALIVE_SECONDS
+                    limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
                 ),
                 headers=self._headers,
                 # `within` times reads: the limits for the first token and for the next one differ.
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 response_class=BoundedResponse,
                 auto_decompress=False,  # a small body may have any size without compression

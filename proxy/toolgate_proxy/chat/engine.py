@@ -74,12 +74,10 @@ class Generation:
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService(settings)
-        self._images = Images(settings)
+        self.validators = ValidationService()
+        self._images = Images(fetch=settings.image_urls)
         self._resamples = settings.resamples
         self._omits_invalid = settings.invalid_tools == "omit"
-        self._token_traces = settings.token_traces
-        self._call_tokens = settings.required_call_tokens
         key = settings.receipt_key
         self._receipt_key = None if key is None else read_key(key.get_secret_value())
 
@@ -93,10 +91,10 @@ class Engine:
                 "`receipt`.",
                 param="toolgate.receipt",
             )
-        if request.trace and not (self._token_traces or _has_master_key(context)):
+        if request.trace and not _has_master_key(context):
             raise PermissionDenied(
-                "`stream_options.toolgate_trace` requires the gateway's master key. The "
-                "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
+                "`stream_options.toolgate_trace` requires the gateway's master key, because the "
+                "backend computes each mask of such a response twice."
             )
         request = await self._with_images(request, deployment, context)
         try:
@@ -199,7 +197,7 @@ class Engine:
                 )
             keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
             plan = with_room_for_call(
-                plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
+                plan, request.sampling, deployment.call_lengths, keys.values()
             )
             message = backend_request(
                 request,

@@ -20,13 +20,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..redis.client import Command, SharedRedis
+from ..sealing import Sealer
 from ..settings import Settings
 from . import metrics
-from .sealed_record import BadRecord, GrammarRecord, Seal
+from .lifetimes import GRAMMAR_TTL, verdict_ttl
+from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
+BLOB_LIMIT = 1_000_000
+"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
+those by itself."""
+LOCK_TTL = 3.0
+"""Seconds after which another gateway takes over a compile from a crashed gateway. A living one
+renews its lock three times in this time."""
 USE_INTERVAL = 5.0
 """Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
@@ -63,15 +71,13 @@ class RedisCache:
     def __init__(
         self,
         redis: SharedRedis,
-        seal: Seal,
-        settings: Settings,
+        sealer: Sealer,
         today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date(),
     ) -> None:
         self.redis = redis
-        self._seal = seal
-        self._settings = settings
+        self._sealer = sealer
         self._today = today
-        self._lock_ms = round(settings.grammar_lock_ttl * 1000)
+        self._lock_ms = round(LOCK_TTL * 1000)
         self._uses: Counter[str] = Counter()
         self._flush_task: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
@@ -81,14 +87,15 @@ class RedisCache:
         """Returns None if no Redis or no secret for sealing records is configured."""
         if settings.redis_url is None:
             return None
-        seal = Seal.from_settings(settings)
-        if seal is None:
+        if not Sealer.is_shared(settings):
             logger.warning(
                 "The shared grammar cache is disabled, because its records can't be signed. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None
-        return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal, settings)
+        return cls(
+            SharedRedis(settings.redis_url, settings.redis_timeout), Sealer.from_settings(settings)
+        )
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
         """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
@@ -183,26 +190,26 @@ class RedisCache:
             if not isinstance(value, bytes):
                 continue
             try:
-                if len(value) > self._settings.grammar_blob_limit + MAX_SCHEMA_BYTES:
+                if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
-                records[key] = self._seal.open(key, value)
+                records[key] = opened(key, value, self._sealer)
             except BadRecord as bad:
                 metrics.RECORDS_DROPPED.labels(bad.reason).inc()
         return records
 
     def _write_command(self, record: GrammarRecord) -> Command:
-        if len(record.verdict.blob or "") > self._settings.grammar_blob_limit:
+        if len(record.verdict.blob or "") > BLOB_LIMIT:
             record = record.without_blob()
-        ttl = self._settings.verdict_ttl(record.verdict)
-        sealed = self._seal.close(record)
-        metrics.RECORD_BYTES.observe(len(sealed))
-        return ("SET", _record(record.key), sealed, "PX", round(ttl * 1000))
+        ttl = verdict_ttl(record.verdict)
+        value = sealed(record, self._sealer)
+        metrics.RECORD_BYTES.observe(len(value))
+        return ("SET", _record(record.key), value, "PX", round(ttl * 1000))
 
     # --- locks --------------------------------------------------------------------------------
 
     async def _renew(self, claim: Claim) -> None:
         while True:
-            await asyncio.sleep(self._settings.grammar_lock_ttl / 3)
+            await asyncio.sleep(LOCK_TTL / 3)
             await self.redis.run(
                 [self._script(RENEW, claim.won, claim.token, self._lock_ms)], patient=True
             )
@@ -227,7 +234,7 @@ class RedisCache:
         if not uses:
             return
         day = _used(self._today())
-        ttl = round(self._settings.grammar_ttl * 1000)
+        ttl = round(GRAMMAR_TTL * 1000)
         commands: list[Command] = [("ZINCRBY", day, count, key) for key, count in uses.items()]
         # Gateways that have a grammar in memory do not read its record, which must not expire.
         commands += [("PEXPIRE", _record(key), ttl) for key in uses]

@@ -28,8 +28,8 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from ..backend_client.client import Backend
 from ..background import without_owner
 from ..context import Tier, slowest
-from ..settings import Settings
 from . import metrics
+from .lifetimes import verdict_ttl
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
@@ -37,8 +37,8 @@ from .tool_check import check_tool, subject
 
 OTHER_GATEWAY_SECONDS = 20.0
 """Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
-processor time (TOOLGATE_QUARANTINE_CPU_SECONDS), and other grammars may be compiled before it. The
-lock of a gateway that was killed expires much earlier."""
+processor time (CPU_SECONDS of the backend's quarantine), and other grammars may be compiled before
+it. The lock of a gateway that was killed expires much earlier."""
 OTHER_REQUEST_SECONDS = 0.5
 """Maximum time to wait for a batch of another request that also has grammars which this request
 does not need."""
@@ -74,16 +74,13 @@ class GrammarService:
     def __init__(
         self,
         backend: Backend,
-        settings: Settings,
         shared_cache: RedisCache | None = None,
         label: str = "",
     ) -> None:
         """`label` names the backend in metrics."""
-        self._limits = settings.schema_limits
-        max_wait = min(settings.grammar_timeout, OTHER_GATEWAY_SECONDS)
-        self._loader = Loader(backend, shared_cache, max_wait)
+        self._loader = Loader(backend, shared_cache, OTHER_GATEWAY_SECONDS)
         self._shared_cache = shared_cache
-        self._memory = MemoryCache(settings.verdict_ttl)
+        self._memory = MemoryCache(verdict_ttl)
         self._loading: dict[str, _Batch] = {}
         """The newest batch of each grammar that is being loaded, by key."""
         self._gauge = metrics.KNOWN.labels(label)
@@ -127,7 +124,7 @@ class GrammarService:
 
         for tool in missing:
             try:
-                check_tool(tool, self._limits, param_of[tool.name])
+                check_tool(tool, param_of[tool.name])
             except InvalidRequest as error:
                 left_out(tool.name, error)
         missing = [tool for tool in missing if tool.name not in invalid]

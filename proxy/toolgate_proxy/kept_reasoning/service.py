@@ -40,7 +40,7 @@ class KeptReasoning:
     @classmethod
     def from_settings(cls, settings: Settings) -> KeptReasoning:
         shared = settings.redis_url is not None and bool(settings.keep_reasoning)
-        return cls(RedisReasoning(settings) if shared else MemoryReasoning(settings), settings)
+        return cls(RedisReasoning(settings) if shared else MemoryReasoning(), settings)
 
     async def restored(
         self, request: ChatRequest, model: str, seal: OwnerSeal | None

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..polling import poll_forever
-from ..redis.client import SharedRedis
+from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from . import metrics
 from .cache import KeyCache
@@ -29,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 FIELDS = {EPOCH: bytes, VERSION: bytes, CHANGES: list, MARK: bytes, RECORDS: list}
 """Types of the replies."""
+POLL_SECONDS = 0.25
+"""Interval of looks for changed keys. A revoked key works that long; a look is one command."""
 FIRST_POLL_TIMEOUT = 2.0
 """Seconds that the first requests wait for the keys to be read."""
 
@@ -57,14 +59,17 @@ class _State:
 class KeySync:
     """Reads keys from Redis and the key file, as configured. Call `started` in the app's loop."""
 
-    def __init__(self, key_cache: KeyCache, hasher: Hasher, settings: Settings) -> None:
+    def __init__(
+        self, key_cache: KeyCache, hasher: Hasher, settings: Settings, poll: float = POLL_SECONDS
+    ) -> None:
         self.key_cache = key_cache
         self._hasher = hasher
         self._settings = settings
+        self._poll_seconds = poll
         self._redis = (
             SharedRedis(
                 settings.redis_url,
-                settings.limit_timeout,
+                ADMISSION_TIMEOUT,
                 "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
                 metrics.REDIS_BREAKER,
             )
@@ -91,7 +96,7 @@ class KeySync:
         """Start polling, and wait for the first keys, for at most FIRST_POLL_TIMEOUT."""
         if self._task is None:
             polling = poll_forever(
-                self.poll, self._settings.key_poll, logger, "The API keys could not be read"
+                self.poll, self._poll_seconds, logger, "The API keys could not be read"
             )
             self._task = asyncio.create_task(polling)
         if not self._polled.is_set():

@@ -102,7 +102,7 @@ class Reservation:
     def refusal(self) -> RateLimited:
         return RateLimited(
             f"The bodies that this API key sends at the same time have more than "
-            f"{self._budget.limit:,} bytes (TOOLGATE_KEY_BODY_BYTES). Send fewer large requests at "
+            f"{self._budget.limit:,} bytes. Send fewer large requests at "
             "once. Requests with a `content-length` wait for each other.",
             retry_after=RETRY_AFTER,
         )

@@ -29,6 +29,9 @@ logger = logging.getLogger(__name__)
 Argument = str | bytes | int | float
 Command = tuple[Argument, ...]
 
+ADMISSION_TIMEOUT = 0.3
+"""Seconds for a command that reads keys or counts limits. After it, Redis counts as down, and what
+happens then is the setting of each. A request that waits longer is worse than a refused one."""
 MAX_CONNECTIONS = 32
 FIRST_PROBE = 0.1
 MAX_PAUSE = 2.0

@@ -6,7 +6,7 @@ from typing import Literal
 
 NotStored = Literal["unavailable", "too_large", "exists", "disabled"]
 """Why a response is not stored: Redis does not respond or refuses the write; it exceeds
-TOOLGATE_RESPONSE_MAX_BYTES or the quota alone; there is a response with the ID that the client set;
+8 MB (`RESPONSE_MAX_BYTES`) or the quota alone; there is a response with the ID that the client set;
 TOOLGATE_RESPONSES_QUOTA is 0."""
 
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from ..settings import Settings
 from .errors import EventsTooLarge
-from .record import EventLog, Json, StoredResponse
+from .record import RESPONSE_MAX_BYTES, EventLog, Json, StoredResponse
 
 UNPACKED = 4
 """Most bytes of the events of a response in memory, by those of a stored one, which is compressed.
@@ -98,7 +98,7 @@ class LiveResponses:
 
     def __init__(self, settings: Settings) -> None:
         self._responses: dict[tuple[str, str], LiveResponse] = {}
-        self._most = UNPACKED * settings.response_max_bytes
+        self._most = UNPACKED * RESPONSE_MAX_BYTES
         self._stores = settings.responses_quota > 0
 
     def begin(

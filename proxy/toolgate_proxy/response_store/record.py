@@ -14,6 +14,9 @@ from typing import Any
 from ..sealing import SealBroken, Sealer
 
 PURPOSE, EVENTS_PURPOSE = "response", "response events"
+RESPONSE_MAX_BYTES = 8_000_000
+"""Maximum size of one stored response with its input and events, compressed. Redis
+serves nobody else while it copies one."""
 COMPRESSED_FROM = 256
 """Bytes from which a record is compressed."""
 LEVEL = 1

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from ..backend_client.client import Backend
 from ..grammars.call_lengths import CallLengths
+from ..grammars.lifetimes import GRAMMAR_TTL
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 FAILURES = 2
 """Number of consecutive failed probes after which a backend is down. One refused connection is
 enough."""
+
+PROBE_SECONDS = 2.0
+"""Time for the response to a probe, which needs no computation."""
 
 MISSED_PROBES = 3
 """Number of probes that may be late before a failure is forgotten."""
@@ -149,7 +153,7 @@ class Deployments:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
         redis = self.shared_cache.redis if self.shared_cache is not None else None
-        self.call_lengths = CallLengths(redis, settings.grammar_ttl)
+        self.call_lengths = CallLengths(redis, GRAMMAR_TTL)
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
@@ -160,8 +164,8 @@ class Deployments:
         if name not in self._deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
-            grammars = GrammarService(backend, self._settings, self.shared_cache, label=label)
-            probing = self._settings.health_interval + self._settings.health_timeout
+            grammars = GrammarService(backend, self.shared_cache, label=label)
+            probing = self._settings.health_interval + PROBE_SECONDS
             state, lengths = BackendState(label, MISSED_PROBES * probing), self.call_lengths
             self._deployments[name] = Deployment(label, backend, grammars, state, lengths)
         return self._deployments[name]

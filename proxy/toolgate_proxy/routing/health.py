@@ -17,7 +17,7 @@ from ..polling import poll_forever
 from ..settings import Settings
 from . import metrics
 from .backend_cause import cause_of
-from .deployments import Deployment, Deployments, Placement
+from .deployments import PROBE_SECONDS, Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class Health:
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.health_timeout):
+            async with asyncio.timeout(PROBE_SECONDS):
                 in_flight = await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"

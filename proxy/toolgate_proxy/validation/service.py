@@ -17,13 +17,21 @@ from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ..settings import Settings
 from . import metrics
 from .cost import UNBOUNDED, steps
 from .pool import LimitExceeded, NoFreeWorker, ValidationPool, WorkerLost
 from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult
 
+MAX_VALIDATORS = 4096
+"""Schemas that are kept compiled. The one used least recently is compiled again when it returns."""
+WORKERS = 2
+"""Maximum number of processes for expensive validations. One key uses all but one of them at most.
+Few schemas need them, and a gateway process has one core."""
+CPU_SECONDS = 1.0
+"""Limit on the processor time of an expensive validation, which takes milliseconds as a rule."""
+WALL_SECONDS = 10.0
+"""The same in wall-clock time, which includes the wait for a worker."""
 MAX_STEPS = 1_000_000
 """Maximum number of steps of one validation on the event loop. A step takes about 10 ns."""
 MAX_COMPILED = 20_000
@@ -43,13 +51,18 @@ class _CachedSchema:
 class ValidationService:
     """Caches validators by tool. The least recently used ones are removed first."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._capacity = settings.validators
+    def __init__(
+        self,
+        *,
+        capacity: int = MAX_VALIDATORS,
+        workers: int = WORKERS,
+        cpu_seconds: float = CPU_SECONDS,
+        wall_seconds: float = WALL_SECONDS,
+    ) -> None:
+        self._capacity = capacity
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._pool = ValidationPool(
-            workers=settings.validation_workers,
-            cpu_seconds=settings.validation_cpu_seconds,
-            wall_seconds=settings.validation_wall_seconds,
+            workers=workers, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds
         )
 
     async def prepare(
@@ -167,8 +180,7 @@ class ValidationService:
         except NoFreeWorker as error:
             raise ChecksBusy(
                 "All validation workers are busy with other requests, or those that one key may "
-                "have are busy with others of this key. Send the request again. The administrator "
-                "can raise TOOLGATE_VALIDATION_WORKERS.",
+                "have are busy with others of this key. Send the request again.",
                 retry_after=RETRY_SECONDS,
             ) from error
         except WorkerLost as error:

@@ -1,4 +1,4 @@
-"""Random requests of bench/fuzz. `make fuzz` sends ten thousand."""
+"""Random requests of bench/fuzz, of which its command sends ten thousand."""
 
 from __future__ import annotations
 

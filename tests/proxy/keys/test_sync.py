@@ -42,8 +42,8 @@ def finds(key_cache: KeyCache, sent: str) -> bool:
 
 def key_sync_of(redis: RedisServer | None, **more: Any) -> KeySync:
     url = SecretStr(redis.url) if redis else None
-    settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), key_poll=0.02, **more)
-    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings)
+    settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), **more)
+    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings, poll=0.02)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.support.servers.fake_backend import KEY, FakeBackend
+from toolgate_proxy.routing import health
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.health import Health
 from toolgate_proxy.settings import Settings
@@ -59,7 +60,8 @@ async def test_another_server() -> None:
     )
 
 
-async def test_a_server_that_does_not_respond() -> None:
+async def test_a_server_that_does_not_respond(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "PROBE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        assert await cause_at(url, health_timeout=0.1) == "it does not respond in time"
+        assert await cause_at(url) == "it does not respond in time"

@@ -75,7 +75,7 @@ async def limiter(
     if request.param == "redis":
         redis = request.getfixturevalue("redis_at_hand")
     url = SecretStr(redis.url) if redis else None
-    limiter = Limiter(Settings(redis_url=url, limit_timeout=0.3))
+    limiter = Limiter(Settings(redis_url=url))
     await limiter.started()
     gateway.here.limiter = limiter
     monkeypatch.setattr(request_scope, "gateway", lambda: gateway.here)

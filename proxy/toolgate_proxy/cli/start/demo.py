@@ -34,11 +34,14 @@ def demo(
     tool 50 times, without enforcement and with it. Requires the extra [demo], or a model
     directory."""
     require("demo", "proxy", "backend", "demo")
-    from ...demo.model import NAME, directory, is_shipped, missing
+    from ...demo.model import NAME, directory, is_shipped
+    from ...stack.extras import install_command
 
     chosen = model or directory()
     if chosen is None:
-        typer.echo(missing(), err=True)
+        install = install_command("demo")
+        message = f"The demo model is not installed: run {install}, or choose --model DIR."
+        typer.echo(message, err=True)
         raise typer.Exit(2)
     from ...demo.run import demo as run
     from ...stack.processes import free_port, in_use

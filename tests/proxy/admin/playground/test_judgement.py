@@ -12,7 +12,6 @@ from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.admin.playground.judgement import Judgement, judge
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
 SCHEMA = {
@@ -35,7 +34,7 @@ async def judged(text: str, finish_reason: str = "stop", **changes: Any) -> Judg
         request_id="r", model="tiny", messages=(), tools=TOOLS, **{"tool_choice": "auto", **changes}
     )
     plan = make_plan(request, QWEN3)
-    validators = ValidationService(Settings())
+    validators = ValidationService()
     return await judge(text, finish_reason, request, plan, QWEN3, validators)
 
 

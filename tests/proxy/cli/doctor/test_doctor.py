@@ -86,9 +86,9 @@ def test_redis_is_asked_for_its_version(redis_at_hand: RedisServer) -> None:
 
 def test_invalid_settings_are_problems_without_their_values() -> None:
     secret = "redis://:a-secret@[host"
-    status, lines = doctor(TOOLGATE_REDIS_URL=secret, TOOLGATE_IMAGE_LIMIT="many")
+    status, lines = doctor(TOOLGATE_REDIS_URL=secret, TOOLGATE_RESAMPLES="many")
     assert status == 1
-    assert any(line.startswith("✗ settings: TOOLGATE_IMAGE_LIMIT: ") for line in lines)
+    assert any(line.startswith("✗ settings: TOOLGATE_RESAMPLES: ") for line in lines)
     assert any(line.startswith("✗ settings: TOOLGATE_REDIS_URL: ") for line in lines)
     assert "a-secret" not in "\n".join(lines)
 

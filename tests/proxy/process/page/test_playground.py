@@ -128,4 +128,4 @@ async def test_other_keys_get_no_trace(gateway: str, key: str) -> None:
     async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
         response = await client.post("/v1/chat/completions", json=asked)
     assert response.status_code == 403
-    assert "TOOLGATE_TOKEN_TRACES" in response.json()["error"]["message"]
+    assert "master key" in response.json()["error"]["message"]
