@@ -138,8 +138,8 @@ async def _validated(
     return report.model_copy(update=found)
 
 
-def line(report: InstanceReport) -> str:
-    """The report as text."""
+def as_line(report: InstanceReport) -> str:
+    """Write a report as text."""
     if report.error:
         return f"{report.tool}: {report.error}"
     accepted = "masks allow it" if report.accepted else "masks forbid it"
@@ -149,8 +149,8 @@ def line(report: InstanceReport) -> str:
     return f"{report.tool}: {accepted}, {valid}{where}{why}"
 
 
-def as_json(report: InstanceReport) -> str:
-    """The report as one line of JSON."""
+def as_json_line(report: InstanceReport) -> str:
+    """Write a report as one line of JSON."""
     names = {"accepted", "valid", "pointer", "rule"}
     if report.error:
         names |= {"code", "error"}

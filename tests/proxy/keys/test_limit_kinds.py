@@ -53,7 +53,7 @@ def test_the_command_line_sets_a_limit(
         kind.name: 7
     }
     assert key.shown(now())[kind.name] == 7
-    assert f"{kind.column} 7" in of_keys([key], [KeyUsage()], now())
+    assert f"{kind.column} 7" in of_keys([(key, KeyUsage())], now())
 
 
 @EACH_KIND

@@ -23,7 +23,8 @@ def test_a_full_table_fits_a_terminal() -> None:
     full = full.model_copy(update={"terms": full.terms.model_copy(update=terms)})
     empty = key_of(new_key(), "x")
     used = KeyUsage({"tokens_today": 1_234_567}, at - timedelta(hours=3))
-    lines = of_keys([full, empty], [used, KeyUsage({"tokens_today": 0})], at).splitlines()
+    unused = KeyUsage({"tokens_today": 0})
+    lines = of_keys([(full, used), (empty, unused)], at).splitlines()
     assert max(map(len, lines)) <= 80
     said = "\n".join(lines)
     for expected in ("1.23M", "3 h ago", "tokens/day 123456", "small", full.secrets[0].hint):
