@@ -38,7 +38,7 @@ def serve(
 
     They run until Ctrl-C. Further options are passed to vLLM. The master key is
     TOOLGATE_MASTER_KEY, or it is generated once and kept in the user's configuration folder."""
-    from ..stack.model_path import check_model
+    from ..stack.model import check_model
 
     check_model(model)  # before the imports of a start, which take seconds
     extras.check("`toolgate serve`", "proxy", "backend")

@@ -6,7 +6,7 @@ import shlex
 
 from rich.console import Console
 
-from ..stack.announcement import KEY_VARIABLE, announce
+from ..stack.serve import KEY_VARIABLE, announce
 from ..stack.stack import Stack
 from .cases import WEATHER
 

@@ -30,11 +30,9 @@ from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 from ..settings import settings
 from .extras import package_command
 from .key_file import kept_key, key_path
-from .model_path import check_model
+from .model import Download, check_model
 from .processes import Child, CleanupProcess, StackFailed, check_port, free_port
-from .progress.display import Look, StartDisplay
-from .progress.download import Download
-from .progress.phases import LogFollower
+from .progress import LogFollower, Look, StartDisplay
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0

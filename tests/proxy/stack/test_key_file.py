@@ -17,9 +17,9 @@ from rich.console import Console
 
 from toolgate_proxy.cli.gateway import find_master_key
 from toolgate_proxy.settings import settings
-from toolgate_proxy.stack.announcement import announce, curl
 from toolgate_proxy.stack.key_file import BadKeyFile, kept_key, key_path, read_key
 from toolgate_proxy.stack.processes import free_port
+from toolgate_proxy.stack.serve import announce, curl
 from toolgate_proxy.stack.stack import Stack, StackOptions
 
 
