@@ -1,4 +1,4 @@
-"""The progress of a start: the phase of vLLM, read from its log (vLLM 0.31 to 0.33), and its display.
+"""The progress of a start: the phase of vLLM, from its log (vLLM 0.31 to 0.33), and its display.
 
 A terminal has one line that changes, with a bar while the progress is known. Elsewhere, as in a
 log file, each phase is a line.

@@ -1,4 +1,4 @@
-"""`toolgate serve MODEL`: runs the stack in the foreground until Ctrl-C, and prints how it is used."""
+"""`toolgate serve MODEL`: runs the stack in the foreground, and prints how it is used."""
 
 from __future__ import annotations
 
