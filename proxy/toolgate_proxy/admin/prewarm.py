@@ -17,7 +17,7 @@ from ..grammars.redis_cache import RedisCache
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from .tool_entries import ToolReport, parse_entries
+from .tools import ToolReport, parse_entries
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
-from .tool_entries import parse_entries
+from .tools import parse_entries
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]
 

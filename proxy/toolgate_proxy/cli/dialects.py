@@ -96,7 +96,7 @@ def parse(
     from toolgate_core.errors import InvalidTools
     from toolgate_core.tools import parse_tools
 
-    from ..admin.playground import turn_text
+    from ..admin import turn_text
     from .tools.tool_files import read_tools
 
     if (form := DIALECTS.get(dialect)) is None:

@@ -12,7 +12,7 @@ from tests.support.effort import NIGHTLY
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.admin.playground.turn_text import NotInDialect, parse
+from toolgate_proxy.admin.turn_text import NotInDialect, parse
 from toolgate_proxy.cli.main import app
 
 RUNNER = CliRunner()

@@ -106,8 +106,7 @@ def schema(
             typer.echo(note, err=True)
         raise typer.Exit(_print_reports(reports))
     # A report without a gateway does not need these modules, which import an HTTP client.
-    from ...admin.instances import as_json_line, as_line
-    from ...admin.schema_report import BackendSchemas
+    from ...admin.schema_report import BackendSchemas, as_json_line, as_line
 
     values = _read_instances(instance or (), tool)
     response = _ask(url, "schema", tools=_tools(files), model=model, instances=values)

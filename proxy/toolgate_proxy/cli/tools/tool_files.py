@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...admin.tool_documents import UnknownForm, read_document
+from ...admin.tools import UnknownForm, read_document
 from ..output import CommandFailed
 
 STDIN = Path("-")

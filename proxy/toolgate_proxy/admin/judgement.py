@@ -12,8 +12,8 @@ from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.tools import Tool
 
-from ...validation.service import ValidationService
-from ...validation.validator import Violation
+from ..validation.service import ValidationService
+from ..validation.validator import Violation
 from .turn_text import Message, NotInDialect, parse
 
 

@@ -11,7 +11,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.admin.playground.judgement import Judgement, judge
+from toolgate_proxy.admin.judgement import Judgement, judge
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
