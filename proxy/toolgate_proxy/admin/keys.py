@@ -8,8 +8,7 @@ from datetime import datetime
 from pydantic import BaseModel
 from redis.exceptions import RedisError
 
-from ..keys.hashing import Hasher
-from ..keys.key import Key, now
+from ..keys.key import Hasher, Key, now
 from ..keys.redis_store import KeyUsage, RedisStore
 from ..settings import Settings
 from ..state import GatewayState

@@ -25,11 +25,9 @@ from toolgate_core.errors import (
 from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
-from .body import ADVICE, GRAMMARS, SMALL, Body, Bound
+from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
 from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
-from .generation_bound import bound_of, fitting
-from .interim import BoundedResponse
 from .message_json import Pieces, encoded
 
 KEEPALIVE_SECONDS = 4.0

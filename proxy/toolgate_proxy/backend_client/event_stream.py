@@ -11,10 +11,8 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
-from .body import ADVICE, Body
+from .body import ADVICE, Body, GenerationBound
 from .faults import backend_error, within
-from .generation_bound import GenerationBound
-from .sse import SseParser
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -143,3 +141,26 @@ class EventStream:
     def _check_ended(self) -> None:
         if self._choices_left > 0:
             raise BackendLost("The backend closed the connection mid-response.")
+
+
+class SseParser:
+    """Parser of server-sent events (WHATWG HTML, section 9.2). It takes bytes in parts of any size
+    and returns the payloads of completed `data:` lines."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        """The parts of the line that is not complete yet."""
+        self.pending = 0
+        """Bytes of that line."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Skips comments (keep-alives), blank lines and other fields."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest.clear()
+            self.pending = 0
+        if rest:
+            self._rest.append(rest)
+            self.pending += len(rest)
+        return [line[len(b"data:") :].strip() for line in lines if line.startswith(b"data:")]

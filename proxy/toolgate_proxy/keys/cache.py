@@ -13,8 +13,7 @@ from datetime import datetime
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 
-from .hashing import MAX_LENGTH, Hasher
-from .key import Key, StoredSecret, now
+from .key import MAX_LENGTH, Hasher, Key, StoredSecret, now
 
 WRONG_KEY = "Incorrect API key provided. Ask the administrator of this gateway for an API key."
 

@@ -23,8 +23,7 @@ from pydantic import ValidationError
 from toolgate_core.pointer import request_path
 
 from ..yaml_nodes import InvalidYaml, compose, construct
-from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
-from .key import Key, Limits, StoredSecret, Terms
+from .key import MAX_LENGTH, MIN_LENGTH, Hasher, Key, Limits, StoredSecret, Terms, hint
 from .limit_kinds import KINDS
 
 LIMITS = tuple(kind.name for kind in KINDS)

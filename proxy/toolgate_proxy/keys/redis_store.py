@@ -25,9 +25,10 @@ from typing import Any, cast
 
 from pydantic import SecretStr
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
-from .hashing import Hasher
-from .key import Key
+from ..settings import Settings
+from .key import Hasher, Key
 from .limit_kinds import KINDS, LimitKind
 from .versions import Mark, VersionedKey, opened, seal
 
@@ -184,3 +185,28 @@ def _is_newest(found: VersionedKey, mark: Mark) -> bool:
     if found.version < newest:
         logger.warning(EARLIER_RECORD, found.key.id)
     return found.version >= newest
+
+
+UNUSED = (
+    "Redis has virtual keys, but TOOLGATE_KEY_SECRET is not set: their requests get a 401. Set it "
+    "to the value with which the keys were created."
+)
+
+
+async def warn_of_unused_keys(settings: Settings) -> None:
+    """Log a warning if Redis has keys that no gateway accepts, because TOOLGATE_KEY_SECRET is not
+    set. Does nothing if Redis does not respond: other code reports that."""
+    if settings.redis_url is None or settings.key_secret is not None:
+        return
+    client = Redis.from_url(
+        settings.redis_url.get_secret_value(),
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+    )
+    try:
+        if await client.hlen(RECORDS):
+            logger.warning(UNUSED)
+    except (RedisError, OSError):
+        pass
+    finally:
+        await client.aclose()

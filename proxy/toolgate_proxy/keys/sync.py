@@ -20,8 +20,7 @@ from ..settings import Settings
 from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
-from .hashing import Hasher
-from .key import Key
+from .key import Hasher, Key
 from .redis_store import CHANGES, EARLIER_RECORD, EPOCH, MARK, RECORDS, VERSION
 from .versions import Mark, VersionedKey, opened
 

@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .hashing import Hasher
-from .key import Key
+from .key import Hasher, Key
 
 logger = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ import orjson
 from ..context import RequestContext
 from ..keys.limit_kinds import Tokens
 from ..request_fields import as_integer
-from .estimate import MAX_TOKENS
-from .text_tokens import text_tokens
+from .estimate import MAX_TOKENS, text_tokens
 
 MAX_BYTES = 8_000_000
 """Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM

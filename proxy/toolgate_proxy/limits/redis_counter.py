@@ -18,9 +18,7 @@ import time
 from typing import cast
 
 from ..keys.limit_kinds import SLICES
-from ..redis.batch import RedisBatch
-from ..redis.client import Argument, SharedRedis
-from ..redis.script import Script
+from ..redis.client import Argument, RedisBatch, Script, SharedRedis
 from .counter import (
     AdmissionRequest,
     AdmissionResult,

@@ -14,8 +14,7 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-from ..redis.client import Argument, Command, SharedRedis
-from ..redis.script import Script
+from ..redis.client import Argument, Command, Script, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
 from .errors import NotStored, StoreUnavailable

@@ -10,8 +10,8 @@ import pytest
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 from toolgate_proxy.backend_client import event_stream
+from toolgate_proxy.backend_client.body import bound_of
 from toolgate_proxy.backend_client.event_stream import EventStream
-from toolgate_proxy.backend_client.generation_bound import bound_of
 
 REQUEST = wire.GenerateRequest(
     request_id="r",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.servers.fake_backend import INFO
 from toolgate_core import wire
-from toolgate_proxy.backend_client.generation_bound import MAX_WHOLE, bound_of, fitting
+from toolgate_proxy.backend_client.body import MAX_WHOLE, bound_of, fitting
 from toolgate_proxy.json_values import exceeds
 
 SPACES = " " * 128

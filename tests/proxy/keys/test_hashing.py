@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from tests.support.servers.virtual_keys import HASHER, key_of
-from toolgate_proxy.keys.hashing import Hasher, hint, new_key
+from toolgate_proxy.keys.key import Hasher, hint, new_key
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -8,8 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Terms
+from toolgate_proxy.keys.key import Terms, new_key
 
 
 @pytest.mark.parametrize(

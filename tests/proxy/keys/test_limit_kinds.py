@@ -15,8 +15,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.cli.keys.table import of_keys
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.file_store import read_keys
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind, Tokens
 from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.limits.limiter import Limiter

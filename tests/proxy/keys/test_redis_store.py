@@ -10,8 +10,7 @@ from redis.exceptions import ResponseError
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.redis_store import ALIASES, CHANGES, MARK, RECORDS, StoreConflict
 
 

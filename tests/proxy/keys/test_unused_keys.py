@@ -9,8 +9,8 @@ from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of, put
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.unused_keys import UNUSED, warn_of_unused_keys
+from toolgate_proxy.keys.key import new_key
+from toolgate_proxy.keys.redis_store import UNUSED, warn_of_unused_keys
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
 

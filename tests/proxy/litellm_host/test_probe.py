@@ -8,10 +8,13 @@ import pytest
 from packaging.specifiers import SpecifierSet
 
 from toolgate_core.host_probe import PrivateName
-from toolgate_proxy.litellm_host import probe
-from toolgate_proxy.litellm_host.names import either
-from toolgate_proxy.litellm_host.private_names import PRIVATE_NAMES
-from toolgate_proxy.litellm_host.probe import LiteLLMChanged, check_private_names
+from toolgate_proxy.litellm_host import private_names
+from toolgate_proxy.litellm_host.private_names import (
+    PRIVATE_NAMES,
+    LiteLLMChanged,
+    check_private_names,
+    either,
+)
 
 
 def test_installed_litellm_has_every_private_name() -> None:
@@ -26,7 +29,7 @@ def test_error_includes_the_version_all_problems_and_the_fix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = tuple(PrivateName(f"json:{name}", "streams") for name in ("loads", "gone", "lost"))
-    monkeypatch.setattr(probe, "PRIVATE_NAMES", names)
+    monkeypatch.setattr(private_names, "PRIVATE_NAMES", names)
     with pytest.raises(LiteLLMChanged) as raised:
         check_private_names()
     message = str(raised.value)
@@ -34,11 +37,11 @@ def test_error_includes_the_version_all_problems_and_the_fix(
     assert "json.gone is missing (used for: streams)" in message
     assert "json.lost is missing (used for: streams)" in message
     assert "loads" not in message
-    assert f"pip install 'litellm[proxy]{probe.TESTED}'" in message
+    assert f"pip install 'litellm[proxy]{private_names.TESTED}'" in message
 
 
 def test_installed_litellm_is_a_tested_release() -> None:
-    assert version("litellm") in SpecifierSet(probe.TESTED)
+    assert version("litellm") in SpecifierSet(private_names.TESTED)
 
 
 def test_attribute_is_found_by_its_current_or_older_name() -> None:

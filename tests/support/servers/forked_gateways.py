@@ -13,7 +13,7 @@ with importing():
         "toolgate_proxy.admin.routes",
         "toolgate_proxy.cli.main",
         "toolgate_proxy.cli.start",
-        "toolgate_proxy.litellm_host.probe",
+        "toolgate_proxy.litellm_host.private_names",
         "toolgate_proxy.server.own_route",
     ):
         import_module(name)

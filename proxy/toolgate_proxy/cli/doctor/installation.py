@@ -40,7 +40,7 @@ REQUIREMENT = re.compile(
 GPU_QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
 GPU_SECONDS, PROBE_SECONDS = 20.0, 300.0
 LITELLM = """
-from toolgate_proxy.litellm_host.probe import check_private_names
+from toolgate_proxy.litellm_host.private_names import check_private_names
 check_private_names()
 """
 VLLM = """

@@ -12,8 +12,7 @@ from redis.exceptions import RedisError
 
 from toolgate_core.wire import FORMAT, Info
 
-from ...keys.redis_store import RECORDS
-from ...keys.unused_keys import UNUSED
+from ...keys.redis_store import RECORDS, UNUSED
 from ...settings import Settings
 from ...stack.key_file import BadKeyFile
 from .. import gateway as gateways

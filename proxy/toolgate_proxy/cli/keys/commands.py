@@ -13,8 +13,7 @@ from pydantic import ValidationError
 from redis.exceptions import RedisError
 
 from ...keys.file_store import BadKeyFile, entry, read_keys
-from ...keys.hashing import Hasher, hint, new_key
-from ...keys.key import Key, StoredSecret, Terms, new_id, now
+from ...keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
 from ...keys.redis_store import KeyUsage, RedisStore, StoreConflict
 from ...settings import settings
 from .. import gateway as gateways

@@ -29,7 +29,7 @@ from ...context import RequestContext
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Target, placement_of, router, rows_of
 from ..errors import HostRefused, host_error, own_error
-from ..names import either
+from ..private_names import either
 from .completions import completion_of
 from .configured import wants_post_call, without_inert
 

@@ -21,7 +21,7 @@ from ..callbacks.configured import (
     wants_events,
     wants_pre_call,
 )
-from ..names import either
+from ..private_names import either
 from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 

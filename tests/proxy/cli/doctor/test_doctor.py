@@ -17,7 +17,7 @@ from tests.support.servers.virtual_keys import key_of, put
 from toolgate_proxy.cli.doctor import Finding, installation
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.demo import model
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.processes import free_port
 

@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.cli.keys.table import of_keys, short
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS
 from toolgate_proxy.keys.redis_store import KeyUsage
 
