@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from ..settings import Settings
-from .errors import EventsTooLarge
 from .record import EventLog, Json, StoredResponse
+from .sealed_store import EventsTooLarge
 
 UNPACKED = 4
 """Most bytes of the events of a response in memory, by those of a stored one, which is compressed.

@@ -7,10 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ..settings import Settings
-from .errors import NotStored
 from .metrics import DROPPED
 from .record import SealedResponse
-from .sealed_store import Kept
+from .sealed_store import Kept, NotStored
 
 
 @dataclass

@@ -17,10 +17,9 @@ from typing import cast
 from ..redis.client import Argument, Command, Script, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from .errors import NotStored, StoreUnavailable
 from .metrics import BREAKER, DROPPED
 from .record import SealedResponse
-from .sealed_store import Kept
+from .sealed_store import Kept, NotStored, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 

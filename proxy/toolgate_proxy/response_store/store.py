@@ -12,7 +12,6 @@ from typing import Any
 
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .errors import NotStored
 from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .metrics import BROKEN, STORED
@@ -25,7 +24,7 @@ from .record import (
     seal,
 )
 from .redis_store import RedisResponses
-from .sealed_store import Kept, SealedStore
+from .sealed_store import Kept, NotStored, SealedStore
 
 logger = logging.getLogger(__name__)
 
