@@ -21,6 +21,7 @@ from ..main import new_app
 from ..output import CommandFailed
 from . import table
 from .options import (
+    Block,
     EnforcedOnly,
     Expires,
     Json,
@@ -29,6 +30,7 @@ from .options import (
     Tags,
     Team,
     Url,
+    Yaml,
     changes,
     duration,
     with_limits,
@@ -54,12 +56,7 @@ def create(
     expires: Expires = None,
     tag: Tags = None,
     enforced_only: EnforcedOnly = None,
-    yaml: Annotated[
-        bool,
-        typer.Option(
-            "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
-        ),
-    ] = False,
+    yaml: Yaml = False,
     url: Url = gateways.DEFAULT_URL,
     json_: Json = False,
 ) -> None:
@@ -67,18 +64,15 @@ def create(
 
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
-    terms = changes(team, model, expires, tag, enforced_only)
-    terms["limits"] = limits
+    terms = changes(team, model, expires, tag, enforced_only) | {"limits": limits}
     secret = new_key()
-    key = _valid(
-        lambda: Key(
-            id=new_id(),
-            alias=alias,
-            terms=Terms(**terms),
-            secrets=(_stored(secret),),
-            created=now(),
-        )
-    )
+    fields: dict[str, Any] = {
+        "id": new_id(),
+        "alias": alias,
+        "secrets": (_stored(secret),),
+        "created": now(),
+    }
+    key = _valid(lambda: Key(terms=Terms(**terms), **fields))
     _warn_unserved(key.terms.models, url)
     if yaml:
         typer.echo(entry(key), nl=False)
@@ -133,9 +127,7 @@ def update(
     tag: Tags = None,
     enforced_only: EnforcedOnly = None,
     url: Url = gateways.DEFAULT_URL,
-    block: Annotated[
-        bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
-    ] = None,
+    block: Block = None,
     json_: Json = False,
 ) -> None:
     """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
@@ -201,15 +193,12 @@ def import_(
 
     async def add(store: RedisStore) -> list[str]:
         existing = await store.all()
-        hashes = {secret.hash for key in existing for secret in key.secrets}
-        aliases = {key.alias for key in existing if not key.revoked}
-        added = []
-        for key in given:
-            if key.secrets[0].hash in hashes or key.alias in aliases:
-                continue
+        known = {secret.hash for key in existing for secret in key.secrets}
+        known |= {key.alias for key in existing if not key.revoked}
+        added = [key for key in given if not known & {key.secrets[0].hash, key.alias}]
+        for key in added:
             await store.put(key.model_copy(update={"id": new_id(), "created": now()}))
-            added.append(key.alias)
-        return added
+        return [key.alias for key in added]
 
     added = _with_store(add)
     skipped = [key.alias for key in given if key.alias not in added]

@@ -38,6 +38,13 @@ EnforcedOnly = Annotated[
         help="Refuse models of other providers, also as fallbacks: their calls are not enforced.",
     ),
 ]
+Yaml = Annotated[
+    bool,
+    typer.Option("--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."),
+]
+Block = Annotated[
+    bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
+]
 
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
