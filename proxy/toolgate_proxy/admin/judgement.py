@@ -59,7 +59,7 @@ async def judge(
 
 
 def _parsed(text: str, dialect: Dialect, tools: Sequence[Tool]) -> Message | NotInDialect:
-    """The prompt may have opened the reasoning, which the response then ends."""
+    """Read a response whose reasoning the prompt may have opened."""
     try:
         return parse(text, dialect, tools)
     except NotInDialect as error:

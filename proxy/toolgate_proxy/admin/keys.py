@@ -52,7 +52,7 @@ async def list_keys(state: GatewayState) -> KeyList:
 
 
 async def _usages(keys: Sequence[Key], settings: Settings) -> list[KeyUsage] | None:
-    """None without Redis, and while it does not respond."""
+    """Return None without Redis, and while it does not respond."""
     if settings.redis_url is None or settings.key_secret is None:
         return None
     store = RedisStore(settings.redis_url, Hasher(settings.key_secret))

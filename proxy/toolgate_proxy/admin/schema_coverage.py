@@ -75,7 +75,7 @@ def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
 
 
 def lines(reports: Iterable[SchemaReport]) -> list[str]:
-    """The reports as text."""
+    """Return the reports as text."""
     text: list[str] = []
     for report in reports:
         about = [report.engine, f"{report.compile_ms:.1f} ms" if report.compile_ms else None]
@@ -109,7 +109,7 @@ def read_entries(
 
 
 def report_by_coverage(tool: Tool) -> SchemaReport:
-    """What masks enforce as far as the keywords of the schema tell, without a compiler."""
+    """Return what masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
         keywords = coverage(tool.parameters).residual
     except SchemaNotEnforceable as error:

@@ -56,7 +56,7 @@ class InstanceReport(BaseModel):
 
 
 def check_instances(instances: Sequence[Instance], tools: Sequence[Tool]) -> list[Tool]:
-    """The tool of each instance. Raises InvalidRequest."""
+    """Return the tool of each instance. Raises InvalidRequest."""
     by_name: dict[str, list[Tool]] = {}
     for tool in tools:
         by_name.setdefault(tool.name, []).append(tool)
@@ -174,7 +174,7 @@ async def report_by_backends(
     instances: Sequence[Instance],
     validators: ValidationService,
 ) -> list[BackendSchemas]:
-    """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments and reports the
+    """Load `entries`, tools in the form of OpenAI's `tools`, into all deployments and report the
     results, and those of `instances`. Raises InvalidRequest for an instance without a tool."""
     tools, invalid = read_entries(entries, settings)
     tool_of = check_instances(instances, tools)

@@ -31,7 +31,8 @@ COPIED = ("name", "description", "strict")
 
 
 def as_chat_tool(entry: object) -> dict[str, Any] | None:
-    """The tool in the form of chat completions, with its errors, or None if the form is unknown."""
+    """Return the tool in the form of chat completions, with its errors, or None if the form is
+    unknown."""
     if not isinstance(entry, dict):
         return None
     kind = entry.get("type")
@@ -51,7 +52,7 @@ def as_chat_tool(entry: object) -> dict[str, Any] | None:
 
 
 def is_hosted(entry: object) -> bool:
-    """Whether it is a tool of the API's provider, such as a web search. It has no schema."""
+    """Return whether it is a tool of the API's provider, such as a web search. It has no schema."""
     if not isinstance(entry, dict) or any(name in entry for name in SCHEMA_FIELDS):
         return False
     kind = entry.get("type")
@@ -59,7 +60,8 @@ def is_hosted(entry: object) -> bool:
 
 
 def _custom(entry: dict[str, Any]) -> dict[str, Any]:
-    """The custom tool of the Responses API, whose grammar is beside the type of its format."""
+    """Return the custom tool of the Responses API, whose grammar is beside the type of its
+    format."""
     custom = {name: entry[name] for name in ("name", "description", "format") if name in entry}
     given = custom.get("format")
     if isinstance(given, dict) and given.get("type") == "grammar" and "grammar" not in given:
@@ -107,7 +109,7 @@ def read_document(document: object) -> Tools:
 
 
 def _entries(value: Any, place: str) -> Iterator[tuple[str, Any]]:
-    """The tools in a JSON value, with their JSON Pointers."""
+    """Yield the tools in a JSON value, with their JSON Pointers."""
     if isinstance(value, list):
         for at, item in enumerate(value):
             yield from _entries(item, f"{place}/{at}")
@@ -126,7 +128,7 @@ def _entries(value: Any, place: str) -> Iterator[tuple[str, Any]]:
 
 
 def _in_namespace(entry: Any, space: object) -> Any:
-    """A tool of a namespace of the Responses API, by the name that the model sees."""
+    """Return a tool of a namespace of the Responses API, by the name that the model sees."""
     if not isinstance(space, str) or not isinstance(entry, dict) or "name" not in entry:
         return entry
     return entry | {"name": f"{space}.{entry['name']}"}
@@ -170,7 +172,7 @@ class ToolReport(BaseModel):
 def parse_entries(
     entries: Iterable[object], settings: Settings
 ) -> tuple[list[Tool], list[ToolReport]]:
-    """Returns the tools without duplicates, and reports on invalid entries. The entries have one of
+    """Return the tools without duplicates, and reports on invalid entries. The entries have one of
     the forms in tool_formats.py."""
     tools: dict[str, Tool] = {}
     invalid: list[ToolReport] = []

@@ -57,7 +57,8 @@ class Message:
                 self.arguments[index] += text
 
     def body(self) -> dict[str, Any]:
-        """The message of a chat completion. Calls without an id in the text get a random one."""
+        """Return the message of a chat completion. Calls without an id in the text get a random
+        one."""
         other = self.calls or self.reasoning
         body: dict[str, Any] = {
             "role": "assistant",
@@ -86,8 +87,8 @@ def parse(
     *,
     reasoning_open: bool = False,
 ) -> Message:
-    """The message of `text`, the text of a turn from where the model began. Every mark of the
-    dialect in `text` is read as a mark. Without `tools`, calls of all names are accepted.
+    """Return the message of `text`, the text of a turn from where the model began. Every mark of
+    the dialect in `text` is read as a mark. Without `tools`, calls of all names are accepted.
 
     Raises NotInDialect."""
     marks = marks_in(dialect.literals, mark_texts(dialect))
@@ -119,7 +120,8 @@ def parse(
 
 
 def needs_tools(dialect: Dialect) -> bool:
-    """Whether calls begin with the name of a tool, so that they cannot be found without tools."""
+    """Return whether calls begin with the name of a tool, so that they cannot be found without
+    tools."""
     return dialect.calls is not None and not (
         dialect.calls.begin or isinstance(dialect.calls.call[0], str)
     )
@@ -145,7 +147,7 @@ def _without_end(text: str, dialect: Dialect) -> str:
 
 
 def _tokens(text: str, ids: Mapping[str, int]) -> Iterator[tuple[int, str]]:
-    """The marks in `text`, longest first, and the other characters."""
+    """Yield the marks in `text`, longest first, and the other characters."""
     longest_first = sorted(ids, key=lambda mark: (-len(mark), mark))
     pattern = "|".join([*map(re.escape, longest_first), "."])
     for found in re.finditer(pattern, text, re.DOTALL):
@@ -158,8 +160,8 @@ def _check_name(event: Event, names: Mapping[str, Any] | None) -> None:
 
 
 def _invalid_json(text: str, dialect: Dialect, message: Message) -> int | None:
-    """The offset of a JSON error in the last call of `text`, which is only noticed at its end; None
-    if there is none."""
+    """Return the offset of a JSON error in the last call of `text`, which is only noticed at its
+    end; None if there is none."""
     if not message.arguments or not dialect.calls or not isinstance(dialect.calls.codec, Json):
         return None
     written = message.arguments[-1]

@@ -60,7 +60,7 @@ class Body:
             raise self._too_large()
 
     async def part(self) -> bytes:
-        """All bytes that have arrived, at least one; empty at the end of the body."""
+        """Return all bytes that have arrived, at least one; empty at the end of the body."""
         part = await self._response.content.readany()
         self._size += len(part)
         if self._size > self._bound.bytes:
@@ -151,7 +151,8 @@ class GenerationBound:
 
 
 def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
-    """The request, streamed by the backend if the response could be too large for one message."""
+    """Return the request, streamed by the backend if the response could be too large for one
+    message."""
     if request.stream or info is None:
         return request
     body = _unlimited(request, info).body

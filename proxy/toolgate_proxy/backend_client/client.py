@@ -60,7 +60,7 @@ class Backend:
         self._info_request: asyncio.Task[wire.Info] | None = None
 
     async def info(self) -> wire.Info:
-        """The backend's description, cached for the setting `info_ttl`.
+        """Return the backend's description, cached for the setting `info_ttl`.
 
         Raises BackendFailed when the backend speaks another version of the wire format.
         """
@@ -83,13 +83,13 @@ class Backend:
         return (await self._fetch_info()).in_flight
 
     def forget_info(self) -> None:
-        """Drops the cached description: the backend may have restarted with another model."""
+        """Drop the cached description: the backend may have restarted with another model."""
         self._info = None
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compiles and loads grammars. Returns one verdict for each source, in any order."""
+        """Compile and load grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         verdicts = await self._json("PUT", "/v1/toolgate/grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
@@ -109,14 +109,14 @@ class Backend:
         return result
 
     async def count(self, request: wire.CountTokens) -> int:
-        """The number of tokens of a prompt. Raises the backend's refusal."""
+        """Return the number of tokens of a prompt. Raises the backend's refusal."""
         counted = await self._json("POST", "/v1/toolgate/count", request)
         return _checked(wire.TokenCount, counted, "a count of tokens").tokens
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Starts a generation. Raises the backend's refusal, for example GrammarUnknown.
+        """Start a generation. Raises the backend's refusal, for example GrammarUnknown.
 
         `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
         must close the stream. Closing it early makes the backend stop generating.
@@ -186,7 +186,8 @@ class Backend:
     async def _send(
         self, method: str, path: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
-        """The response, with its body not read yet. Raises the error of an unsuccessful one."""
+        """Return the response, with its body not read yet. Raises the error of an unsuccessful
+        one."""
         content = encoded(message) if message else None
         try:
             async with within(limit, "start its response", begun=False):
@@ -226,7 +227,8 @@ class Backend:
             return await send()
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """The session, created on first use because aiohttp needs a running event loop for it."""
+        """Return the session, created on first use because aiohttp needs a running event loop for
+        it."""
         if self._session is None or self._session.closed:
             connect = self._settings.connect_timeout
             self._session = aiohttp.ClientSession(
@@ -280,7 +282,7 @@ def _checked_info(body: object) -> wire.Info:
 
 
 def _parsed(body: bytes | bytearray) -> object:
-    """The JSON value, or the beginning of a text."""
+    """Return the JSON value, or the beginning of a text."""
     try:
         return from_json(body)
     except ValueError:

@@ -76,14 +76,14 @@ class EventStream:
         self._check_ended()
 
     async def _events(self, body: bytes | bytearray) -> list[wire.StreamEvent]:
-        """The events of a JSON array."""
+        """Return the events of a JSON array."""
         try:
             return await self._body.parsed(body, wire.stream_events.validate_json)
         except ValidationError as error:
             raise BackendFailed(f"The backend sent an invalid event. {ADVICE}") from error
 
     async def _read(self) -> bytes:
-        """All bytes that have arrived, at least one; empty at the end of the response.
+        """Return all bytes that have arrived, at least one; empty at the end of the response.
 
         aiohttp's buffer joins what arrives while this process is busy, so a busy gateway handles
         many tokens at once, and an idle one each token as it arrives.
@@ -93,7 +93,7 @@ class EventStream:
             return await self._body.part()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
-        """The events before an ErrorEvent; then raises that event's error."""
+        """Yield the events before an ErrorEvent; then raise that event's error."""
         for position, event in enumerate(events):
             if isinstance(event, wire.ErrorEvent):
                 if position:
@@ -108,7 +108,7 @@ class EventStream:
             yield events
 
     def _check(self, event: wire.StreamEvent) -> None:
-        """Raises BackendFailed for what the types of the messages do not exclude. Budgets of keys
+        """Raise BackendFailed for what the types of the messages do not exclude. Budgets of keys
         are settled by these numbers."""
         match event:
             case wire.TokensEvent():

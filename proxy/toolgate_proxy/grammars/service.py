@@ -101,7 +101,7 @@ class GrammarService:
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> LoadedGrammars:
-        """Loads the grammars of all candidates.
+        """Load the grammars of all candidates.
 
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         `owner` is the key of the request: keys take turns at the backend. `on_invalid` gets
@@ -155,14 +155,14 @@ class GrammarService:
         return LoadedGrammars(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
-        """Loads tools that passed `check_tool`. Returns the results, among them refusals, by tool
+        """Load tools that passed `check_tool`. Returns the results, among them refusals, by tool
         hash."""
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
         results = await self._results(tools, key_of)
         return {tool.hash: results[key_of[tool.hash]] for tool in tools}
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Removes grammars that the backend no longer has."""
+        """Remove grammars that the backend no longer has."""
         for key in keys:
             self._memory.forget(key)
         self._gauge.set(len(self._memory))
@@ -170,7 +170,7 @@ class GrammarService:
     async def _results(
         self, tools: Sequence[Tool], key_of: Mapping[str, str], owner: str = ""
     ) -> dict[str, GrammarResult]:
-        """The results by key, from memory or from a load."""
+        """Return the results by key, from memory or from a load."""
         results: dict[str, GrammarResult] = {}
         sources: dict[str, wire.GrammarSource] = {}
         for tool in tools:
@@ -202,8 +202,9 @@ class GrammarService:
         return results
 
     async def _wait(self, batch: _Batch, sources: Sources) -> dict[str, GrammarResult]:
-        """The results of a batch, for the keys in `sources`. The batch may also contain grammars of
-        other requests. If it then fails or is slow, these keys are loaded without them."""
+        """Return the results of a batch, for the keys in `sources`. The batch may also contain
+        grammars of other requests. If it then fails or is slow, these keys are loaded without
+        them."""
         # Shielded: the request that began the batch may be cancelled while others wait for it.
         if batch.keys <= sources.keys():
             return await asyncio.shield(batch.task)
@@ -233,7 +234,7 @@ class GrammarService:
 
 
 def _opaque(owner: str) -> str:
-    """A name for the owner that does not show who it is."""
+    """Return a name for the owner that does not show who it is."""
     return sha256(owner.encode()).hexdigest()[:16]
 
 

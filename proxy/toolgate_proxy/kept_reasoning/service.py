@@ -47,7 +47,7 @@ class KeptReasoning:
     async def restored(
         self, request: ChatRequest, model: str, seal: OwnerSeal | None
     ) -> ChatRequest:
-        """The request with the reasoning of earlier turns, where it is missing and was kept.
+        """Return the request with the reasoning of earlier turns, where it is missing and was kept.
         `model`: the name that clients use."""
         if seal is None or not self._applies_to(model):
             return request
@@ -66,8 +66,8 @@ class KeptReasoning:
     def keeping(
         self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal | None
     ) -> Events:
-        """The same events. Reasoning is kept before the end of its choice is sent: the client's
-        next request may follow at once."""
+        """Return the same events. Reasoning is kept before the end of its choice is sent: the
+        client's next request may follow at once."""
         if seal is None or not self._applies_to(model):
             return events
         return self._keeping(events, response, model, seal)

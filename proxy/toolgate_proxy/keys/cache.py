@@ -44,8 +44,8 @@ class KeyCache:
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """The key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the cache is
-        stale."""
+        """Return the key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the
+        cache is stale."""
         if len(sent) > MAX_LENGTH:
             raise InvalidKey(WRONG_KEY)
         cached = self._by_hash.get(self._hasher.hash(sent))
@@ -89,11 +89,11 @@ class KeyCache:
         return len({cached.key.id for cached in self._by_hash.values()})
 
     def all(self) -> list[Key]:
-        """All keys, in any state."""
+        """Return all keys, in any state."""
         return list(self._by_id.values())
 
     def __contains__(self, sent: str) -> bool:
-        """Whether it is a virtual key, in any state."""
+        """Return whether it is a virtual key, in any state."""
         return len(sent) <= MAX_LENGTH and self._hasher.hash(sent) in self._by_hash
 
     def confirm(self) -> None:

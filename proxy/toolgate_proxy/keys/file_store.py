@@ -63,7 +63,7 @@ def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[K
 
 
 def entry(key: Key) -> str:
-    """The key as an entry of a key file."""
+    """Return the key as an entry of a key file."""
     fields: dict[str, Any] = {"alias": key.alias}
     fields |= key.secrets[0].model_dump(mode="json", include={"hash", "hint"})
     fields |= key.terms.model_dump(mode="json", exclude={"limits"}, exclude_defaults=True)

@@ -36,7 +36,7 @@ class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def of(self, kind: LimitKind) -> int | None:
-        """The limit of that kind; None for no limit."""
+        """Return the limit of that kind; None for no limit."""
         limit: int | None = getattr(self, kind.name)
         return limit
 
@@ -112,7 +112,7 @@ class Key(BaseModel):
         return "blocked" if self.terms.blocked else "active"
 
     def rotated(self, secret: StoredSecret, overlap: timedelta, now: datetime) -> Key:
-        """A copy with a new secret. The current secret remains valid for the overlap."""
+        """Return a copy with a new secret. The current secret remains valid for the overlap."""
         kept = tuple(
             old.model_copy(update={"until": min(old.until or now + overlap, now + overlap)})
             for old in self.secrets
@@ -121,7 +121,7 @@ class Key(BaseModel):
         return self.model_copy(update={"secrets": (secret, *kept)})
 
     def shown(self, now: datetime) -> dict[str, Any]:
-        """All fields except the hashes, flat, for output."""
+        """Return all fields except the hashes, flat, for output."""
         shown = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
         shown |= shown.pop("terms")
         shown |= shown.pop("limits")

@@ -85,7 +85,7 @@ class RedisStore:
         return [each.key for each in records if _is_newest(each, mark)]
 
     async def find(self, name: str) -> Key | None:
-        """The key with that alias or id."""
+        """Return the key with that alias or id."""
         mark, _ = await self._mark()
         alias = await self._redis.hget(ALIASES, name)
         key_id = alias.decode() if isinstance(alias, bytes) else name
@@ -124,7 +124,7 @@ class RedisStore:
         self._read[key.id] = record
 
     async def _mark(self) -> tuple[Mark, str]:
-        """The mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
+        """Return the mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
         sealed = await self._redis.get(MARK)
         if not isinstance(sealed, bytes):
             return await self._missing_mark(), ""
@@ -138,7 +138,7 @@ class RedisStore:
         return mark, hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
 
     async def _missing_mark(self) -> Mark:
-        """The mark that follows from the records."""
+        """Return the mark that follows from the records."""
         mark = Mark.of(await self._records())
         if mark.version:
             logger.warning(
@@ -156,7 +156,7 @@ class RedisStore:
         return (await self.usages([key], at))[0]
 
     async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
-        """The use of each key."""
+        """Return the use of each key."""
         asked: list[tuple[int, LimitKind]] = []
         async with self._redis.pipeline(transaction=False) as pipeline:
             for place, key in enumerate(keys):

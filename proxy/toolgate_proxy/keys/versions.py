@@ -52,7 +52,7 @@ class Mark(BaseModel):
 
     @classmethod
     def open(cls, hasher: Hasher, sealed: bytes) -> Mark | None:
-        """None if it was not sealed with this secret."""
+        """Return None if it was not sealed with this secret."""
         body = hasher.open(MARK_ID, sealed)
         try:
             return None if body is None else cls.model_validate_json(body)
@@ -61,13 +61,14 @@ class Mark(BaseModel):
 
 
 def seal(hasher: Hasher, key: Key, version: int) -> bytes:
-    """A record of Redis."""
+    """Return a record of Redis."""
     body = key.model_dump_json(exclude_defaults=True).encode()
     return hasher.seal(key.id, b"%d\n" % version + body)
 
 
 def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[VersionedKey]:
-    """The keys in records, by their ids. Records that are not valid are logged and left out."""
+    """Return the keys in records, by their ids. Records that are not valid are logged and left
+    out."""
     keys = []
     for key_id, sealed in records:
         name = key_id.decode(errors="replace")

@@ -35,7 +35,7 @@ class BodyBudget:
         return self._used.get(owner, 0)
 
     def fits(self, owner: str, more: int, size: int) -> bool:
-        """Whether a body of `size` bytes may take `more` bytes."""
+        """Return whether a body of `size` bytes may take `more` bytes."""
         room = SMALL_ROOM if size <= self._small else 0
         return self.used(owner) + more <= self.limit + room
 

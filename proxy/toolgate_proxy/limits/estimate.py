@@ -55,9 +55,9 @@ OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 def estimate(
     body: Mapping[str, Any], limits: Limits, default_output: int, *, output: bool
 ) -> Tokens:
-    """At least one token. `default_output`: output tokens of a request without a maximum, but at
-    most a quarter of the smallest limit, so that a small limit can be used at all. `output`:
-    whether the response has output tokens."""
+    """Estimate the tokens of a request, at least one. `default_output`: output tokens of a request
+    without a maximum, but at most a quarter of the smallest limit, so that a small limit can be
+    used at all. `output`: whether the response has output tokens."""
     prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
@@ -88,7 +88,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
 
 
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:
-    """Adds all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
+    """Add all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
     have content parts that are files."""
     files, left = 0, [(value, parts)]
     while left:
@@ -111,7 +111,7 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
 
 
 def _file_of(part: Mapping[str, Any]) -> str | None:
-    """The field of a content part that has an image or a file; None if the part is text."""
+    """Return the field of a content part that has an image or a file; None if the part is text."""
     kind = part.get("type")
     field = FILE_PARTS.get(kind) if isinstance(kind, str) else None
     source = part.get(field) if field is not None else None
@@ -120,7 +120,8 @@ def _file_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _number(value: object) -> str:
-    """As many digits as a number or a truth value has. Python refuses to print long integers."""
+    """Return as many digits as a number or a truth value has. Python refuses to print long
+    integers."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "0" * (value.bit_length() // 3)
     return str(value)

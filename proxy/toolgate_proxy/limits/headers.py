@@ -42,7 +42,7 @@ def _header(names: RateLimitHeaders, limit: str, value: str) -> str:
 
 
 def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
-    """The error for a request that was refused. `alias`: of its key."""
+    """Return the error for a request that was refused. `alias`: of its key."""
     kind, limit = refused.kind, refused.limit
     if result.wait_ms < 0:
         return kind.error(

@@ -38,7 +38,7 @@ class ProviderUsage:
         """This response has reported usage. A later event of a stream may report more."""
 
     def read(self, body: bytes, *, last: bool) -> None:
-        """Notes the usage that `body`, a part of the response's body, reports."""
+        """Note the usage that `body`, a part of the response's body, reports."""
         counted_elsewhere = self._context.counted and not self._noted
         if counted_elsewhere or not (self._is_stream or self._is_json):
             return
@@ -80,7 +80,7 @@ def _parsed(data: bytes) -> Mapping[str, Any]:
 
 
 def _usage(value: Mapping[str, Any]) -> Tokens | None:
-    """The usage of a response or of an event; None if it has none."""
+    """Return the usage of a response or of an event; None if it has none."""
     response = value.get("response")
     usage = value.get("usage") or (response.get("usage") if isinstance(response, Mapping) else None)
     return None if not isinstance(usage, Mapping) else tokens_of(usage)

@@ -48,8 +48,8 @@ KEY_HEADERS = {
 
 
 async def identify(sent: str, address: str) -> Key | None:
-    """The virtual key `sent`; None for the master key. `address`: the client's IP address. Raises
-    InvalidKey, RetiredKey and KeysUnavailable."""
+    """Return the virtual key `sent`; None for the master key. `address`: the client's IP address.
+    Raises InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
     here = gateway()
@@ -101,7 +101,7 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
 
 
 def address_of(scope: object) -> str:
-    """The client's address in an ASGI scope, or "?"."""
+    """Return the client's address in an ASGI scope, or "?"."""
     client = scope.get("client") if hasattr(scope, "get") else None
     return str(client[0]) if client else "?"
 
@@ -124,7 +124,7 @@ def is_master_key(sent: str) -> bool:
 
 
 def is_ours() -> bool:
-    """Whether LiteLLM's configuration names our `custom_auth`."""
+    """Return whether LiteLLM's configuration names our `custom_auth`."""
     from litellm.proxy import proxy_server
 
     held = proxy_server.user_custom_auth
@@ -132,7 +132,7 @@ def is_ours() -> bool:
 
 
 def has_database() -> bool:
-    """Whether LiteLLM's database holds keys, users and settings."""
+    """Return whether LiteLLM's database holds keys, users and settings."""
     from litellm.proxy import proxy_server
 
     return proxy_server.prisma_client is not None
@@ -176,7 +176,7 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
 
 
 async def check_model(key: Key, named: str) -> None:
-    """Raises PermissionDenied if the key may not use the model by its name, a wildcard, or one of
+    """Raise PermissionDenied if the key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""
     allowed = key.terms.models
     if not allowed or named in allowed:
@@ -199,7 +199,7 @@ async def check_model(key: Key, named: str) -> None:
 
 
 def checks_models() -> bool:
-    """Whether LiteLLM checks which models a key of a custom_auth may use."""
+    """Return whether LiteLLM checks which models a key of a custom_auth may use."""
     from litellm.proxy import proxy_server
 
     run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
@@ -207,7 +207,7 @@ def checks_models() -> bool:
 
 
 def route_of(request: Request) -> str:
-    """The path in the request line, which a forged Host header can't change."""
+    """Return the path in the request line, which a forged Host header can't change."""
     return str(get_request_route(request))
 
 

@@ -76,7 +76,8 @@ def errors_raised(model: str) -> Iterator[None]:
 
 
 def proxy_exception(error: ToolgateError) -> ProxyException:
-    """The ProxyException for an authentication error. Body, status and headers are `error`'s."""
+    """Return the ProxyException for an authentication error. Body, status and headers are
+    `error`'s."""
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     made = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
     return carry(made, error)
@@ -142,14 +143,14 @@ def tag_mismatch() -> PermissionDenied:
 
 
 def _retry_after(headers: object) -> int | None:
-    """The `retry-after` header in seconds; None for a date."""
+    """Return the `retry-after` header in seconds; None for a date."""
     held = dict(headers) if isinstance(headers, Mapping) else {}
     value = next((value for name, value in held.items() if name.lower() == "retry-after"), "")
     return int(value) if str(value).isdigit() else None
 
 
 def cleaned(message: str) -> str:
-    """Removes LiteLLM's class names, tracebacks and routing details from a message."""
+    """Remove LiteLLM's class names, tracebacks and routing details from a message."""
     return SUFFIX.sub("", PREFIX.sub("", message))
 
 

@@ -31,7 +31,7 @@ UNSUPPORTED = {
 
 
 def check_operation(model: object, call_type: str) -> None:
-    """Raises InvalidRequest for an unsupported operation of a model that has only Toolgate
+    """Raise InvalidRequest for an unsupported operation of a model that has only Toolgate
     deployments. `call_type`: LiteLLM's name of the operation."""
     operation = UNSUPPORTED.get(call_type) or UNSUPPORTED.get(call_type.removeprefix("a"))
     if operation is not None and isinstance(model, str) and is_toolgate(model):

@@ -84,8 +84,8 @@ class SharedRedis:
     async def run(
         self, commands: Sequence[Command], *, patient: bool = False
     ) -> list[object] | None:
-        """The replies of a pipeline; None if Redis did not respond. The reply to a refused command
-        (OOM, LOADING …) is its error. `patient`: no request waits for the result."""
+        """Return the replies of a pipeline; None if Redis did not respond. The reply to a refused
+        command (OOM, LOADING …) is its error. `patient`: no request waits for the result."""
         if not self.available:
             return None
         pipeline = self._redis.pipeline(transaction=False)

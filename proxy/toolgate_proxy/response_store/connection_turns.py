@@ -47,7 +47,7 @@ class ConnectionTurns:
     size: int = 0
 
     def keep(self, turn: StoredResponse) -> None:
-        """Adds a response that has ended. A conversation that it does not continue is dropped."""
+        """Add a response that has ended. A conversation that it does not continue is dropped."""
         if not self.turns or turn.previous != self.turns[-1].id:
             self.forget()
         self.turns.append(turn)
@@ -68,8 +68,8 @@ class ConnectionTurns:
         self.turns, self.size = [], 0
 
     def before(self, previous: str) -> Sequence[StoredResponse]:
-        """The responses that a request continues by `previous_response_id`; empty if it is not the
-        latest response."""
+        """Return the responses that a request continues by `previous_response_id`; empty if it is
+        not the latest response."""
         return self.turns if self.turns and self.turns[-1].id == previous else ()
 
     def find(self, response_id: str) -> StoredResponse | None:

@@ -68,8 +68,8 @@ class LiveResponse:
         self._wake()
 
     async def batches(self) -> AsyncIterator[list[Json]]:
-        """The events after the first ones, as they come, to the last one. Raises EventsTooLarge
-        where they were not kept."""
+        """Yield the events after the first ones, as they come, to the last one. Raises
+        EventsTooLarge where they were not kept."""
         log = self.log
         if log is None:
             raise EventsTooLarge
@@ -104,8 +104,8 @@ class LiveResponses:
     def begin(
         self, owner: str, start: Json, turn: Callable[[], StoredResponse]
     ) -> LiveResponse | None:
-        """None if responses are not stored. If the client set the ID of another response in flight,
-        readers get that one."""
+        """Return None if responses are not stored. If the client set the ID of another response in
+        flight, readers get that one."""
         if not self._stores:
             return None
         name = (owner, str(start["id"]))
@@ -131,7 +131,7 @@ class _Position:
         """Number of deltas of the entry that were read."""
 
     def next(self, most: int) -> list[Json]:
-        """The next events, at most `most`."""
+        """Return the next events, at most `most`."""
         made: list[Json] = []
         while len(made) < most and self._entry < len(self._entries):
             entry = self._entries[self._entry]

@@ -112,7 +112,7 @@ class RecordTooLarge(Exception):
 def open_record(
     sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int
 ) -> tuple[StoredResponse, int]:
-    """The response, and the size of its JSON in bytes, which is at most `most`. Raises
+    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
     RecordTooLarge, and SealBroken, also if the record is another response's."""
     text = _opened(sealer, owner, PURPOSE, sealed, most)
     response = StoredResponse(**_parsed(text))

@@ -104,7 +104,7 @@ class RedisResponses:
         return reply
 
     async def _command(self, command: Command) -> object:
-        """Raises StoreUnavailable if Redis does not respond."""
+        """Raise StoreUnavailable if Redis does not respond."""
         replies = await self._redis.run([command])
         if replies is None:
             raise StoreUnavailable("Redis does not respond")

@@ -83,7 +83,7 @@ class ResponseStore:
     async def put(
         self, owner: str, response: StoredResponse, log: EventLog | None
     ) -> NotStored | None:
-        """Returns why the response was not stored. It is stored without events if they are too
+        """Return why the response was not stored. It is stored without events if they are too
         large."""
         work = partial(seal, self._sealer, owner, response, log)
         large = _is_large(response.body) or _is_large(response.input)
@@ -104,7 +104,7 @@ class ResponseStore:
         return await self._read(owner, response_id, most=MAX_TURNS)
 
     async def events(self, owner: str, response_id: str) -> EventLog | None:
-        """Those of a streamed response. Raises StoreUnavailable."""
+        """Return the events of a streamed response. Raises StoreUnavailable."""
         sealed = await self._store.events(owner, response_id)
         if not sealed:
             return None
@@ -116,7 +116,7 @@ class ResponseStore:
             return None
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Whether there was such a response. Raises StoreUnavailable."""
+        """Return whether there was such a response. Raises StoreUnavailable."""
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:
@@ -131,8 +131,8 @@ class ResponseStore:
     def _opened(
         self, owner: str, response_id: str, found: Sequence[bytes], most: int
     ) -> Conversation:
-        """A record that does not open counts as missing: someone with write access to Redis can
-        delete it as well. So does one that someone has put back after its time."""
+        """Open the records. One that does not open counts as missing: someone with write access to
+        Redis can delete it as well. So does one that someone has put back after its time."""
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
@@ -158,7 +158,7 @@ class ResponseStore:
 
 
 def _is_large(value: object) -> bool:
-    """Whether its texts have more than IN_THREAD characters."""
+    """Return whether its texts have more than IN_THREAD characters."""
     total, left = 0, [value]
     while left and total <= IN_THREAD:
         each = left.pop()

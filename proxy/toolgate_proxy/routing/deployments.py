@@ -104,7 +104,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Counts a request while it is in flight."""
+        """Count a request while it is in flight."""
         if self._expected:
             self._expected.popleft()
         self._running += 1
@@ -170,7 +170,7 @@ class Deployments:
         return self.get(placement.api_base, placement.api_key)
 
     async def aclose(self) -> None:
-        """Writes what was not written yet, and closes all connections."""
+        """Write what was not written yet, and close all connections."""
         await self.call_lengths.flush()
         if self.shared_cache is not None:
             await self.shared_cache.aclose()

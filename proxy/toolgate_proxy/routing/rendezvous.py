@@ -78,7 +78,7 @@ class Rendezvous:
         return Selected(deployment, preferred=deployment is preferred[0])
 
     def _note(self, head: bytes, in_flight: int) -> float:
-        """Counts a request. Returns the average number of in-flight requests with this head."""
+        """Count a request. Returns the average number of in-flight requests with this head."""
         if not self._seen:
             self._average_in_flight = in_flight
         self._average_in_flight += (in_flight - self._average_in_flight) / SMOOTHING

@@ -30,7 +30,7 @@ class NoModel(StackFailed):
 
 
 def check_model(model: str) -> None:
-    """Raises NoModel for a path without a model. Ids and URLs are not looked up."""
+    """Raise NoModel for a path without a model. Ids and URLs are not looked up."""
     path = Path(model).expanduser()
     if path.is_dir():
         if not any((path / name).exists() for name in CONFIGURATIONS) and not any(
@@ -48,7 +48,7 @@ def check_model(model: str) -> None:
 
 
 def is_hub_id(model: str) -> bool:
-    """Whether vLLM can look for it on Hugging Face."""
+    """Return whether vLLM can look for it on Hugging Face."""
     return HUB_ID.fullmatch(model) is not None and not Path(model).exists()
 
 
@@ -72,7 +72,7 @@ class Download:
             threading.Thread(target=self._ask, args=(model,), daemon=True).start()
 
     def look(self) -> Phase | None:
-        """The phase if bytes have arrived lately."""
+        """Return the phase if bytes have arrived lately."""
         if self._folder is None:
             return None
         size, now = self._size(), time.monotonic()
@@ -87,7 +87,7 @@ class Download:
         return Phase("downloading", 100 * size / total, f"{gigabytes(size)} of {gigabytes(total)}")
 
     def _size(self) -> int:
-        """Bytes of the files in the cache, complete or not."""
+        """Return the bytes of the files in the cache, complete or not."""
         if self._folder is None:
             return 0
         size = 0
@@ -113,8 +113,8 @@ class Download:
 
 
 def total_size(sizes: dict[str, int]) -> int:
-    """Bytes that vLLM downloads of a repository, of which `sizes` are the files: the weights of the
-    first kind that it has, and all files that are not weights."""
+    """Return the bytes that vLLM downloads of a repository with files of these `sizes`: the weights
+    of the first kind that it has, and all files that are not weights."""
     kind = next((each for each in WEIGHTS if any(name.endswith(each) for name in sizes)), "")
     return sum(
         size
@@ -124,7 +124,7 @@ def total_size(sizes: dict[str, int]) -> int:
 
 
 def cache_folder(model: str) -> Path:
-    """Where huggingface_hub stores the model."""
+    """Return where huggingface_hub stores the model."""
     home = os.environ.get("HF_HOME") or str(
         Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
     )

@@ -77,7 +77,7 @@ class LogFollower:
 
 
 def phase_of(line: str) -> Phase | None:
-    """None for a line that begins no phase."""
+    """Return None for a line that begins no phase."""
     if NOT_A_PHASE.search(line):
         return None
     for pattern, name in PATTERNS:

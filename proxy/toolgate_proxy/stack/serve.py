@@ -19,7 +19,7 @@ KEY_VARIABLE = "TOOLGATE_MASTER_KEY"
 
 
 def announce(stack: Stack, console: Console) -> None:
-    """Prints the URLs, the model, where the key is, and a request to paste into a shell."""
+    """Print the URLs, the model, where the key is, and a request to paste into a shell."""
     file = stack.key_file
     where = f"in {file}" if file else f"the value of {KEY_VARIABLE}"
     for name, value in (
@@ -34,7 +34,7 @@ def announce(stack: Stack, console: Console) -> None:
 
 
 def curl(url: str, model: str, key_file: Path | None) -> str:
-    """A shell command that sends a chat completion."""
+    """Return a shell command that sends a chat completion."""
     key = f"$(cat {shlex.quote(str(key_file))})" if key_file else f"${KEY_VARIABLE}"
     body = {"model": model, "messages": [{"role": "user", "content": "Hello"}]}
     return (
@@ -44,7 +44,7 @@ def curl(url: str, model: str, key_file: Path | None) -> str:
 
 
 def serve(options: StackOptions) -> int:
-    """Returns the exit status: 0 after Ctrl-C or SIGTERM, 1 if a part of the stack failed."""
+    """Return the exit status: 0 after Ctrl-C or SIGTERM, 1 if a part of the stack failed."""
 
     def until_stopped(stack: Stack, console: Console) -> int:
         announce(stack, console)
@@ -54,7 +54,7 @@ def serve(options: StackOptions) -> int:
 
 
 def run(options: StackOptions, inside: Callable[[Stack, Console], int]) -> int:
-    """Calls `inside` when the stack is ready, and returns its result as the exit status. The stack
+    """Call `inside` when the stack is ready, and return its result as the exit status. The stack
     stops when `inside` returns."""
     console = Console(highlight=False)
     # A shell starts background jobs with SIGINT ignored. SIGHUP: the terminal was closed.

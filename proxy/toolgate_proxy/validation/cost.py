@@ -33,9 +33,9 @@ they are in a subschema."""
 
 
 def steps(schema: dict[str, Any]) -> int:
-    """The number of paths from the root to its subschemas, weighted by size. UNBOUNDED for a cycle,
-    a reference that is not a JSON Pointer, a chain of references that exceeds Python's stack, and a
-    pattern with lookaround."""
+    """Return the number of paths from the root to its subschemas, weighted by size. UNBOUNDED for a
+    cycle, a reference that is not a JSON Pointer, a chain of references that exceeds Python's
+    stack, and a pattern with lookaround."""
     without_id = {name: value for name, value in schema.items() if name not in ("$id", "id")}
     try:
         return _Walk(schema).weight(without_id, "")

@@ -111,7 +111,7 @@ class ValidationPool:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    """A worker that has loaded its modules, so that a job's time does not include that."""
+    """Return a worker that has loaded its modules, so that a job's time does not include that."""
     try:
         worker = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -155,7 +155,7 @@ async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
 
 
 async def _end_of(worker: asyncio.subprocess.Process) -> LimitExceeded | _Ended:
-    """How a worker ended that gave no result."""
+    """Return how a worker ended that gave no result."""
     try:
         async with asyncio.timeout(EXIT_SECONDS):
             status = await worker.wait()

@@ -59,10 +59,10 @@ class ValidationService:
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> None:
-        """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. `owner` is the key of the request.
-        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
-        time. Raises ChecksBusy and ChecksFailed."""
+        """Check the schemas of tools before their use. `param_of` maps a tool's name to the request
+        parameter that has its schema, for errors. `owner` is the key of the request. `on_invalid`
+        gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in time. Raises
+        ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 try:
@@ -108,7 +108,7 @@ class ValidationService:
         return await self._check_grammar(tool, arguments, owner)
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
-        """Reads the input of a custom tool once more by its grammar, which the masks enforced. A
+        """Read the input of a custom tool once more by its grammar, which the masks enforced. A
         grammar that can't be read here, or not within the limits, is left to the masks."""
         grammar = grammar_of(tool.parameters) if tool.custom else None
         if grammar is None:

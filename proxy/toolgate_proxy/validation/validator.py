@@ -90,7 +90,7 @@ class Validator:
             raise InvalidSchema(str(error).partition("\n")[0], "") from error
 
     def check(self, arguments: str, *, unique: bool) -> Violation | None:
-        """Returns the first violation, or None. With `unique`, duplicate members of an object are a
+        """Return the first violation, or None. With `unique`, duplicate members of an object are a
         violation; otherwise the last one counts, as in most JSON parsers. Invalid JSON and half of
         a surrogate pair are violations."""
         try:
@@ -145,8 +145,8 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Whether JSON text contains half of a surrogate pair. That is not valid Unicode, and strict
-    parsers reject it."""
+    """Return whether JSON text contains half of a surrogate pair. That is not valid Unicode, and
+    strict parsers reject it."""
     if not _SURROGATE.search(text):
         return False
     return _SURROGATE.search(_COMPLETE.sub("", text)) is not None

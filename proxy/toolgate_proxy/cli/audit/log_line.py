@@ -128,7 +128,7 @@ def _chat_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
 
 
 def _is_complete(choice: Mapping[str, Any]) -> bool | None:
-    """Whether the last call of a choice is complete."""
+    """Return whether the last call of a choice is complete."""
     if choice["finish_reason"] != "length":
         return True
     last: str = (choice.get("toolgate") or {}).get("last_call", "")

@@ -66,7 +66,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Records the tokens of other providers, if the response itself had none. Our provider
+        """Record the tokens of other providers, if the response itself had none. Our provider
         records its own. LiteLLM may call this after the end of the response."""
         context = carried()
         usage = getattr(response_obj, "usage", None)

@@ -71,13 +71,13 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
 
 def _unsupported(operation: str) -> Exception:
-    """The error for requests that the hook in ../callbacks/limit_hook.py did not refuse: those to a
-    model that also has deployments of another provider."""
+    """Return the error for requests that the hook in ../callbacks/limit_hook.py did not refuse:
+    those to a model that also has deployments of another provider."""
     return host_error(unsupported(operation), "")
 
 
 def _kept(chunk: Chunk) -> Chunk:
-    """Keeps a chunk with an empty delta from being dropped by LiteLLM; it may have token ids."""
+    """Keep a chunk with an empty delta from being dropped by LiteLLM; it may have token ids."""
     for choice in chunk["choices"]:
         if not choice["delta"] and choice["finish_reason"] is None:
             choice["delta"] = {"content": ""}

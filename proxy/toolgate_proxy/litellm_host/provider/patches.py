@@ -42,7 +42,7 @@ _MADE = "_toolgate_registered"
 
 
 def register(provider: CustomLLM) -> CustomLLM:
-    """Installs the patches once per process. Returns the provider."""
+    """Install the patches once per process. Returns the provider."""
     if not hasattr(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
@@ -64,7 +64,7 @@ def register(provider: CustomLLM) -> CustomLLM:
 
 
 def _know_allowed_tools() -> None:
-    """Adds our provider to the providers that support allowed_tools, in releases with that list."""
+    """Add our provider to the providers that support allowed_tools, in releases with that list."""
     with suppress(ImportError):
         from litellm.litellm_core_utils import allowed_tools_tool_choice as allowed
 
@@ -82,7 +82,7 @@ def provider() -> Any:
 
 
 def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Opens our streams up to their first chunk before LiteLLM starts the response."""
+    """Open our streams up to their first chunk before LiteLLM starts the response."""
 
     @functools.wraps(original)
     def complete(ctx: Any) -> Any:
@@ -154,5 +154,5 @@ def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _no_database(error: Exception) -> bool:
-    """Whether an error is a database's: never, without a database."""
+    """Return whether an error is a database's: never, without a database."""
     return False

@@ -18,7 +18,7 @@ _WHOLE = "toolgate_response"
 
 
 def note_whole(logging: Any, whole: ModelResponse) -> None:
-    """Stores the streamed response for `PassThroughStream`."""
+    """Store the streamed response for `PassThroughStream`."""
     setattr(logging, _WHOLE, whole)
 
 
