@@ -173,7 +173,7 @@ def parse_entries(
     entries: Iterable[object], settings: Settings
 ) -> tuple[list[Tool], list[ToolReport]]:
     """Return the tools without duplicates, and reports on invalid entries. The entries have one of
-    the forms in tool_formats.py."""
+    the forms above."""
     tools: dict[str, Tool] = {}
     invalid: list[ToolReport] = []
     for at, given in enumerate(entries):

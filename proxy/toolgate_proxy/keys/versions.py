@@ -1,10 +1,10 @@
 """Versions of key records, so that nobody can put back an earlier record of a key.
 
-The seal of a record (hashing.py) shows that the command line wrote it, but not that it is the
-newest: whoever can write to Redis could replace the record of a revoked key by the one before. So
-each record has its version under its seal, and a mark lists the newest version of every key. The
-mark is sealed, too, and is written together with each record. A gateway accepts no record that is
-older than the mark, or than it has seen.
+The seal of a record shows that the command line wrote it, but not that it is the newest: whoever
+can write to Redis could replace the record of a revoked key by the one before. So each record has
+its version under its seal, and a mark lists the newest version of every key. The mark is sealed,
+too, and is written together with each record. A gateway accepts no record that is older than the
+mark, or than it has seen.
 
 A version is the time of the write in milliseconds, or one more than the last version if that is
 later. So versions do not come again if Redis has lost its last writes.

@@ -51,7 +51,7 @@ class BackendState:
     since: float = field(default_factory=time.time)
     """Time of the last change of `up`, in seconds since 1970."""
     error: str | None = None
-    """Cause of the last failure (backend_cause.py). None while the backend responds."""
+    """Cause of the last failure (health.py). None while the backend responds."""
     probe_ms: float | None = None
     failures: int = 0
     failed_at: float = 0.0
