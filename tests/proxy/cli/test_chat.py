@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +11,8 @@ from typer.testing import CliRunner, Result
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
-KEY = "sk-chat"
+from .conftest import ScriptedGateway
+
 CALL = {
     "index": 0,
     "id": "call_1",
@@ -44,59 +41,12 @@ CALLS = [
 ANSWER = [delta(content="It is "), delta(content="391."), delta("stop")]
 
 
-class Gateway:
-    """Answers each chat completion with the next of `answers`: chunks, or a status and an error."""
-
-    def __init__(self) -> None:
-        self.answers: list[Any] = []
-        self.requests: list[dict[str, Any]] = []
-        gateway = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                allowed = self.headers["Authorization"] == f"Bearer {KEY}"
-                self.send_response(200 if allowed and self.path == "/v1/models" else 401)
-                self.end_headers()
-                self.wfile.write(json.dumps({"data": [{"id": "m"}]}).encode())
-
-            def do_POST(self) -> None:
-                length = int(self.headers["Content-Length"])
-                gateway.requests.append(json.loads(self.rfile.read(length)))
-                answer = gateway.answers.pop(0)
-                status = 200 if isinstance(answer, list) else answer[0]
-                self.send_response(status)
-                self.end_headers()
-                if status != 200:
-                    self.wfile.write(answer[1].encode())
-                    return
-                for chunk in answer:
-                    self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
-                self.wfile.write(b": keep-alive\n\ndata: [DONE]\n\n")
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-
-
-@pytest.fixture
-def gateway() -> Iterator[Gateway]:
-    made = Gateway()
-    thread = threading.Thread(target=made.server.serve_forever, args=(0.01,))
-    thread.start()
-    yield made
-    made.server.shutdown()
-    thread.join()
-    made.server.server_close()
-
-
-def chat(gateway: Gateway, text: str, *options: str, key: str = KEY) -> Result:
-    command = ["chat", "--url", gateway.url, "--key", key, *options]
+def chat(gateway: ScriptedGateway, text: str, *options: str, key: str = "") -> Result:
+    command = ["chat", "--url", gateway.url, "--key", key or gateway.key, *options]
     return CliRunner().invoke(app, command, input=text)
 
 
-def test_calls_run_and_their_results_are_sent_back(gateway: Gateway) -> None:
+def test_calls_run_and_their_results_are_sent_back(gateway: ScriptedGateway) -> None:
     gateway.answers = [CALLS, ANSWER]
     result = chat(gateway, "What is 17 * 23?\n", "--system", "Be brief.", "--effort", "low")
     assert result.exit_code == 0, result.output
@@ -121,7 +71,7 @@ def test_calls_run_and_their_results_are_sent_back(gateway: Gateway) -> None:
     assert given == {"role": "tool", "tool_call_id": "call_1", "content": '{"result": 391}'}
 
 
-def test_turns_continue_the_conversation_until_a_new_one(gateway: Gateway) -> None:
+def test_turns_continue_the_conversation_until_a_new_one(gateway: ScriptedGateway) -> None:
     gateway.answers = [ANSWER, ANSWER, ANSWER]
     result = chat(gateway, "a\n\nb\n/new\nc\n/quit\nd\n", "--no-tools")
     assert result.exit_code == 0, result.output
@@ -139,7 +89,7 @@ def test_turns_continue_the_conversation_until_a_new_one(gateway: Gateway) -> No
     ],
 )
 def test_a_failed_turn_is_an_error_and_is_forgotten(
-    answer: Any, message: str, gateway: Gateway
+    answer: Any, message: str, gateway: ScriptedGateway
 ) -> None:
     gateway.answers = [answer, ANSWER]
     result = chat(gateway, "a\nb\n")
@@ -148,7 +98,7 @@ def test_a_failed_turn_is_an_error_and_is_forgotten(
     assert [each["content"] for each in gateway.requests[1]["messages"]] == ["b"]
 
 
-def test_a_call_that_is_cut_does_not_run(gateway: Gateway) -> None:
+def test_a_call_that_is_cut_does_not_run(gateway: ScriptedGateway) -> None:
     gateway.answers = [[*CALLS[:4], delta("length")]]
     result = chat(gateway, "a\n")
     assert result.exit_code == 0, result.output
@@ -157,14 +107,14 @@ def test_a_call_that_is_cut_does_not_run(gateway: Gateway) -> None:
     assert len(gateway.requests) == 1
 
 
-def test_a_model_that_only_calls_tools_is_stopped(gateway: Gateway) -> None:
+def test_a_model_that_only_calls_tools_is_stopped(gateway: ScriptedGateway) -> None:
     gateway.answers = [CALLS] * 20
     result = chat(gateway, "a\n")
     assert result.exit_code == 1
     assert len(gateway.requests) == 8
 
 
-def test_a_gateway_that_does_not_answer_is_an_error(gateway: Gateway) -> None:
+def test_a_gateway_that_does_not_answer_is_an_error(gateway: ScriptedGateway) -> None:
     result = chat(gateway, "a\n", key="sk-wrong")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "401" in result.stderr
@@ -172,7 +122,7 @@ def test_a_gateway_that_does_not_answer_is_an_error(gateway: Gateway) -> None:
 
 
 def test_without_a_key_the_option_is_named(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.delenv("TOOLGATE_MASTER_KEY", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))

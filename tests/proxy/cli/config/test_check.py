@@ -19,6 +19,8 @@ from toolgate_proxy.server.app import Route, make_config
 SHIPPED = Path(__file__).parents[4] / "litellm_config.yaml"
 GOOD = SHIPPED.read_text()
 SET = {"TOOLGATE_MASTER_KEY": "sk-x"}
+ADDRESS = "api_base: os.environ/TOOLGATE_BACKEND_URL"
+URL = "os.environ/TOOLGATE_BACKEND_URL"
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -101,6 +103,25 @@ def test_the_generated_configuration_is_valid(tmp_path: Path) -> None:
             "weight: heavy",
             "must be a number",
         ),
+        ("cancel_on_disconnect:", "cancel_on_disconect:", "cancel_on", "'cancel_on_disconnect'?"),
+        ("disable_cooldowns:", "disable_cooldown:", "disable_c", "'disable_cooldowns'?"),
+        (ADDRESS, "api_baase: x", "api_baase", "Did you mean 'api_base'?"),
+        (ADDRESS, "temperture: 1", "temperture", "Did you mean 'temperature'?"),
+        (
+            "enable_post_custom_auth_checks: true",
+            "enable_post_custom_auth_checks: true\n  drop_parms: true",
+            "drop_parms",
+            "'drop_params'?",
+        ),
+        (
+            "router_settings:\n",
+            "router_settings:\n  num_retires: 1\n",
+            "num_retires",
+            "'num_retries'?",
+        ),
+        (ADDRESS, "api_base: gpu:8000", "api_base", "Write http://gpu:8000 or"),
+        (URL, "os.environ/GPU_URL", "GPU_URL", "variable GPU_URL, which is not set"),
+        (URL, "os.environ.GPU_URL", "GPU_URL", "is written os.environ/NAME"),
     ],
 )
 def test_configuration_errors_include_the_line_and_no_secret(

@@ -10,7 +10,7 @@ from toolgate_proxy.cli.config.check import BadConfig, check
 from toolgate_proxy.cli.config.values import BUDGETS
 from toolgate_proxy.litellm_host.config_fields import config_fields
 
-from .test_check import GOOD, SET, line_of, written
+from .test_check import ADDRESS, GOOD, SET, line_of, written
 
 UNDECLARED = (
     "database_connection_pool_timeout", "disable_spend_logs", "disable_spend_updates",
@@ -18,41 +18,6 @@ UNDECLARED = (
     "proxy_batch_write_at", "public_routes", "use_redis_transaction_buffer", "user_header_mappings",
 )  # fmt: skip
 """Some of the fields that LiteLLM reads and does not declare."""
-LITELLM, ROUTER = "litellm_settings:\n", "router_settings:\n"
-ADDRESS = "api_base: os.environ/TOOLGATE_BACKEND_URL"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "at", "said"),
-    [
-        ("cancel_on_disconnect:", "cancel_on_disconect:", "cancel_on", "'cancel_on_disconnect'?"),
-        ("disable_cooldowns:", "disable_cooldown:", "disable_c", "'disable_cooldowns'?"),
-        (ADDRESS, "api_baase: x", "api_baase", "Did you mean 'api_base'?"),
-        (ADDRESS, "temperture: 1", "temperture", "Did you mean 'temperature'?"),
-        (
-            "enable_post_custom_auth_checks: true",
-            "enable_post_custom_auth_checks: true\n  drop_parms: true",
-            "drop_parms",
-            "'drop_params'?",
-        ),
-        (
-            "router_settings:\n",
-            "router_settings:\n  num_retires: 1\n",
-            "num_retires",
-            "'num_retries'?",
-        ),
-        (ADDRESS, "api_base: gpu:8000", "api_base", "Write http://gpu:8000 or"),
-    ],
-)
-def test_errors_have_the_line_and_what_was_meant(
-    tmp_path: Path, before: str, after: str, at: str, said: str
-) -> None:
-    assert before in GOOD
-    text = GOOD.replace(before, after)
-    with pytest.raises(BadConfig) as refused:
-        check(written(tmp_path, text), SET)
-    assert said in str(refused.value)
-    assert f"line {line_of(text, at)}:" in str(refused.value)
 
 
 def test_an_address_in_a_variable_needs_a_scheme(tmp_path: Path) -> None:

@@ -19,23 +19,6 @@ ADDRESS, KEY = "os.environ/TOOLGATE_BACKEND_URL", "os.environ/TOOLGATE_BACKEND_K
 OF_ANOTHER_PROVIDER = f"{{model: openai/x, api_base: {ADDRESS}}}"
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "at", "said"),
-    [
-        (ADDRESS, "os.environ/GPU_URL", "GPU_URL", "variable GPU_URL, which is not set"),
-        (ADDRESS, "os.environ.GPU_URL", "GPU_URL", "is written os.environ/NAME"),
-    ],
-)
-def test_a_variable_that_is_not_set_is_an_error(
-    tmp_path: Path, before: str, after: str, at: str, said: str
-) -> None:
-    text = GOOD.replace(before, after, 1)
-    with pytest.raises(BadConfig) as refused:
-        check(written(tmp_path, text), SET)
-    assert said in str(refused.value)
-    assert f"line {line_of(text, at)}:" in str(refused.value)
-
-
 def test_an_api_key_that_is_not_set_is_a_warning(tmp_path: Path) -> None:
     text = GOOD.replace("model_list:\n", HOSTED)
     path = written(tmp_path, text)
