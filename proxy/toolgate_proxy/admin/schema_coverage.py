@@ -95,17 +95,9 @@ def lines(reports: Iterable[SchemaReport]) -> list[str]:
 def read_entries(
     entries: Sequence[object], settings: Settings
 ) -> tuple[list[Tool], list[SchemaReport]]:
+    """Return the tools, and reports on invalid entries."""
     tools, invalid = parse_entries(entries, settings)
-    return tools, [
-        SchemaReport(
-            name=each.name,
-            status="refused" if each.status == "refused" else "invalid",
-            reason=each.reason,
-            code=each.code,
-            pointer=each.pointer,
-        )
-        for each in invalid
-    ]
+    return tools, [SchemaReport.model_validate(each.model_dump()) for each in invalid]
 
 
 def report_by_coverage(tool: Tool) -> SchemaReport:

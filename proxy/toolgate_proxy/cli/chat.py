@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import httpx
@@ -62,20 +62,26 @@ def chat(
     if interactive:
         typer.echo(f"{options['model']} at {url}. /new, /quit", err=True)
     first = [{"role": "system", "content": system}] if system else []
-    conversation = Conversation(url, key, options, first)
     failed = False
-    while (text := _line(interactive)) is not None and text not in QUIT:
-        if text == NEW:
-            conversation.messages = [*first]
-            continue
-        try:
-            if text:
-                conversation.say(text)
-        except ChatFailed as error:
-            typer.echo(f"\n{error}", err=True)
-            failed = True
-        except KeyboardInterrupt:
-            typer.echo("\n(interrupted)", err=True)
+    with httpx.Client(
+        base_url=url,
+        headers={"Authorization": f"Bearer {key}"},
+        timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
+        trust_env=False,
+    ) as client:
+        conversation = Conversation(client, options, first)
+        while (text := _line(interactive)) is not None and text not in QUIT:
+            if text == NEW:
+                conversation.messages = [*first]
+                continue
+            try:
+                if text:
+                    conversation.say(text)
+            except ChatFailed as error:
+                typer.echo(f"\n{error}", err=True)
+                failed = True
+            except KeyboardInterrupt:
+                typer.echo("\n(interrupted)", err=True)
     raise typer.Exit(1 if failed and not interactive else 0)
 
 
@@ -98,15 +104,10 @@ class Conversation:
     """Streams answers, runs the calls, and asks again with their results."""
 
     def __init__(
-        self, url: str, key: str, options: Mapping[str, Any], messages: list[dict[str, Any]]
+        self, client: httpx.Client, options: Mapping[str, Any], messages: Sequence[dict[str, Any]]
     ) -> None:
-        """`url`: without a path. `options`: fields of each request, among them the model."""
-        self._url = f"{url}/v1/chat/completions"
-        self._client = httpx.Client(
-            headers={"Authorization": f"Bearer {key}"},
-            timeout=httpx.Timeout(READ_SECONDS, connect=CONNECT_SECONDS),
-            trust_env=False,
-        )
+        """`options`: fields of each request, among them the model."""
+        self._client = client
         self._options = dict(options)
         self._console = Console(highlight=False)
         self.messages = [*messages]
@@ -178,7 +179,7 @@ class Conversation:
     def _chunks(self) -> Iterator[dict[str, Any]]:
         body = {**self._options, "messages": self.messages, "stream": True}
         try:
-            with self._client.stream("POST", self._url, json=body) as response:
+            with self._client.stream("POST", "/v1/chat/completions", json=body) as response:
                 if response.is_error:
                     raise ChatFailed(_reason(response))
                 for line in response.iter_lines():

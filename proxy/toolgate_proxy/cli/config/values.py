@@ -133,7 +133,7 @@ def _named(field: str, node: yaml.Node | None) -> Iterator[yaml.Node]:
 
 
 def _is_known(name: str, known: Collection[str]) -> bool:
-    return name == "*" or any(fnmatchcase(name, each) for each in known)
+    return name == "*" or name in known or any(fnmatchcase(name, each) for each in known)
 
 
 def without_database(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:
