@@ -19,6 +19,7 @@ from ...api.responses.tools import read_tools as response_tools
 from ...api.shared.hosted_tools import HostedTools
 from ...receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
 from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
+from ...settings import settings
 from ...validation.validator import InvalidSchema, Validator
 from ..main import command, examples
 from ..output import CommandFailed
@@ -51,9 +52,6 @@ def audit(
             help="Key of the receipts: `ed25519-public:…`, `ed25519:…` or `hmac:…`.",
         ),
     ] = None,
-    open_objects: Annotated[
-        bool, typer.Option(help="The gateway runs with TOOLGATE_OPEN_OBJECTS.")
-    ] = False,
     kind: Annotated[
         str | None, typer.Option("--new-key", help="Print a new key: `ed25519` or `hmac`, and end.")
     ] = None,
@@ -62,7 +60,8 @@ def audit(
 
     A receipt is valid if its signature matches, and if the calls of the response are those that
     the gateway sent. With the request, the schemas must be those that were enforced, and the
-    arguments must satisfy them. The exit status is 1 if a line fails."""
+    arguments must satisfy them. The exit status is 1 if a line fails. Set TOOLGATE_OPEN_OBJECTS as
+    for the gateway."""
     try:
         if kind is not None:
             private, public = new_key(kind)
@@ -80,7 +79,7 @@ def audit(
     failed = 0
     for number, line in lines:
         try:
-            audit_line(read_line(line), verifier, open_objects=open_objects)
+            audit_line(read_line(line), verifier, open_objects=settings().open_objects)
         except (AuditFailed, NotALine) as error:
             failed += 1
             typer.echo(f"line {number}: {error}", err=True)
