@@ -44,8 +44,8 @@ async def judge(
     dialect: Dialect,
     validators: ValidationService,
 ) -> Judgement:
-    """`text`: all that the model generated, with the marks of its dialect, without the end of the
-    turn."""
+    """Find where a response breaks its request. `text`: all that the model generated, with the
+    marks of its dialect, without the end of the turn."""
     cut = finish_reason == "length"
     parsed = _parsed(text, dialect, request.tools)
     if isinstance(parsed, NotInDialect):

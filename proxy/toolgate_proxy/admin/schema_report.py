@@ -91,7 +91,7 @@ async def report_instances(
     tools: Sequence[Tool],
     validators: ValidationService,
 ) -> list[InstanceReport]:
-    """One report for each instance, in order. `tools`: the tool of each instance."""
+    """Return one report for each instance, in order. `tools`: the tool of each instance."""
     reports: dict[int, InstanceReport] = {}
     for tool in {tool.hash: tool for tool in tools}.values():
         places = [at for at, each in enumerate(tools) if each.hash == tool.hash]

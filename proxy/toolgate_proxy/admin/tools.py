@@ -95,7 +95,7 @@ class Tools:
 
 
 def read_document(document: object) -> Tools:
-    """Raises UnknownForm."""
+    """Read the tools of a JSON document. Raises UnknownForm."""
     found = Tools()
     for place, entry in _entries(document, ""):
         tool = as_chat_tool(entry)

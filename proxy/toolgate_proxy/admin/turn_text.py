@@ -133,7 +133,7 @@ def _error(error: EnforcementFailed, before: str) -> NotInDialect:
 
 
 def _without_end(text: str, dialect: Dialect) -> str:
-    """`text` without its end-of-turn token. Raises NotInDialect for text after that."""
+    """Return `text` without its end-of-turn token. Raises NotInDialect for text after that."""
     found = [(at, end) for end in end_texts(dialect) if (at := text.find(end)) >= 0]
     if not found:
         return text

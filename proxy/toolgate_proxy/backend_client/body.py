@@ -76,7 +76,7 @@ class Body:
     async def parsed(
         self, content: bytes | bytearray, parse: Callable[[bytes | bytearray], T]
     ) -> T:
-        """`content`, a part of this body or all of it, converted by `parse`. A large one is
+        """Return `content`, a part of this body or all of it, converted by `parse`. A large one is
         converted in a thread."""
         if exceeds(content, self._bound.values):
             raise BackendFailed(
@@ -102,7 +102,7 @@ class BoundedResponse(aiohttp.ClientResponse):
     event loop."""
 
     async def start(self, connection: Any) -> aiohttp.ClientResponse:
-        """Raises BackendFailed."""
+        """Begin to read the response. Raises BackendFailed."""
         protocol, number = connection.protocol, count(1)
         read = protocol.read
 
@@ -161,7 +161,7 @@ def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.Gener
 
 
 def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
-    """`info`: the description of the backend."""
+    """Return the bound on the response to a request. `info`: the description of the backend."""
     bound = _unlimited(request, info)
     body = Bound(bound.body.bytes, min(bound.body.values, MAX_WHOLE.values))
     if not request.stream:

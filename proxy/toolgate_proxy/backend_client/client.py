@@ -78,7 +78,7 @@ class Backend:
         return self._last_info
 
     async def probe(self) -> int | None:
-        """Requests the backend's description. Returns the number of its in-flight requests, if it
+        """Request the backend's description. Returns the number of its in-flight requests, if it
         reports them. Raises the error if there is no valid response."""
         return (await self._fetch_info()).in_flight
 
@@ -97,7 +97,7 @@ class Backend:
     async def walk_instances(
         self, source: wire.GrammarSource, instances: Sequence[Any]
     ) -> wire.InstanceWalks:
-        """Walks instances through the masks of a tool."""
+        """Walk instances through the masks of a tool."""
         message = wire.WalkInstances(grammar=source, instances=tuple(instances))
         walks = await self._json("POST", "/v1/toolgate/instances", message, GRAMMARS)
         result = _checked(wire.InstanceWalks, walks, "a walk of instances")
@@ -170,7 +170,8 @@ class Backend:
         bound: Bound = SMALL,
         limit: float | None = None,
     ) -> Any:
-        """`limit`: in seconds, for the begin and again for the end of the response."""
+        """Return the JSON body of a response. `limit`: in seconds, for the begin and again for the
+        end of the response."""
         limit = limit or self._settings.grammar_timeout
         response = await self._send(method, path, message, limit)
         try:
@@ -208,7 +209,7 @@ class Backend:
     async def _request(
         self, method: str, path: str, content: bytes | Pieces | None
     ) -> aiohttp.ClientResponse:
-        """Tries to connect twice, which sends no request twice. In a process that was stalled for
+        """Try to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""
         headers = tracing.outgoing()
         if content is not None:

@@ -154,7 +154,8 @@ class SseParser:
         """Bytes of that line."""
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Skips comments (keep-alives), blank lines and other fields."""
+        """Return the payloads of completed lines. Skips comments (keep-alives), blank lines and
+        other fields."""
         *lines, rest = data.split(b"\n")
         if lines:
             lines[0] = b"".join((*self._rest, lines[0]))

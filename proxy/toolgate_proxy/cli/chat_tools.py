@@ -66,7 +66,8 @@ def calculate(text: str) -> float:
 
 
 def _value(node: ast.AST) -> float:
-    """Raises ToolFailed, ZeroDivisionError and OverflowError."""
+    """Compute the value of an expression. Raises ToolFailed, ZeroDivisionError and
+    OverflowError."""
     value: float
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
         value = node.value

@@ -58,7 +58,7 @@ class Seal:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Seal | None:
-        """Uses the fleet secret, or a secret derived from the backends' key, whose owner may load
+        """Use the fleet secret, or a secret derived from the backends' key, whose owner may load
         grammars anyway. Returns None without either."""
         if settings.fleet_secret is not None:
             return cls(settings.fleet_secret.get_secret_value().encode())
@@ -75,7 +75,7 @@ class Seal:
         return _head(VERSION) + self._mac(VERSION, record.key, body) + b"\n" + body
 
     def open(self, key: str, sealed: bytes) -> GrammarRecord:
-        """Raises BadRecord."""
+        """Open a sealed record. Raises BadRecord."""
         head, newline, body = sealed.partition(b"\n")
         name, _, mac = head.partition(b" ")
         if not newline or not name.startswith(b"toolgate/"):

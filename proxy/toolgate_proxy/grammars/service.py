@@ -189,7 +189,7 @@ class GrammarService:
         return results | await self._load(sources, self._loader.load)
 
     async def _load(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
-        """Single flight: loads the grammars that no batch is loading, and waits for all."""
+        """Load the grammars that no batch is loading, and wait for all (single flight)."""
         new = {key: source for key, source in sources.items() if key not in self._loading}
         if new:
             batch = _Batch(frozenset(new), asyncio.create_task(self._run(new, load)))
@@ -262,8 +262,9 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
 def _strict_error(
     tool: Tool, param: str, residual: Sequence[wire.ResidualKeyword]
 ) -> SchemaNotEnforceable | None:
-    """Strict tools must be enforced completely by masks. So must content, because it is sent before
-    it could be validated."""
+    """Return the error for a tool that masks do not enforce completely. Strict tools must be
+    enforced completely by masks. So must content, because it is sent before it could be
+    validated."""
     if not residual or not (tool.strict or not tool.name):
         return None
     if tool.custom:

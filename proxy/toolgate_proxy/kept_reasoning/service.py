@@ -113,7 +113,8 @@ class KeptReasoning:
 
 
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
-    """By position of a turn with calls and without reasoning: its name in the store."""
+    """Return the names in the store of turns with calls and without reasoning, by their
+    positions."""
     names: dict[int, str] = {}
     turns = TurnNames(model, messages)
     for at, message in enumerate(messages):

@@ -70,8 +70,8 @@ class KeyCache:
         return key
 
     def require_current(self, key: Key) -> None:
-        """Called while the response to a request with `key` is generated. Raises RetiredKey if the
-        key was revoked, blocked or removed since. A key that has expired or was rotated ends no
+        """Raise RetiredKey if, while the response to a request with `key` is generated, the key
+        was revoked, blocked or removed since. A key that has expired or was rotated ends no
         response."""
         current = self._by_id.get(key.id)
         if current is key:

@@ -36,8 +36,8 @@ class BadKeyFile(Exception):
 
 
 def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[Key]:
-    """Raises BadKeyFile. `clear_keys`: entries may have `key` instead of `hash`, for the import of
-    existing keys. A file that the gateway reads may have only hashes."""
+    """Read the keys of a file. Raises BadKeyFile. `clear_keys`: entries may have `key` instead of
+    `hash`, for the import of existing keys. A file that the gateway reads may have only hashes."""
     try:
         entries = [*_entries(path, compose(path.read_text(encoding="utf-8")))]
     except (OSError, UnicodeDecodeError) as error:

@@ -104,7 +104,7 @@ class Key(BaseModel):
         return self.terms.limits
 
     def status(self, now: datetime) -> str:
-        """active, blocked, expired or revoked."""
+        """Return active, blocked, expired or revoked."""
         if self.revoked is not None:
             return "revoked"
         if self.terms.expires is not None and self.terms.expires <= now:

@@ -97,7 +97,7 @@ class RedisStore:
         return next((each.key for each in found if _is_newest(each, mark)), None)
 
     async def put(self, key: Key) -> None:
-        """Raises StoreConflict."""
+        """Write a key. Raises StoreConflict."""
         result: object = None
         for _ in range(MAX_ATTEMPTS):
             mark, digest = await self._mark()

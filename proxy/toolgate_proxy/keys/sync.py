@@ -136,7 +136,7 @@ class KeySync:
         return changed
 
     async def _read_changes(self, redis: SharedRedis) -> bool | None:
-        """As `_poll_redis`. Raises BadKeyData."""
+        """Return the same as `_poll_redis`. Raises BadKeyData."""
         state = await self._state(redis)
         if state is None:
             return None
@@ -201,7 +201,7 @@ class KeySync:
         return True
 
     def _see_mark(self, sealed: bytes | None) -> None:
-        """Raises BadKeyData."""
+        """Note the newest mark. Raises BadKeyData."""
         mark = Mark.open(self._hasher, sealed) if sealed is not None else None
         if mark is None:
             raise BadKeyData(
@@ -227,8 +227,8 @@ class KeySync:
         return seen.key
 
     def _emptied(self) -> bool | None:
-        """Redis has no keys. Either no key was created yet, or it has lost them: then the cached
-        keys expire as if Redis did not respond."""
+        """Report that Redis has no keys. Either no key was created yet, or it has lost them: then
+        the cached keys expire as if Redis did not respond."""
         if self._position.epoch is None:
             return False
         self._log_once(

@@ -77,7 +77,7 @@ def _count(value: object) -> int | None:
 
 
 def _prompt(body: Mapping[str, Any]) -> int:
-    """Estimated tokens of the prompt. The time is bounded by the size of the body."""
+    """Estimate the tokens of the prompt. The time is bounded by the size of the body."""
     messages = body.get("messages") or body.get("input")
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     texts: list[str] = []
@@ -169,7 +169,7 @@ def _slices(texts: Iterable[str]) -> Iterator[bytes]:
 
 
 def _sixths(text: bytes) -> int:
-    """Six times the tokens of a text in UTF-8."""
+    """Return six times the tokens of a text in UTF-8."""
     others = text.translate(None, SMALL)
     small = len(text) - len(others)
     digits = len(others) - len(others.translate(None, DIGITS))

@@ -87,8 +87,8 @@ def _usage(value: Mapping[str, Any]) -> Tokens | None:
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
-    """`usage`: in the form of any API; None if it has no tokens. A number that can't be right
-    counts as 0."""
+    """Return the tokens of a usage. `usage`: in the form of any API; None if it has no tokens. A
+    number that can't be right counts as 0."""
     prompt = _count(usage, ("prompt_tokens",)) or _count(usage, INPUT)
     output = _count(usage, ("completion_tokens",)) or _count(usage, ("output_tokens",))
     total = max(prompt + output, _count(usage, ("total_tokens",)))
@@ -101,7 +101,7 @@ def _count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
 
 
 def _written(event: Mapping[str, Any]) -> int:
-    """Estimated tokens of the text in an event of any API."""
+    """Estimate the tokens of the text in an event of any API."""
     total, left = 0, [event.get("choices"), event.get("delta")]
     while left:
         each = left.pop()

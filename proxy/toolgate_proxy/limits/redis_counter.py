@@ -80,7 +80,7 @@ class RedisCounter:
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        """Raises NoResponse, and CommandRefused, which is logged."""
+        """Return the reply to a command. Raises NoResponse, and CommandRefused, which is logged."""
         reply = await script.run(self._redis.run, keys, *arguments)
         if reply is None:
             raise NoResponse

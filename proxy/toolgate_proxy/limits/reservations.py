@@ -68,7 +68,7 @@ class Reservation:
         return tuple(changes)
 
     def add(self, costs: Sequence[Cost]) -> None:
-        """`costs`: what was counted in addition."""
+        """Add to what the request was counted with. `costs`: what was counted in addition."""
         amounts = {cost.kind.name: cost.amount for cost in costs}
         for charge in self.charges:
             charge.amount += amounts.get(charge.kind.name, 0)

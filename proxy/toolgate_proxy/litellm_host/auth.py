@@ -63,8 +63,8 @@ async def identify(sent: str, address: str) -> Key | None:
 
 
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
-    """LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if no header has a key, for
-    LiteLLM's routes that take it from the query. Raises ProxyException."""
+    """Authenticate a request as LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if
+    no header has a key, for LiteLLM's routes that take it from the query. Raises ProxyException."""
     add_callback(hook)
     try:
         return await _authenticate(request, api_key or "")
@@ -107,7 +107,7 @@ def address_of(scope: object) -> str:
 
 
 async def _find(here: GatewayState, sent: str) -> Key:
-    """Raises InvalidKey and KeysUnavailable."""
+    """Return the virtual key. Raises InvalidKey and KeysUnavailable."""
     if not sent or here.key_sync is None:
         raise InvalidKey(WRONG_KEY)
     await here.key_sync.started()
@@ -139,7 +139,7 @@ def has_database() -> bool:
 
 
 def administrator() -> UserAPIKeyAuth:
-    """LiteLLM's description of the master key's holder."""
+    """Return LiteLLM's description of the master key's holder."""
     from litellm.proxy import proxy_server
 
     return UserAPIKeyAuth(
@@ -150,7 +150,8 @@ def administrator() -> UserAPIKeyAuth:
 
 
 def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
-    """LiteLLM's description of a key's holder; None: of the master key's. `route`: the path."""
+    """Return LiteLLM's description of a key's holder; None: of the master key's. `route`: the
+    path."""
     if key is None:
         master = administrator()
         master.request_route = route
@@ -166,8 +167,8 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 
 
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
-    """Authenticates with LiteLLM's own authentication or another custom_auth. Raises
-    ProxyException, and the exceptions of that custom_auth."""
+    """Authenticate with LiteLLM's own authentication or another custom_auth. Raises ProxyException,
+    and the exceptions of that custom_auth."""
     from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 
     request.scope["parsed_body"] = (tuple(body), dict(body))  # LiteLLM reads it instead of the body

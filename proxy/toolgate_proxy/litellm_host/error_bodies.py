@@ -32,7 +32,7 @@ UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid pro
 
 
 def repair_error_bodies(app: Any) -> None:
-    """Wraps LiteLLM's exception handler."""
+    """Wrap LiteLLM's exception handler."""
     original = app.exception_handlers[ProxyException]
 
     async def handler(request: Request, error: ProxyException) -> Response:

@@ -21,7 +21,7 @@ FIELDS = frozenset({"custom_llm_provider", "search_provider"})
 
 
 def named_providers() -> frozenset[str]:
-    """LiteLLM's names of the providers of models, and of the sections for other APIs."""
+    """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     found = {_provider(row["litellm_params"]) for row in rows_of(None)}

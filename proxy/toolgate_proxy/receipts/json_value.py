@@ -62,7 +62,7 @@ def read(text: str, *, unique: bool = False) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """`value`: as `read` returns it."""
+    """Return the canonical form. `value`: as `read` returns it."""
     parts: list[str] = []
     rest: list[Any] = [value]
     while rest:

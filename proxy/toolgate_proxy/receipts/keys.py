@@ -78,7 +78,7 @@ class Ed25519Key:
 
 
 def read_key(text: str) -> ReceiptKey:
-    """Raises InvalidReceiptKey."""
+    """Read a key. Raises InvalidReceiptKey."""
     algorithm, _, encoded = text.strip().partition(":")
     if algorithm not in ("hmac", "ed25519", PUBLIC):
         raise InvalidReceiptKey(

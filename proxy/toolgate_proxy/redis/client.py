@@ -148,9 +148,9 @@ class SharedRedis:
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which this process was
-    busy: it waits in steps, a step counts once even if it took longer, and a reply that has arrived
-    is read before the error."""
+    """Wait for work. Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which
+    this process was busy: it waits in steps, a step counts once even if it took longer, and a reply
+    that has arrived is read before the error."""
     task = asyncio.create_task(work)
     without_owner(task)  # after the time-out
     try:

@@ -21,8 +21,8 @@ class Conversations:
 
     @contextmanager
     def connection(self, key: str | None) -> Iterator[ConnectionTurns]:
-        """The conversation of a connection. `key`: an id; None for a connection that is bounded by
-        itself."""
+        """Open the conversation of a connection. `key`: an id; None for a connection that is
+        bounded by itself."""
         together = [] if key is None else self._of_key[key]
         turns = ConnectionTurns(self._max_bytes, together)
         together.append(turns)
@@ -53,8 +53,8 @@ class ConnectionTurns:
         self.turns.append(turn)
 
     def grow(self, size: int) -> None:
-        """`size`: bytes of the last response and of its request. Above the maximum, conversations
-        that were not used for long are forgotten."""
+        """Count `size`: bytes of the last response and of its request. Above the maximum,
+        conversations that were not used for long are forgotten."""
         self.size += size
         self.together.remove(self)
         self.together.append(self)

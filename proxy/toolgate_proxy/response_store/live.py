@@ -50,7 +50,7 @@ class LiveResponse:
         return self._last is not None
 
     def add(self, event: Json, size: int) -> None:
-        """`size`: of the event's JSON, in bytes."""
+        """Add an event. `size`: of the event's JSON, in bytes."""
         if self.log is None:
             return
         entries = len(self.log.entries)
@@ -62,7 +62,7 @@ class LiveResponse:
         self._wake()
 
     def end(self, event: Json) -> None:
-        """`event`: the last one."""
+        """End the response. `event`: the last one."""
         self._last = event
         self._on_end(self)
         self._wake()

@@ -122,7 +122,7 @@ def open_record(
 
 
 def open_events(sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int) -> EventLog:
-    """Raises RecordTooLarge and SealBroken."""
+    """Open sealed events. Raises RecordTooLarge and SealBroken."""
     values = _parsed(_opened(sealer, owner, EVENTS_PURPOSE, sealed, most))
     if values.pop("id") != response_id:
         raise SealBroken("The events are another response's.")

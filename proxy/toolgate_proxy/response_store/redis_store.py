@@ -111,7 +111,7 @@ class RedisResponses:
         return replies[0]
 
     def _refused(self, reply: Exception) -> StoreUnavailable:
-        """Redis' errors contain names of entries and commands, not their values."""
+        """Log Redis' error. It contains names of entries and commands, not their values."""
         logger.error("Redis refused a command for stored responses: %.300s", reply)
         return StoreUnavailable("Redis refused the command")
 

@@ -64,8 +64,8 @@ class ResponseStore:
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
-        """Without Redis, or without a secret that all gateways have, each process stores its own
-        responses."""
+        """Make the store. Without Redis, or without a secret that all gateways have, each process
+        stores its own responses."""
         redis = None
         if Sealer.is_shared(settings):
             redis = RedisResponses.from_settings(settings, sealer)
@@ -95,12 +95,12 @@ class ResponseStore:
         return reason
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Raises StoreUnavailable."""
+        """Return a stored response. Raises StoreUnavailable."""
         turns = (await self._read(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
     async def conversation(self, owner: str, response_id: str) -> Conversation:
-        """Raises StoreUnavailable."""
+        """Return a conversation. Raises StoreUnavailable."""
         return await self._read(owner, response_id, most=MAX_TURNS)
 
     async def events(self, owner: str, response_id: str) -> EventLog | None:

@@ -75,7 +75,7 @@ class BackendState:
             self.up, self.since = True, time.time()
 
     def note_failure(self, error: str, *, at_once: bool) -> None:
-        """`at_once`: one failure is sufficient."""
+        """Note a failure. `at_once`: one failure is sufficient."""
         self.failures += 1
         self.error, self.failed_at = error, time.monotonic()
         if self.up and (at_once or self.failures >= FAILURES):
@@ -114,7 +114,7 @@ class Load:
             self._running -= 1
 
     def note_reported(self, in_flight: int | None) -> None:
-        """`in_flight`: requests of all gateways, as the backend reports them."""
+        """Note the load. `in_flight`: requests of all gateways, as the backend reports them."""
         self._elsewhere = max(0, (in_flight or 0) - self._running)
 
     @property
@@ -153,7 +153,7 @@ class Deployments:
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
-        """Missing values are taken from the settings."""
+        """Return the deployment at a place. Missing values are taken from the settings."""
         url = api_base or self._settings.backend_url
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")

@@ -81,8 +81,8 @@ def cause_of(error: ToolgateError | TimeoutError) -> str:
 
 
 def _words(reason: OSError | None) -> str:
-    """asyncio replaces the system's text by "Connect call failed". Errors of names have numbers
-    below zero, and a text of their own."""
+    """Return the words of the operating system. asyncio replaces the system's text by "Connect call
+    failed". Errors of names have numbers below zero, and a text of their own."""
     number = getattr(reason, "errno", None) or 0
     words = os.strerror(number) if number > 0 else getattr(reason, "strerror", None)
     return words or (str(reason) if reason else "no connection within the time limit")

@@ -65,8 +65,8 @@ def hash_request(
 def hash_prefixes(
     request: Mapping[str, Any], messages: object = None, *, owner: str = ""
 ) -> PrefixHashes | None:
-    """`request`: the body of a chat, responses or messages request. Returns None for a short
-    prompt."""
+    """Hash the prefixes of a prompt. `request`: the body of a chat, responses or messages request.
+    Returns None for a short prompt."""
     turns = messages or request.get("messages") or request.get("input")
     if isinstance(turns, str):
         turns = [turns]

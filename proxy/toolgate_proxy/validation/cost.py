@@ -51,8 +51,9 @@ class _Walk:
         then."""
 
     def weight(self, value: Any, keyword: str) -> int:
-        """Recursive. The depth of a schema is limited (core/toolgate_core/schema/limits.py), and
-        each reference is followed once, but long chains of references can exceed the stack."""
+        """Weigh a subschema recursively. The depth of a schema is limited
+        (core/toolgate_core/schema/limits.py), and each reference is followed once, but long chains
+        of references can exceed the stack."""
         if isinstance(value, list):
             return sum((self.weight(child, "") for child in value), 1)
         if isinstance(value, str):

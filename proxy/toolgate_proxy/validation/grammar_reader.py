@@ -178,7 +178,7 @@ class _Reader:
         waiting: dict[tuple[int, str], set[_Item]],
         completed: set[tuple[int, str, int]],
     ) -> None:
-        """Everything that follows from the items at one position."""
+        """Add everything that follows from the items at one position."""
         agenda, seen = [*column], set(column)
         found: dict[_Pattern, list[int]] = {}
 

@@ -74,7 +74,8 @@ class ValidationPool:
         return self._cpu_seconds
 
     async def run(self, job: Job, owner: str = "") -> JobResult:
-        """`owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and WorkerLost."""
+        """Run a job. `owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and
+        WorkerLost."""
         async with self._slot(owner):
             crashes = 0
             for _ in range(MAX_ATTEMPTS):

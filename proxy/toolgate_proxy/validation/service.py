@@ -100,8 +100,9 @@ class ValidationService:
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
-        """`owner` is the key of the request. `unique`: see Validator.check. Raises
-        ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy and ChecksFailed."""
+        """Check the arguments of a call. `owner` is the key of the request. `unique`: see
+        Validator.check. Raises ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy
+        and ChecksFailed."""
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
         if violation is not None:
             return violation
@@ -138,7 +139,7 @@ class ValidationService:
             ) from error
 
     def _add(self, tool: Tool) -> _CachedSchema:
-        """Raises InvalidSchema."""
+        """Add a validator. Raises InvalidSchema."""
         cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))

@@ -45,7 +45,8 @@ RESPONSE_HOOKS = (
 
 
 def reading_callback() -> str | None:
-    """Description of a callback that needs LiteLLM's route, with its hook; None: there is none."""
+    """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
+    is none."""
     for callback in _all():
         kind = type(callback)
         if isinstance(callback, CustomGuardrail):

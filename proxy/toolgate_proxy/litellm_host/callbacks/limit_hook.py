@@ -85,7 +85,7 @@ def _is_ours(kwargs: Mapping[str, Any]) -> bool:
 
 
 def _call_id(data: Mapping[str, Any]) -> str:
-    """LiteLLM's id of the request, which appears in its responses and logs."""
+    """Return LiteLLM's id of the request, which appears in its responses and logs."""
     held = data.get("litellm_call_id")
     return held if isinstance(held, str) else uuid.uuid4().hex
 

@@ -66,7 +66,7 @@ class RequestEvents:
     def of_refused(
         cls, scope: MutableMapping[str, Any], surface: Surface, context: RequestContext
     ) -> RequestEvents:
-        """For a request that was rejected before its model and caller were known."""
+        """Make the events of a request that was rejected before its model and caller were known."""
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
         return cls(Request(scope), caller, {}, surface, context)
@@ -304,7 +304,7 @@ async def _within_limits(model: str, data: dict[str, Any], messages: object) -> 
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
-    """LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    """Return LiteLLM's object of a response; in a Responses stream it is that of the last event."""
     if call_type == "anthropic_messages":
         return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":

@@ -15,7 +15,7 @@ MAX_LISTED = 10
 
 
 async def may_use(key: Key | None, model: str) -> bool:
-    """`key`: None for the master key."""
+    """Return whether a key may use a model. `key`: None for the master key."""
     if key is None:
         return True
     try:

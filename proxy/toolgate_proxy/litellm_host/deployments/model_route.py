@@ -182,7 +182,8 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _strategy(held: Any, model: str) -> str | None:
-    """Strategy of the model's routing group or of the router; None if the model is a group."""
+    """Return the strategy of the model's routing group or of the router; None if the model is a
+    group."""
     name = either(held, "get_model_from_alias")(model=model) or model
     for group in either(held, "routing_groups").values():
         if group.group_name == name:
@@ -193,7 +194,7 @@ def _strategy(held: Any, model: str) -> str | None:
 
 
 def _text(strategy: Any) -> str:
-    """Name of a strategy, which the router accepts as a string or an enum member."""
+    """Return the name of a strategy, which the router accepts as a string or an enum member."""
     return str(getattr(strategy, "value", strategy))
 
 

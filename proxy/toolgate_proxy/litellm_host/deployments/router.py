@@ -30,7 +30,7 @@ class Target:
 
 
 def router() -> Any:
-    """LiteLLM's router; None before LiteLLM has started."""
+    """Return LiteLLM's router; None before LiteLLM has started."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     return proxy_server.llm_router
@@ -97,7 +97,7 @@ def placement_of(row: Row) -> Placement | None:
 
 
 def weights_of(rows: Sequence[Row]) -> list[float]:
-    """Weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
+    """Return the weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
     weights = [float(row["litellm_params"].get("weight") or 0) for row in rows]
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 

@@ -37,8 +37,8 @@ class Selection:
         body: Mapping[str, Any],
         owner: str = "",
     ) -> Target:
-        """One of a model's deployments. `strategy`: one of OWN_STRATEGIES. `owner`: the key or team
-        that sent the request."""
+        """Return one of a model's deployments. `strategy`: one of OWN_STRATEGIES. `owner`: the key
+        or team that sent the request."""
         if len(targets) == 1:
             return targets[0]
         by_row = {id(target.row): target for target in targets}
@@ -83,7 +83,8 @@ class Selection:
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
-        """Placements of the other backends that are up, in random order. `tried`: a Deployment."""
+        """Return the placements of the other backends that are up, in random order. `tried`: a
+        Deployment."""
         found = {placement for row in rows if (placement := placement_of(row)) is not None}
         left = [
             placement

@@ -85,7 +85,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 
 def _responding(call: ProviderCall) -> failover.Responding:
-    """Responds with the deployment that LiteLLM selected, or with another one if that fails."""
+    """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)

@@ -72,7 +72,7 @@ def _know_allowed_tools() -> None:
 
 
 def provider() -> Any:
-    """Our provider in LiteLLM's `custom_provider_map`."""
+    """Return our provider in LiteLLM's `custom_provider_map`."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map
@@ -133,8 +133,8 @@ def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:
-    """Copies our error to a ProxyException, which LiteLLM creates while it handles that error. In
-    the middle of a stream LiteLLM keeps only message, type, param and status."""
+    """Copy our error to a ProxyException, which LiteLLM creates while it handles that error. In the
+    middle of a stream LiteLLM keeps only message, type, param and status."""
 
     @functools.wraps(original)
     def init(self: ProxyException, *args: Any, **kwargs: Any) -> None:
