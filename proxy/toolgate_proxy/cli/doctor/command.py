@@ -20,7 +20,7 @@ from . import Finding, installation, servers
     epilog=examples(
         "toolgate doctor",
         "toolgate doctor --model ./models/mine      the dialect of a model",
-        "TOOLGATE_BACKEND_URL=http://gpu:8000 toolgate doctor --no-probes",
+        "TOOLGATE_BACKEND_URL=http://gpu:8000 toolgate doctor",
     )
 )
 def doctor(
@@ -28,13 +28,6 @@ def doctor(
         Path | None, typer.Option(help="Model directory whose dialect is recognised.")
     ] = None,
     url: gateways.Url = gateways.DEFAULT_URL,
-    probes: Annotated[
-        bool,
-        typer.Option(
-            help="Import vLLM and LiteLLM, and check the private names that Toolgate uses. Takes "
-            "seconds."
-        ),
-    ] = True,
 ) -> None:
     """Check this installation.
 
@@ -42,15 +35,14 @@ def doctor(
     and the dialect of a model. The exit status is 1 if there is a problem. Secrets are not
     printed."""
     problems = 0
-    for finding in _findings(model, url, probes):
+    for finding in _findings(model, url):
         typer.echo(finding.line)
         problems += finding.level == "problem"
     typer.echo(f"\n{problems} problem{'s' * (problems != 1)} found." if problems else "\nAll well.")
     raise typer.Exit(1 if problems else 0)
 
 
-def _findings(model: Path | None, url: str, with_probes: bool) -> Iterator[Finding]:
-    probes = installation.start_probes() if with_probes else []  # they run while the others do
+def _findings(model: Path | None, url: str) -> Iterator[Finding]:
     yield from installation.packages()
     yield from installation.machine()
     try:
@@ -67,4 +59,3 @@ def _findings(model: Path | None, url: str, with_probes: bool) -> Iterator[Findi
         yield servers.gateway(url)
     if model is not None:
         yield from installation.dialect(model)
-    yield from installation.results(probes)

@@ -1,18 +1,16 @@
-"""What is installed on this machine: packages, devices, private names of the hosts, a model."""
+"""What is installed on this machine: packages, devices, a model."""
 
 from __future__ import annotations
 
 import ctypes
 import json
-import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, distribution, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +20,6 @@ from toolgate_core.dialects.recognition import recognise
 from toolgate_core.dialects.registry import PLAIN
 
 from ...stack.extras import DISTRIBUTION
-from ...stack.failure import cause, ending
 from ...stack.key_file import BadKeyFile, key_path, read_key
 from . import Finding, Level
 
@@ -38,17 +35,7 @@ REQUIREMENT = re.compile(
     r"""(?:;.*extra\s*==\s*["'](?P<extra>[\w-]+)["'])?"""
 )
 GPU_QUERY = ("--query-gpu=name,memory.total,driver_version", "--format=csv,noheader")
-GPU_SECONDS, PROBE_SECONDS = 20.0, 300.0
-LITELLM = """
-from toolgate_proxy.litellm_host.private_names import check_private_names
-check_private_names()
-"""
-VLLM = """
-from toolgate_backend.adapters import probe
-probe.check_command_line()
-probe.check_server()
-probe.check_structured_output()
-"""
+GPU_SECONDS = 20.0
 
 
 def packages() -> Iterator[Finding]:
@@ -146,61 +133,6 @@ def gpus() -> Iterator[Finding]:
     for line in lines:
         name, memory, driver = (*map(str.strip, line.split(",")), "?", "?")[:3]
         yield Finding("GPU", f"{name}, {memory}, driver {driver}")
-
-
-@dataclass(frozen=True)
-class Host:
-    """A package whose private names are probed by a program in a process of its own: its import
-    takes seconds and may fail in any way."""
-
-    topic: str
-    package: str
-    program: str
-    environment: Mapping[str, str] = field(default_factory=dict)
-
-
-HOSTS = (
-    # Without the variable, LiteLLM downloads its table of prices.
-    Host("LiteLLM's names", "litellm", LITELLM, {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}),
-    Host("vLLM's names", "vllm", VLLM, {"VLLM_PLUGINS": ""}),
-)
-Probes = list[tuple[Host, "subprocess.Popen[str]"]]
-
-
-def start_probes(hosts: Sequence[Host] = HOSTS) -> Probes:
-    """Start the probes of the hosts that are installed."""
-    return [
-        (
-            host,
-            subprocess.Popen(
-                [sys.executable, "-c", host.program],
-                env={**os.environ, **host.environment},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-            ),
-        )
-        for host in hosts
-        if find_spec(host.package) is not None
-    ]
-
-
-def results(probes: Probes) -> Iterator[Finding]:
-    """Wait for the probes."""
-    for host, process in probes:
-        try:
-            _, errors = process.communicate(timeout=PROBE_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.communicate()
-            yield Finding(host.topic, f"no result within {PROBE_SECONDS:.0f} s", "problem")
-            continue
-        if process.returncode:
-            reason = cause(errors) or f"the probe {ending(process.returncode)}"
-            yield Finding(host.topic, reason, "problem")
-        else:
-            yield Finding(host.topic, "all present")
 
 
 def dialect(model: Path) -> Iterator[Finding]:

@@ -35,7 +35,7 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     settings.cache_clear()
-    command = ["doctor", "--no-probes", "--url", f"http://127.0.0.1:{free_port()}", *arguments]
+    command = ["doctor", "--url", f"http://127.0.0.1:{free_port()}", *arguments]
     result = CliRunner().invoke(app, command, env=environment)
     return result.exit_code, result.output.splitlines()
 
@@ -97,18 +97,6 @@ def test_versions_outside_the_tested_range_are_problems() -> None:
     assert findings[0].level == "problem"
     assert f"pytest {version('pytest')} is not in the tested range <2" in findings[0].text
     assert Finding("gateway", "not installed", "note") in findings
-
-
-def test_probes_run_in_processes_and_report_their_cause() -> None:
-    good = installation.Host("good", "typer", "import json")
-    bad = installation.Host(
-        "bad", "typer", "import sys; print('Traceback:', file=sys.stderr); raise ValueError('no x')"
-    )
-    absent = installation.Host("absent", "nothere", "")
-    assert [*installation.results(installation.start_probes((good, bad, absent)))] == [
-        Finding("good", "all present"),
-        Finding("bad", "ValueError: no x", "problem"),
-    ]
 
 
 def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
