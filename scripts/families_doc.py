@@ -19,7 +19,7 @@ from generated import write_or_check
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_proxy.cli.dialects.listing import reasoning
+from toolgate_proxy.cli.dialects import reasoning
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "families.md"

@@ -29,8 +29,17 @@ from bench.chaos.fleet import Fleet
 from bench.chaos.load import Load
 from bench.chaos.report import Found, counted, table, violations
 from bench.chaos.session import conduct, parser_of
-from toolgate_proxy.keys.hashing import Hasher, hint, new_key
-from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
+from toolgate_proxy.keys.key import (
+    Hasher,
+    Key,
+    Limits,
+    StoredSecret,
+    Terms,
+    hint,
+    new_id,
+    new_key,
+    now,
+)
 from toolgate_proxy.keys.redis_store import RedisStore
 
 CLIENTS = 4

@@ -18,8 +18,7 @@ from toolgate_core import wire
 from toolgate_proxy.grammars.loader import GrammarResult, Loader
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.keys.cache import KeyCache
-from toolgate_proxy.keys.hashing import Hasher
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import Hasher, now
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.settings import Settings

@@ -8,7 +8,7 @@ from .chat.engine import Engine
 from .kept_reasoning.service import KeptReasoning
 from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
-from .keys.hashing import Hasher
+from .keys.key import Hasher
 from .keys.sync import KeySync
 from .limits.body_budget import BodyBudget
 from .limits.limiter import Limiter

@@ -19,8 +19,7 @@ from openai.types.chat import ChatCompletion
 from rich.console import Console
 from rich.markup import escape
 
-from ..stack.announcement import KEY_VARIABLE, announce
-from ..stack.serve import run
+from ..stack.serve import KEY_VARIABLE, announce, run
 from ..stack.stack import Stack, StackOptions
 from . import comparison
 from .cases import NO_THINKING, TWO_CITIES, WEATHER, Case, ChoiceOutput, cases, properties

@@ -84,7 +84,7 @@ class RedisCache:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RedisCache | None:
-        """Returns None if no Redis or no secret for sealing records is configured."""
+        """Return None if no Redis or no secret for sealing records is configured."""
         if settings.redis_url is None:
             return None
         if not Sealer.is_shared(settings):
@@ -98,13 +98,13 @@ class RedisCache:
         )
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
-        """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
-        so the longer timeout applies."""
+        """Return the valid records of these keys, read by one MGET. `patient`: no request waits, so
+        the longer timeout applies."""
         replies = await self.redis.run([("MGET", *map(_record, keys))], patient=patient)
         return self._open(keys, _values(replies))
 
     async def claim(self, keys: Sequence[str]) -> Claim:
-        """Takes the free locks and reads the records again, in one pipeline. A record may have been
+        """Take the free locks and read the records again, in one pipeline. A record may have been
         written since the last read. Without Redis, all keys are won."""
         token = secrets.token_hex(16)
         commands: list[Command] = [
@@ -126,7 +126,7 @@ class RedisCache:
 
     @asynccontextmanager
     async def hold_locks(self, claim: Claim) -> AsyncIterator[None]:
-        """Renews the locks inside the context: they outlive a long compile, but not this process.
+        """Renew the locks inside the context: they outlive a long compile, but not this process.
         Afterwards one pipeline writes the results and releases the locks."""
         if not claim.won:
             yield
@@ -140,13 +140,13 @@ class RedisCache:
             self._in_background(self._finish(claim))
 
     def count_uses(self, keys: Iterable[str]) -> None:
-        """Counts one request's grammars. Causes no round trip of its own."""
+        """Count one request's grammars. Causes no round trip of its own."""
         self._uses.update(keys)
         if self._flush_task is None:
             self._flush_task = self._in_background(self._flush_uses_later())
 
     async def most_used(self, limit: int) -> list[GrammarRecord]:
-        """The records of today's and yesterday's grammars, the most used first."""
+        """Return the records of today's and yesterday's grammars, the most used first."""
         days = [self._today() - datetime.timedelta(days=ago) for ago in range(USE_DAYS)]
         replies = await self.redis.run(
             [("ZREVRANGE", _used(day), 0, limit - 1, "WITHSCORES") for day in days], patient=True
@@ -161,7 +161,7 @@ class RedisCache:
         return [records[key] for key in keys if key in records]
 
     async def flush(self) -> None:
-        """Writes the counted uses and waits for all work in the background."""
+        """Write the counted uses and wait for all work in the background."""
         if self._flush_task is not None:
             self._flush_task.cancel()
             await asyncio.gather(self._flush_task, return_exceptions=True)
@@ -179,7 +179,7 @@ class RedisCache:
         return self.redis.available
 
     async def wait_until_connected(self) -> None:
-        """Waits for the first connection to Redis, so that no request waits for it."""
+        """Wait for the first connection to Redis, so that no request waits for it."""
         await self.redis.connected()
 
     # --- records ------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class RedisCache:
         await self.redis.run(commands, patient=True)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Starts a task. The set keeps a reference, so that the task is not garbage-collected."""
+        """Start a task. The set keeps a reference, so that the task is not garbage-collected."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -250,7 +250,7 @@ class RedisCache:
 
 
 def _values(replies: Sequence[object] | None) -> Sequence[object]:
-    """The values of an MGET at the end of a pipeline; empty if its reply was an error."""
+    """Return the values of an MGET at the end of a pipeline; empty if its reply was an error."""
     last = replies[-1] if replies else None
     return last if isinstance(last, list) else []
 
@@ -268,7 +268,7 @@ def _used(day: datetime.date) -> str:
 
 
 def _scores(reply: object) -> dict[str, int]:
-    """Parses the reply of ZREVRANGE: [key, score, …] in RESP2, [[key, score], …] in RESP3, or an
+    """Parse the reply of ZREVRANGE: [key, score, …] in RESP2, [[key, score], …] in RESP3, or an
     error."""
     if not isinstance(reply, list):
         return {}

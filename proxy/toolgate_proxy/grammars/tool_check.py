@@ -11,8 +11,8 @@ from toolgate_core.tools import Tool
 
 
 def check_tool(tool: Tool, param: str) -> None:
-    """The first check of a new schema. Raises SchemaTooComplex, and InvalidTools for text that is
-    not Unicode (a lone surrogate), which can't be sent to a backend."""
+    """Check a new schema first. Raises SchemaTooComplex, and InvalidTools for text that is not
+    Unicode (a lone surrogate), which can't be sent to a backend."""
     check_limits(tool.parameters, param=param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()

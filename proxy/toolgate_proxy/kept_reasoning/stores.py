@@ -20,10 +20,10 @@ MEMORY_BYTES = 64_000_000
 
 class ReasoningStore(Protocol):
     async def put(self, values: Mapping[str, bytes]) -> None:
-        """Keeps sealed values by name. Does nothing if the store is unavailable."""
+        """Keep sealed values by name. Does nothing if the store is unavailable."""
 
     async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        """The values, None for those that are missing or can't be read."""
+        """Return the values, None for those that are missing or can't be read."""
 
     async def aclose(self) -> None: ...
 

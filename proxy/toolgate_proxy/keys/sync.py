@@ -20,8 +20,7 @@ from ..settings import Settings
 from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
-from .hashing import Hasher
-from .key import Key
+from .key import Hasher, Key
 from .redis_store import CHANGES, EARLIER_RECORD, EPOCH, MARK, RECORDS, VERSION
 from .versions import Mark, VersionedKey, opened
 
@@ -128,7 +127,7 @@ class KeySync:
             self.key_cache.replace(self._redis_keys.values(), from_file=self._file_keys.values())
 
     async def _poll_redis(self, redis: SharedRedis) -> bool | None:
-        """Whether there were changes; None if the keys in Redis could not be read."""
+        """Return whether there were changes; None if the keys in Redis could not be read."""
         try:
             changed = await self._read_changes(redis)
         except BadKeyData as error:
@@ -142,7 +141,7 @@ class KeySync:
         return changed
 
     async def _read_changes(self, redis: SharedRedis) -> bool | None:
-        """As `_poll_redis`. Raises BadKeyData."""
+        """Return the same as `_poll_redis`. Raises BadKeyData."""
         state = await self._state(redis)
         if state is None:
             return None
@@ -160,12 +159,12 @@ class KeySync:
         return False
 
     def _restarted(self, state: _State) -> bool:
-        """Whether everything has to be read again. If the version went back, Redis has lost its
-        last writes, or the scores of the changes were forged."""
+        """Return whether everything has to be read again. If the version went back, Redis has lost
+        its last writes, or the scores of the changes were forged."""
         return state.epoch != self._position.epoch or state.version < self._position.version
 
     async def _state(self, redis: SharedRedis) -> _State | None:
-        """None if Redis did not respond. Raises BadKeyData."""
+        """Return None if Redis did not respond. Raises BadKeyData."""
         replies = await redis.run(
             [
                 ("GET", EPOCH),
@@ -207,7 +206,7 @@ class KeySync:
         return True
 
     def _see_mark(self, sealed: bytes | None) -> None:
-        """Raises BadKeyData."""
+        """Note the newest mark. Raises BadKeyData."""
         mark = Mark.open(self._hasher, sealed) if sealed is not None else None
         if mark is None:
             raise BadKeyData(
@@ -219,8 +218,8 @@ class KeySync:
             self._mark = mark
 
     def _newest_of(self, found: VersionedKey) -> Key | None:
-        """The key in the newest record that this process has seen; None if only the mark shows
-        that there was a newer one than `found`."""
+        """Return the key in the newest record that this process has seen; None if only the mark
+        shows that there was a newer one than `found`."""
         key_id = found.key.id
         seen = self._newest.get(key_id)
         if seen is None or found.version > seen.version:
@@ -233,8 +232,8 @@ class KeySync:
         return seen.key
 
     def _emptied(self) -> bool | None:
-        """Redis has no keys. Either no key was created yet, or it has lost them: then the cached
-        keys expire as if Redis did not respond."""
+        """Report that Redis has no keys. Either no key was created yet, or it has lost them: then
+        the cached keys expire as if Redis did not respond."""
         if self._position.epoch is None:
             return False
         self._log_once(
@@ -249,7 +248,7 @@ class KeySync:
             self._logged.add(message)
 
     def _poll_file(self) -> bool:
-        """Whether the file was read again."""
+        """Return whether the file was read again."""
         path = self._settings.keys_file
         if path is None:
             return False
@@ -272,7 +271,7 @@ class KeySync:
 
 
 def _checked(name: str, reply: object) -> Any:
-    """The reply to a command for one entry of Redis; None if there is no such entry. Raises
+    """Return the reply to a command for one entry of Redis; None if there is no such entry. Raises
     BadKeyData."""
     if reply is None or isinstance(reply, FIELDS[name]):
         return reply

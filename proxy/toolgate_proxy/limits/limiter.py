@@ -73,8 +73,8 @@ class Limiter:
         used: Callable[[], Tokens],
         names: RateLimitHeaders = "openai",
     ) -> Admission:
-        """`tokens`: to reserve; `used`: returns the tokens used so far; `names`: of the headers.
-        Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
+        """Admit a request. `tokens`: to reserve; `used`: returns the tokens used so far; `names`:
+        of the headers. Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
         # In a task of its own: Redis may have counted the request when its client leaves.
@@ -192,7 +192,7 @@ class Limiter:
         return await self._local.admit(request), self._local
 
     def _unlimited(self, key: Key, request_id: str, used: Callable[[], Tokens]) -> Admission:
-        """Does not wait for Redis. The use is only recorded."""
+        """Record the use only, without waiting for Redis."""
         now = int(time.time() * 1000)
         recorded = [
             Charge(kind, 0, now // kind.window.milliseconds)

@@ -7,10 +7,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ..settings import Settings
-from .errors import NotStored
 from .metrics import DROPPED
 from .record import RESPONSE_MAX_BYTES, SealedResponse
-from .sealed_store import Kept
+from .sealed_store import Kept, NotStored
 
 MEMORY_BYTES = 64_000_000
 """Maximum size of all responses that a process stores. Who needs more has Redis."""

@@ -14,14 +14,12 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-from ..redis.client import Argument, Command, SharedRedis
-from ..redis.script import Script
+from ..redis.client import Argument, Command, Script, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from .errors import NotStored, StoreUnavailable
 from .metrics import BREAKER, DROPPED
 from .record import RESPONSE_MAX_BYTES, SealedResponse
-from .sealed_store import Kept
+from .sealed_store import Kept, NotStored, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
@@ -108,14 +106,14 @@ class RedisResponses:
         return reply
 
     async def _command(self, command: Command) -> object:
-        """Raises StoreUnavailable if Redis does not respond."""
+        """Raise StoreUnavailable if Redis does not respond."""
         replies = await self._redis.run([command])
         if replies is None:
             raise StoreUnavailable("Redis does not respond")
         return replies[0]
 
     def _refused(self, reply: Exception) -> StoreUnavailable:
-        """Redis' errors contain names of entries and commands, not their values."""
+        """Log Redis' error. It contains names of entries and commands, not their values."""
         logger.error("Redis refused a command for stored responses: %.300s", reply)
         return StoreUnavailable("Redis refused the command")
 

@@ -27,9 +27,9 @@ class Readiness:
         """The models that the last line in the log lists."""
 
     def reason(self, models: Mapping[str, Sequence[Placement]]) -> str | None:
-        """Why the gateway is not ready, without names of models; None if it is ready. `models`: the
-        backends of each model, none for a model of another provider. Models without a backend are
-        logged when they change."""
+        """Return why the gateway is not ready, without names of models; None if it is ready.
+        `models`: the backends of each model, none for a model of another provider. Models without a
+        backend are logged when they change."""
         waiting = [name for name, places in models.items() if places and not self._begun(places)]
         self._log(waiting)
         if not self._reached_redis():
@@ -42,7 +42,8 @@ class Readiness:
         return None
 
     def serves(self, places: Sequence[Placement]) -> bool:
-        """Whether a backend of a model responds now. True for a model of another provider."""
+        """Return whether a backend of a model responds now. True for a model of another
+        provider."""
         states = [self._deployments.at(place).state for place in places]
         return not states or any(state.up and state.has_responded for state in states)
 

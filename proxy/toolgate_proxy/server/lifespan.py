@@ -11,7 +11,7 @@ from typing import Any
 from .. import tracing
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
-from ..keys.unused_keys import warn_of_unused_keys
+from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook

@@ -72,10 +72,10 @@ class ValidationService:
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> None:
-        """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. `owner` is the key of the request.
-        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
-        time. Raises ChecksBusy and ChecksFailed."""
+        """Check the schemas of tools before their use. `param_of` maps a tool's name to the request
+        parameter that has its schema, for errors. `owner` is the key of the request. `on_invalid`
+        gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in time. Raises
+        ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 try:
@@ -113,15 +113,16 @@ class ValidationService:
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
-        """`owner` is the key of the request. `unique`: see Validator.check. Raises
-        ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy and ChecksFailed."""
+        """Check the arguments of a call. `owner` is the key of the request. `unique`: see
+        Validator.check. Raises ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy
+        and ChecksFailed."""
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
         if violation is not None:
             return violation
         return await self._check_grammar(tool, arguments, owner)
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
-        """Reads the input of a custom tool once more by its grammar, which the masks enforced. A
+        """Read the input of a custom tool once more by its grammar, which the masks enforced. A
         grammar that can't be read here, or not within the limits, is left to the masks."""
         grammar = grammar_of(tool.parameters) if tool.custom else None
         if grammar is None:
@@ -151,7 +152,7 @@ class ValidationService:
             ) from error
 
     def _add(self, tool: Tool) -> _CachedSchema:
-        """Raises InvalidSchema."""
+        """Add a validator. Raises InvalidSchema."""
         cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))

@@ -19,8 +19,7 @@ from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.file_store import entry
-from toolgate_proxy.keys.hashing import Hasher, new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import Hasher, new_key, now
 from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.settings import Settings

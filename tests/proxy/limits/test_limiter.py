@@ -14,8 +14,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key
+from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.limits.admission import reserve
 from toolgate_proxy.limits.counter import NoResponse, UsageUpdate

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from tests.proxy.response_store.conftest import response
 from toolgate_proxy.response_store import live as live_responses
-from toolgate_proxy.response_store.errors import EventsTooLarge
 from toolgate_proxy.response_store.live import BATCH, UNPACKED, LiveResponse, LiveResponses
+from toolgate_proxy.response_store.sealed_store import EventsTooLarge
 from toolgate_proxy.settings import Settings
 
 Event = dict[str, Any]

@@ -13,8 +13,8 @@ from pydantic import SecretStr
 from tests.proxy.response_store.conftest import OWNER, SECRET, log, response
 from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.response_store import redis_store
-from toolgate_proxy.response_store.errors import StoreUnavailable
 from toolgate_proxy.response_store.redis_store import DIGEST
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings

@@ -15,8 +15,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import background
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key
+from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.server import request_scope

@@ -15,7 +15,7 @@ from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.response_store import memory_store
-from toolgate_proxy.response_store.errors import StoreUnavailable
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 
 PATH = "/v1/responses"
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)

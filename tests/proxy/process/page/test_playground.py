@@ -11,7 +11,7 @@ import pytest
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
 from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script, call
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 
 SCHEMA = {
     "type": "object",
