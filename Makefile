@@ -3,8 +3,8 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup tiny tiny-qwen3-vocab tiny-vision demo demo-model eval-demo-model test-demo-model serve check \
 	test test-nightly test-fast docs docs-demo trace record-streams fuzz bench bench-list bench-growth \
-	bench-overhead bench-hop bench-masks bench-engine-steps bench-grammars bench-drafts bench-validation bench-looks \
-	bench-interference bench-affinity bench-schemas conformance surface chaos compat dist lock fleet site soak rolling
+	bench-overhead bench-hop bench-engine-steps bench-grammars bench-drafts \
+	bench-interference bench-affinity conformance chaos compat dist lock fleet site soak rolling
 
 PORT ?= 4000
 ARGS ?=
@@ -123,9 +123,6 @@ bench-overhead: setup ## Measure the gateway's cost compared with LiteLLM's host
 
 bench-hop: bench-overhead ## Earlier name of bench-overhead
 
-bench-masks: tiny-qwen3-vocab ## Measure the enforcement time per engine step
-	@python -m bench masks $(QWEN3_VOCAB) $(ARGS)
-
 bench-engine-steps: tiny-qwen3-vocab ## Measure what enforcement adds to a step of vLLM's engine
 	@python -m bench engine-steps $(QWEN3_VOCAB) $(ARGS)
 
@@ -135,26 +132,14 @@ bench-grammars: tiny-qwen3-vocab ## Measure compile and load times of grammars
 bench-drafts: tiny-qwen3-vocab ## Measure the engine steps that drafts save
 	@python -m bench drafts $(QWEN3_VOCAB) $(ARGS)
 
-bench-validation: setup ## Measure the gateway's cost of parsing tools and validating calls
-	@python -m bench validation-overhead $(ARGS)
-
-bench-looks: bench-validation ## Earlier name of bench-validation
-
 bench-interference: tiny-qwen3-vocab ## Measure the effect of new tools on running streams
 	@python -m bench interference $(QWEN3_VOCAB) $(ARGS)
 
 bench-affinity: tiny ## Compare prefix cache hits with and without prefix affinity
 	@python -m bench affinity .cache/models/tiny $(ARGS)
 
-bench-schemas: tiny ## Validate calls with the schemas of MaskBench
-	@python -m bench schemas --model .cache/models/tiny --contender toolgate \
-		--contender vllm-strict $(ARGS)
-
 conformance: setup ## Run the black-box evaluation (ARGS='--contender toolgate --model DIR')
 	@python -m bench conformance $(ARGS)
-
-surface: tiny ## Compare each parameter with vLLM's own server; writes docs/parameters-vllm.md
-	@python -m bench surface --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
 
 # Takes 8 to 14 minutes, most of it for restarts of vLLM and LiteLLM.
 chaos: tiny ## Kill and stop each process of a fleet under load, and check every response

@@ -16,8 +16,6 @@ COLOURS = ("#0b6bcb", "#d9822b", "#4c9a52", "#8e5ba6", "#8a8a8a", "#c23b3b")
 GREY, BLACK = "#e4e4e4", "#333333"
 GROUP_WIDTH = 0.8
 """Width of a group of bars. Groups are 1 apart."""
-LEGENDS = 6
-"""Number of names in the legend of a small chart."""
 
 
 def lines(
@@ -77,36 +75,6 @@ def bars(
             axes.axhline(line_at, color=BLACK, linestyle="--", linewidth=1)
         axes.set_xticks(range(len(groups)), groups)
         _end(figure, axes, path, named=len(series) > 1)
-
-
-def grid(
-    path: Path,
-    x_label: str,
-    panels: Mapping[str, Mapping[str, Sequence[tuple[float, float]]]],
-    columns: int = 3,
-) -> None:
-    """Small charts of lines, by title. Legends have the first `LEGENDS` names."""
-    rows = -(-len(panels) // columns)
-    with _style():
-        figure = Figure(figsize=(5 * columns, 2.6 * rows), layout="constrained")
-        places = figure.subplots(rows, columns, squeeze=False).flatten()
-        for axes, (title, series) in zip(places, panels.items(), strict=False):
-            axes.set_title(title, loc="left")
-            axes.grid(axis="y", color=GREY)
-            for at, ((name, points), colour) in enumerate(
-                zip(series.items(), cycle(COLOURS), strict=False)
-            ):
-                xs, ys = [x for x, _ in points], [y for _, y in points]
-                axes.plot(xs, ys, color=colour, label=name if at < LEGENDS else None, linewidth=1)
-            axes.set_ylim(bottom=0)
-            if series:
-                axes.legend(frameon=False, fontsize=7, loc="upper left")
-        for axes in places[len(panels) :]:
-            axes.set_axis_off()
-        for axes in places[len(panels) - columns : len(panels)]:
-            axes.set_xlabel(x_label)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, format="svg", metadata={"Date": None}, facecolor="white")
 
 
 def _style() -> AbstractContextManager[None]:

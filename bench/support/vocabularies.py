@@ -7,6 +7,9 @@ from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import special_tokens
 
+JSON_CLOSERS = frozenset((b'"', b"}", b'"}', b"]", b'"]', b'"}}', b"}}\n", b"}\n"))
+"""Tokens that end a string, an object or a call."""
+
 
 def vocabulary_of(directory: str, dialect: Dialect | None = None) -> Vocabulary:
     """With `dialect`, its special tokens are added, and its form of calls is used."""
