@@ -105,7 +105,7 @@ site: setup ## Build the documentation as a site in .cache/site; dead links are 
 
 fuzz: setup ## Send random requests to a running gateway (URL=… KEY=…)
 	@test -n "$(URL)" || { echo "usage: make fuzz URL=http://127.0.0.1:4000 KEY=sk-… [ARGS='--api messages --requests 10000']"; exit 2; }
-	@python -m bench fuzz "$(URL)" "$(KEY)" $(ARGS)
+	@python -m tests.long fuzz "$(URL)" "$(KEY)" $(ARGS)
 
 # The tables are printed, the plots are written to docs/plots.
 bench: tiny tiny-qwen3-vocab ## Compare tokens per second with vLLM and LiteLLM (50 minutes)
@@ -139,24 +139,24 @@ bench-affinity: tiny ## Compare prefix cache hits with and without prefix affini
 	@python -m bench affinity .cache/models/tiny $(ARGS)
 
 conformance: setup ## Run the black-box evaluation (ARGS='--contender toolgate --model DIR')
-	@python -m bench conformance $(ARGS)
+	@python -m tests.long conformance $(ARGS)
 
 # Takes 8 to 14 minutes, most of it for restarts of vLLM and LiteLLM.
 chaos: tiny ## Kill and stop each process of a fleet under load, and check every response
-	@python -m bench chaos .cache/models/tiny $(ARGS)
+	@python -m tests.long chaos .cache/models/tiny $(ARGS)
 
 # SEEDS=100 DAYS=10 are 1,000 simulated days, 13 minutes on two cores.
 SEEDS ?= 20
 DAYS ?= 2
 fleet: setup ## Simulate fleets with faults under a virtual clock, and check limits, keys, grammars
-	@python -m bench fleet --seeds $(SEEDS) --days $(DAYS) $(ARGS)
+	@python -m tests.long fleet --seeds $(SEEDS) --days $(DAYS) $(ARGS)
 
 HOURS ?= 1
 soak: tiny ## Keep a fleet under load and faults, and check responses and growth (HOURS=0.2)
-	@python -m bench soak .cache/models/tiny --hours $(HOURS) $(ARGS)
+	@python -m tests.long soak .cache/models/tiny --hours $(HOURS) $(ARGS)
 
 rolling: tiny ## Restart each server of a fleet in turn, under load, and check every response
-	@python -m bench rolling .cache/models/tiny $(ARGS)
+	@python -m tests.long rolling .cache/models/tiny $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

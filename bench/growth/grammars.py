@@ -16,10 +16,10 @@ from typing import Any
 
 import psutil
 
-from bench.support import plots
 from bench.support.local_workers import LocalWorkers, key_parts
 from bench.support.tools import renamed, small_tools
-from bench.support.vocabularies import vocabulary_of
+from tests.support import plots
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars.quarantine.service import Examined
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc

@@ -27,7 +27,7 @@ import psutil
 from bench.growth.grammars import local_registry
 from bench.growth.written_calls import WrittenCalls
 from bench.support.local_workers import LocalWorkers, key_parts
-from bench.support.vocabularies import vocabulary_of
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools

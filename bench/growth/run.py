@@ -34,11 +34,11 @@ import httpx
 
 from bench.growth.grammars import COUNTS, grammars_part
 from bench.growth.load import Batch, Load, Pair
-from bench.support import plots
-from bench.support.contenders import exit_on_sigterm, running
-from bench.support.data import ROOT
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
+from tests.models import ROOT
+from tests.support import plots
+from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_proxy.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.support.data import BFCL, records
-from bench.support.vocabularies import vocabulary_of
+from tests.support.shared_data import BFCL, records
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.repeated_text import RepeatedText

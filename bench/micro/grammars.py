@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.micro.grammars_report import Row, SetTime, report
-from bench.support.data import BFCL, MASKBENCH, records
 from bench.support.local_workers import LocalWorkers, key_parts
-from bench.support.vocabularies import vocabulary_of
+from tests.support.shared_data import BFCL, MASKBENCH, records
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer, WorkerEnded

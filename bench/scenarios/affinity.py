@@ -25,7 +25,7 @@ from typing import Any
 
 import httpx
 
-from bench.support.contenders import OUT, exit_on_sigterm
+from tests.support.servers.contenders import OUT, exit_on_sigterm
 from toolgate_proxy.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8

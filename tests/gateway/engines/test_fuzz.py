@@ -1,13 +1,13 @@
-"""Random requests of bench/fuzz. `make fuzz` sends ten thousand."""
+"""Random requests of tests/long/fuzz. `make fuzz` sends ten thousand."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
-from bench.fuzz.run import APIS, fuzz, left_in_gateway
 from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
+from tests.long.fuzz.run import APIS, fuzz, left_in_gateway
 from tests.support.effort import repeats
 
 REQUESTS = {

@@ -1,0 +1,133 @@
+"""The fuzzer (tests/long/fuzz) and the evaluation (api_conformance) report broken answers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.long.api_conformance.answer import Answer
+from tests.long.api_conformance.apis.messages import Messages as EvaluatedMessages
+from tests.long.api_conformance.case import Case
+from tests.long.api_conformance.checks import violations
+from tests.long.fuzz.apis.messages import Messages
+from tests.long.fuzz.apis.responses import Responses
+from tests.long.fuzz.checks import check_response
+from tests.long.fuzz.values import Request
+from tests.support.apis import messages_api, responses_api
+from tests.support.apis.chat_events import events
+from tests.support.servers.script import call
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
+FUNCTION = {"name": "look", "parameters": SCHEMA}
+MEANING = {
+    "max_tokens": 100,
+    "tools": [{"type": "function", "function": FUNCTION}],
+    "tool_choice": "auto",
+}
+TEXT = "<think>\nhm\n</think>\n\nI look.\n" + call("look", {"a": 1})
+Body = dict[str, Any]
+
+
+def message() -> tuple[list[Body], Body]:
+    asked = messages_api.parsed(
+        tools=[{"name": "look", "input_schema": SCHEMA}], thinking={"type": "adaptive"}
+    )
+    return messages_api.streamed_and_whole(asked, events(TEXT))
+
+
+def response() -> tuple[list[Body], Body]:
+    asked = responses_api.parsed(tools=[{"type": "function", **FUNCTION}])
+    return responses_api.streamed_and_whole(asked, events(TEXT))
+
+
+def sent(made: list[Body]) -> bytes:
+    return "".join(f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in made).encode()
+
+
+def found(body: Body, **asked: Any) -> list[str]:
+    """What the fuzzer finds in a message."""
+    request = Request({"thinking": {"type": "adaptive"}, **asked}, MEANING)
+    made = Messages().whole(json.dumps(body).encode())
+    return check_response(made, request) + Messages().own_violations(made, request)
+
+
+def test_nothing_is_found_in_a_right_answer() -> None:
+    made, body = message()
+    assert found(body) == []
+    assert Messages().streamed(sent(made))["message"] == body
+    made, body = response()
+    assert Responses().streamed(sent(made))["response"]["output"] == body["output"]
+
+
+@pytest.mark.parametrize(
+    ("change", "asked", "expected"),
+    [
+        (lambda body: body | {"stop_reason": "end_turn"}, {}, "stop_reason end_turn with 1 calls"),
+        (lambda body: body, {"thinking": {"type": "disabled"}}, "thinking that was not asked for"),
+        (lambda body: _with(body, 2, input={"a": "x"}), {}, "is not of type 'number'"),
+        (lambda body: _with(body, 2, name="walk"), {}, "unknown tool walk"),
+        (lambda body: _with(body, 1, text="<tool_call>"), {}, "markup <tool_call> in content"),
+        (lambda body: _with(body, 0, signature=""), {}, "thinking without a signature"),
+    ],
+)
+def test_a_broken_message_is_found(
+    change: Callable[[Body], Body], asked: Body, expected: str
+) -> None:
+    assert any(expected in each for each in found(change(message()[1]), **asked))
+
+
+def _with(body: Body, at: int, **changed: Any) -> Body:
+    content = [
+        block | changed if place == at else block for place, block in enumerate(body["content"])
+    ]
+    return body | {"content": content}
+
+
+@pytest.mark.parametrize("api", ["messages", "responses"])
+@pytest.mark.parametrize("lost", [0, 3, -2, -1])
+def test_a_stream_without_one_of_its_events_is_found(api: str, lost: int) -> None:
+    made, _ = message() if api == "messages" else response()
+    del made[lost]
+    reader = Messages() if api == "messages" else Responses()
+    with pytest.raises((AssertionError, ValueError, LookupError)):
+        reader.streamed(sent(made))
+
+
+CASE = Case(
+    messages=[],
+    tools=[FUNCTION],
+    choice="required",
+    named="look",
+    parallel=False,
+    think=True,
+    eager=False,
+    common={},
+    max_tokens=100,
+)
+RIGHT = Answer("", "hm", (("look", '{"a": 1}'),), (True,), False, (9, 9), "tool_use")
+
+
+def test_the_evaluation_finds_nothing_in_a_right_answer() -> None:
+    assert [*violations(EvaluatedMessages(), CASE, RIGHT)] == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"calls": (), "complete": (), "reason": "end_turn"}, "no call although required"),
+        ({"calls": (("look", "{}"),)}, "arguments violate the schema"),
+        ({"calls": (("walk", "{}"),)}, "unknown tool"),
+        ({"calls": RIGHT.calls * 2, "complete": (True, True)}, "more than one call"),
+        ({"reason": "end_turn"}, "wrong reason of the end"),
+        ({"content": "</think>"}, "markup in content"),
+        ({"usage": (9, 101)}, "implausible usage"),
+        ({"cut": True, "reason": "max_tokens"}, "cut before the maximum"),
+    ],
+)
+def test_the_evaluation_finds_a_broken_answer(changed: dict[str, Any], expected: str) -> None:
+    answer = dataclasses.replace(RIGHT, **changed)
+    assert expected in [kind for kind, _ in violations(EvaluatedMessages(), CASE, answer)]
