@@ -7,14 +7,20 @@ import itertools
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 
-from tests.long.api_conformance.answer import NONE, Answer
-from tests.long.api_conformance.apis.api import Api
-from tests.long.api_conformance.case import Case
-from tests.long.api_conformance.checks import violations
+from tests.long.api_conformance.cases import body_of
+from tests.long.api_conformance.checks import compared, shows_reasoning, violations
+from tests.support.apis import replies
+from toolgate_verify.asking.ask import Ask
+from toolgate_verify.reading.answer import Answer
+from toolgate_verify.terms import Api
+
+TITLES = {Api.CHAT: "chat completions", Api.RESPONSES: "Responses", Api.MESSAGES: "Messages"}
+NONE = Answer()
+"""Stands for an answer that could not be read."""
 
 
 @dataclass
@@ -26,7 +32,7 @@ class Result:
     cut: int = 0
     calls: int = 0
     repeated: int = 0
-    """Cases whose answers differed in a batch and were repeated alone."""
+    """Asks whose answers differed in a batch and were repeated alone."""
     seconds: float = 0.0
     violations: Counter[str] = field(default_factory=Counter)
     examples: dict[str, str] = field(default_factory=dict)
@@ -48,7 +54,7 @@ class Evaluation:
         self._slots = asyncio.Semaphore(concurrency)
         self.result = Result()
 
-    async def run(self, cases: Sequence[Case]) -> Result:
+    async def run(self, cases: Sequence[Ask]) -> Result:
         started = time.monotonic()
         differing = await asyncio.gather(*map(self._in_batch, itertools.count(), cases))
         for at, case in enumerate(cases):
@@ -58,7 +64,7 @@ class Evaluation:
         self.result.seconds = time.monotonic() - started
         return self.result
 
-    async def _in_batch(self, at: int, case: Case) -> bool:
+    async def _in_batch(self, at: int, case: Ask) -> bool:
         """Checks the answers of a case. Returns whether they differ."""
         async with self._slots:
             whole, streamed, *others = await self._answers(at, case)
@@ -74,20 +80,22 @@ class Evaluation:
             for api, other in zip(self._others, others, strict=True)
         )
 
-    def _check(self, api: Api, at: int, case: Case, answer: Answer) -> None:
+    def _check(self, api: Api, at: int, case: Ask, answer: Answer) -> None:
         if answer is NONE:  # counted already
             return
         for kind, detail in violations(api, case, answer):
-            self.result.add(f"{api.name}: {kind}", at, detail)
+            self.result.add(f"{TITLES[api]}: {kind}", at, detail)
 
-    def _are_equal(self, api: Api, case: Case, whole: Answer, other: Answer) -> bool:
+    def _are_equal(self, api: Api, case: Ask, whole: Answer, other: Answer) -> bool:
         """Whether an answer of `api` is equal to the whole one of the API under evaluation."""
-        exact = self._api.exact and api.exact
-        reasoning = self._api.shows_reasoning(case) and api.shows_reasoning(case)
-        first, second = (each.compared(exact=exact, reasoning=reasoning) for each in (whole, other))
+        exact = Api.MESSAGES not in (self._api, api)
+        reasoning = all(shows_reasoning(each, case) for each in (self._api, api))
+        first, second = (
+            compared(each, exact=exact, reasoning=reasoning) for each in (whole, other)
+        )
         return first == second
 
-    async def _check_equal(self, at: int, case: Case) -> None:
+    async def _check_equal(self, at: int, case: Ask) -> None:
         whole, streamed, *others = await self._answers(at, case)
         again = await self._answer(at, case, self._api, stream=False)
         if not self._are_equal(self._api, case, whole, again):
@@ -97,10 +105,10 @@ class Evaluation:
             self.result.add("streamed differs from whole", at, (whole, streamed))
         for api, other in zip(self._others, others, strict=True):
             if not self._are_equal(api, case, whole, other):
-                kind = f"{api.name} differs from {self._api.name}"
+                kind = f"{TITLES[api]} differs from {TITLES[self._api]}"
                 self.result.add(kind, at, (whole, other))
 
-    async def _answers(self, at: int, case: Case) -> list[Answer]:
+    async def _answers(self, at: int, case: Ask) -> list[Answer]:
         """Whole, streamed, and whole by the other APIs."""
         return [
             await self._answer(at, case, self._api, stream=False),
@@ -108,15 +116,16 @@ class Evaluation:
             *[await self._answer(at, case, api, stream=False) for api in self._others],
         ]
 
-    async def _answer(self, at: int, case: Case, api: Api, *, stream: bool) -> Answer:
+    async def _answer(self, at: int, case: Ask, api: Api, *, stream: bool) -> Answer:
         """The answer, or `NONE` if it can't be read."""
         self.result.requests += 1
         try:
-            body = {**api.request(case), **(api.streaming if stream else {})}
-            response = await self._http.post(api.path, json=body)
+            body = body_of(api, replace(case, stream=stream))
+            response = await self._http.post(replies.PATHS[api], json=body)
             assert response.status_code == 200, response.text
-            return (api.streamed if stream else api.whole)(response.content)
-        except (AssertionError, ValueError, KeyError, httpx.HTTPError) as error:
+            [reply] = replies.read(api, response.content, streamed=stream)
+            return reply.answer
+        except (*replies.REFUSED, httpx.HTTPError) as error:
             how = "streamed" if stream else "whole"
-            self.result.add(f"{api.name}, {how}: {type(error).__name__}", at, error)
+            self.result.add(f"{TITLES[api]}, {how}: {type(error).__name__}", at, error)
             return NONE

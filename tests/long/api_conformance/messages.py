@@ -15,14 +15,12 @@ from __future__ import annotations
 
 import sys
 
-from tests.long.api_conformance.apis.chat import Chat
-from tests.long.api_conformance.apis.messages import Messages
-from tests.long.api_conformance.apis.responses import Responses
 from tests.long.api_conformance.run import run
+from toolgate_verify.terms import Api
 
 
 def main() -> int:
-    return run(__doc__ or "", Messages(), [Chat(), Responses()])
+    return run(__doc__ or "", Api.MESSAGES, [Api.CHAT, Api.RESPONSES])
 
 
 if __name__ == "__main__":

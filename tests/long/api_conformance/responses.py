@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import sys
 
-from tests.long.api_conformance.apis.chat import Chat
-from tests.long.api_conformance.apis.responses import Responses
 from tests.long.api_conformance.run import run
+from toolgate_verify.terms import Api
 
 
 def main() -> int:
-    return run(__doc__ or "", Responses(), [Chat()])
+    return run(__doc__ or "", Api.RESPONSES, [Api.CHAT])
 
 
 if __name__ == "__main__":

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import httpx
 
-from tests.long.api_conformance.apis.api import Api
-from tests.long.api_conformance.case import BIASES, bias_of, make_cases
+from tests.long.api_conformance.cases import BIASES, bias_of, make_cases
 from tests.long.api_conformance.evaluation import Evaluation, Result
 from tests.support.servers.contenders import exit_on_sigterm, running
+from toolgate_verify.terms import Api
 
 
 def run(description: str, api: Api, others: Sequence[Api]) -> int:

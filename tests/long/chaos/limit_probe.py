@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import httpx
 
 from tests.long.chaos.fleet import MODEL
-from tests.long.chaos.load import PATH
+from tests.support.apis.replies import PATHS
+from toolgate_verify.terms import Api
 
 PER_MINUTE = 60
 """The limit of the key."""
@@ -44,7 +45,7 @@ class LimitProbe:
         began = time.monotonic()
         try:
             headers = {"authorization": f"Bearer {self.key}"}
-            response = await http.post(url + PATH, json=body, headers=headers)
+            response = await http.post(url + PATHS[Api.CHAT], json=body, headers=headers)
         except httpx.TransportError:
             self.failed += 1
             return

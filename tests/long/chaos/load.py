@@ -7,19 +7,24 @@ import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import httpx
 
+from tests.long.chaos.ends import is_complete, stream_error
 from tests.long.chaos.fleet import MODEL
-from tests.long.chaos.forms import FORMS, Form, is_complete, stream_error
-from tests.long.fuzz.checks import check_response, from_chunks
+from tests.long.fuzz.checks import check_response
 from tests.long.fuzz.values import Request
+from tests.support.apis import replies
+from tests.support.apis.replies import PATHS, Reply
+from toolgate_verify.asking import request
+from toolgate_verify.asking.ask import Ask, User
+from toolgate_verify.terms import Api
+from toolgate_verify.tools.tool import Tool
 
-PATH = "/v1/chat/completions"
 MAX_TOKENS = 160
 PAUSE = 0.25
 """Seconds between two requests of a client."""
@@ -46,8 +51,7 @@ class Load:
     bias: dict[str, float]
     clients: int
     seed: int = 1
-    apis: Sequence[str] = ("chat",)
-    """The APIs that requests take in turn: `chat`, `responses` and `messages`."""
+    apis: Sequence[Api] = (Api.CHAT,)
     cancelled: float = 0.0
     """Share of the requests whose client disconnects early."""
     schemas: int = NEW_SCHEMAS
@@ -72,13 +76,12 @@ class Load:
             url = self.urls[turn % len(self.urls)]
             key = self.keys[turn // len(self.urls) % len(self.keys)]
             schemas = self.schemas if drawn.random() < 0.9 else NEW_SCHEMAS
-            body = make_body(drawn, self.bias, schemas)
-            form = FORMS.get(drawn.choice(self.apis))
+            ask, api = make_ask(drawn, self.bias, schemas), drawn.choice(self.apis)
             leave = drawn.uniform(0, 2) if drawn.random() < self.cancelled else None
             began = time.monotonic()
             try:
                 async with asyncio.timeout(leave):
-                    what, violations = await send(http, url, key, body, form)
+                    what, violations = await send(http, url, key, ask, api)
             except TimeoutError:
                 what, violations = "disconnected", []
             seconds = time.monotonic() - began
@@ -86,102 +89,82 @@ class Load:
             await asyncio.sleep(PAUSE)
 
 
-def make_body(
-    drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SCHEMAS
-) -> dict[str, Any]:
+def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SCHEMAS) -> Ask:
     kind = drawn.choice(["content", "known", "known", "new", "new", "recursive"])
-    body: dict[str, Any] = {
-        "model": MODEL,
-        "messages": [{"role": "user", "content": f"Go on, {drawn.randrange(100)}."}],
-        "max_tokens": MAX_TOKENS,
-        "stream": drawn.random() < 0.5,
-        "reasoning_effort": drawn.choice(["none", "low"]),
-        "logit_bias": bias,
-    }
+    ask = Ask(
+        (User(f"Go on, {drawn.randrange(100)}."),),
+        strict=False,
+        max_tokens=MAX_TOKENS,
+        temperature=None,
+        stream=drawn.random() < 0.5,
+        reasoning=drawn.choice(["none", "low"]),
+        adaptive=True,
+        extra={"model": MODEL, "logit_bias": bias},
+    )
     if kind == "content":
-        return body | {"max_tokens": 40}
-    makers: dict[str, Callable[[random.Random], dict[str, Any]]] = {
+        return replace(ask, max_tokens=40)
+    makers: dict[str, Callable[[random.Random], Tool]] = {
         "known": known,
         "new": partial(new, schemas=schemas),
         "recursive": recursive,
     }
-    body["tools"] = [makers[kind](drawn), *(known(drawn) for _ in range(drawn.randrange(2)))]
-    body["tools"] = list({tool["function"]["name"]: tool for tool in body["tools"]}.values())
-    body["tool_choice"] = drawn.choice(["required", "required", "auto"])
-    body["parallel_tool_calls"] = drawn.random() < 0.3
-    return body
+    tools = [makers[kind](drawn), *(known(drawn) for _ in range(drawn.randrange(2)))]
+    return replace(
+        ask,
+        tools=tuple({tool.name: tool for tool in tools}.values()),
+        choice=drawn.choice(["required", "required", "auto"]),
+        parallel=drawn.random() < 0.3,
+    )
 
 
-def known(drawn: random.Random) -> dict[str, Any]:
+def known(drawn: random.Random) -> Tool:
     number = drawn.randrange(4)
-    properties = {"city": {"type": "string"}, f"unit_{number}": {"enum": ["C", "F"]}}
-    return tool(f"known_{number}", properties)
+    unit = {f"unit_{number}": {"enum": ["C", "F"]}}
+    return tool(f"known_{number}", {"city": {"type": "string"}} | unit)
 
 
-def new(drawn: random.Random, schemas: int) -> dict[str, Any]:
+def new(drawn: random.Random, schemas: int) -> Tool:
     name = f"p{drawn.randrange(schemas)}"
     return tool(f"new_{name}", {name: {"type": "integer", "maximum": 9}, "b": {"type": "boolean"}})
 
 
-def recursive(_: random.Random) -> dict[str, Any]:
+def recursive(_: random.Random) -> Tool:
     """Its calls are validated in a worker, because the cost of a cycle is unknown."""
-    made = tool("tree", {"left": {"$ref": "#/$defs/node"}})
     node = {
         "type": "object",
         "properties": {"next": {"$ref": "#/$defs/node"}, "leaf": {"type": "boolean"}},
         "required": ["leaf"],
         "additionalProperties": False,
     }
-    made["function"]["parameters"]["$defs"] = {"node": node}
-    return made
+    return tool("tree", {"left": {"$ref": "#/$defs/node"}}, {"$defs": {"node": node}})
 
 
-def tool(name: str, properties: dict[str, Any]) -> dict[str, Any]:
+def tool(name: str, properties: dict[str, Any], more: Mapping[str, Any] = {}) -> Tool:
     parameters = {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
+        **more,
     }
-    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+    return Tool(name, "Does it.", parameters)
+
+
+def body_of(api: Api, ask: Ask) -> dict[str, Any]:
+    body = request(api, ask).body
+    assert body is not None
+    return body
 
 
 async def send(
-    http: httpx.AsyncClient, url: str, key: str, body: dict[str, Any], form: Form | None = None
+    http: httpx.AsyncClient, url: str, key: str, ask: Ask, api: Api
 ) -> tuple[str, list[str]]:
-    """The kind of outcome, and what is wrong with the response. `form`: that of another API than
-    chat completions."""
+    """The kind of outcome, and what is wrong with the response."""
     headers = {"authorization": f"Bearer {key}"}
-    if form is not None:
-        return await _send_to(form, http, url, headers, body)
-    chunks: list[bytes] = []
-    try:
-        if not body["stream"]:
-            response = await http.post(url + PATH, json=body, headers=headers)
-            if response.status_code != 200:
-                return failure(response)
-            return "ok", checked(response.json(), body)
-        async with http.stream("POST", url + PATH, json=body, headers=headers) as response:
-            if response.status_code != 200:
-                await response.aread()
-                return failure(response)
-            async for line in response.aiter_lines():
-                if line.startswith("data: "):
-                    chunks.append(line.removeprefix("data: ").encode())
-    except httpx.TransportError as error:
-        return f"connection: {type(error).__name__}", cut(chunks, body)
-    except ValueError as error:
-        return "invalid JSON", [f"invalid JSON: {error}"]
-    return read(chunks, body)
-
-
-async def _send_to(
-    form: Form, http: httpx.AsyncClient, url: str, headers: dict[str, str], body: dict[str, Any]
-) -> tuple[str, list[str]]:
     data, error = b"", ""
     try:
         async with http.stream(
-            "POST", url + form.api.path, json=form.body(body), headers=headers
+            "POST", url + PATHS[api], json=body_of(api, ask), headers=headers
         ) as response:
             if response.status_code != 200:
                 await response.aread()
@@ -190,16 +173,24 @@ async def _send_to(
                 data += part
     except httpx.TransportError as failed:
         error = f"connection: {type(failed).__name__}"
-        if not (body["stream"] and is_complete(form, data)):
-            return error, []
     try:
-        if body["stream"] and (code := stream_error(data)) is not None:
+        if api == Api.CHAT and ask.stream:
+            chunks = chunks_of(data)
+            return (error, cut(chunks, ask)) if error else read_chunks(chunks, ask)
+        if error and not (ask.stream and is_complete(api, data)):
+            return error, []
+        if ask.stream and (code := stream_error(data)) is not None:
             return f"event {code}", []
-        made = form.api.streamed(data) if body["stream"] else form.api.whole(data)
-        wrong = check_response(made, Request(form.body(body), meaning=body))
+        wrong = checked(replies.read(api, data, streamed=ask.stream), ask)
         return error or "ok", [f"half as whole: {each}" if error else each for each in wrong]
-    except (ValueError, AssertionError, LookupError, TypeError) as invalid:
-        return "invalid", [f"{form.api.path}: {invalid!r}: {data[-300:]!r}"]
+    except replies.REFUSED as invalid:
+        return "invalid", [f"{PATHS[api]}: {invalid!r}: {data[-300:]!r}"]
+
+
+def chunks_of(data: bytes) -> list[bytes]:
+    """The data of the events of chat completions whose lines are whole."""
+    *lines, _ = data.split(b"\n")
+    return [line.removeprefix(b"data: ") for line in lines if line.startswith(b"data: ")]
 
 
 def failure(response: httpx.Response) -> tuple[str, list[str]]:
@@ -212,32 +203,33 @@ def failure(response: httpx.Response) -> tuple[str, list[str]]:
     return f"{response.status_code} {code}", [f"a valid request got {code}"] if wrong else []
 
 
-def read(chunks: Sequence[bytes], body: dict[str, Any]) -> tuple[str, list[str]]:
+def read_chunks(chunks: Sequence[bytes], ask: Ask) -> tuple[str, list[str]]:
     """The outcome of a stream whose connection ended in order."""
     parsed = [json.loads(chunk) for chunk in chunks if chunk != b"[DONE]"]
     error = next((chunk["error"] for chunk in parsed if "error" in chunk), None)
     if error is not None:
         wrong = ["an error, and [DONE]"] if chunks[-1] == b"[DONE]" else []
-        return f"event {error.get('code')}", wrong + cut(chunks, body)
+        return f"event {error.get('code')}", wrong + cut(chunks, ask)
     if chunks[-1:] != [b"[DONE]"]:
         return "no end", ["a stream ended without an error and without [DONE]"]
     try:
-        return "ok", checked(from_chunks(parsed), body)
+        return "ok", checked(replies.of_chat(replies.from_chunks(parsed)), ask)
     except ValueError as invalid:
         return "invalid", [f"invalid stream: {invalid}"]
 
 
-def cut(chunks: Sequence[bytes], body: dict[str, Any]) -> list[str]:
+def cut(chunks: Sequence[bytes], ask: Ask) -> list[str]:
     """Checks a stream that was cut. Only a choice with a finish_reason looks like a whole one."""
     parsed = [json.loads(chunk) for chunk in chunks if chunk != b"[DONE]"]
     parsed = [chunk for chunk in parsed if "error" not in chunk]
     try:
-        return [f"half as whole: {each}" for each in checked(from_chunks(parsed), body)]
+        found = checked(replies.of_chat(replies.from_chunks(parsed)), ask)
     except ValueError:  # a choice without a finish_reason
         return []
+    return [f"half as whole: {each}" for each in found]
 
 
-def checked(response: dict[str, Any], body: dict[str, Any]) -> list[str]:
-    if not response["choices"]:
-        return []
-    return check_response(response, Request(body, meaning=body))
+def checked(found: list[Reply], ask: Ask) -> list[str]:
+    """What is wrong with the choices, if there are any."""
+    meaning = body_of(Api.CHAT, ask)
+    return check_response(found, Request(meaning, meaning)) if found else []

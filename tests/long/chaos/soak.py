@@ -38,6 +38,7 @@ from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, STOPPED_SECONDS, infl
 from tests.long.chaos.session import conduct, parser_of
 from tests.long.fuzz.run import left_in_gateway
 from toolgate_proxy.keys.key import Limits
+from toolgate_verify.terms import Api
 
 STEADY = ("backend-1", "gateway-2")
 TARGETS = (
@@ -53,7 +54,6 @@ EVERY = 10.0
 """Seconds between two samples."""
 AFTER = 15.0
 """Seconds after a fault in which a failed request is its consequence."""
-APIS = ("chat", "responses", "messages")
 CANCELLED = 0.08
 SCHEMAS = 1000
 """Schemas of new tools, beside the few that are drawn from a larger number."""
@@ -104,7 +104,13 @@ async def soak(
     limited = await make_key(fleet, "limited", Limits(rpm=PER_MINUTE))
     await asyncio.sleep(2)
     load = Load(
-        fleet.gateway_urls, keys, bias, CLIENTS, apis=APIS, cancelled=CANCELLED, schemas=SCHEMAS
+        fleet.gateway_urls,
+        keys,
+        bias,
+        CLIENTS,
+        apis=tuple(Api),
+        cancelled=CANCELLED,
+        schemas=SCHEMAS,
     )
     probe = LimitProbe(fleet.gateway_urls, limited)
     attacks = Attacks(fleet.gateway_urls, await make_key(fleet, "attacker"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,10 +15,13 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.long.chaos.forms import FORMS, is_complete, stream_error
-from tests.long.chaos.load import make_body, send
+from tests.long.chaos.ends import LAST_EVENTS, is_complete, stream_error
+from tests.long.chaos.load import body_of, make_ask, send
+from tests.support.apis.replies import PATHS
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
+from toolgate_verify.asking.ask import Ask
+from toolgate_verify.terms import Api
 
 URL = "http://gateway"
 
@@ -28,25 +32,24 @@ def scripts(gateway: Gateway) -> None:
         gateway.backend.scripts[f"Go on, {at}."] = Script(("Hello there",))
 
 
-def bodies(count: int) -> list[dict[str, Any]]:
+def asks(count: int) -> list[Ask]:
     drawn = random.Random(3)
-    return [make_body(drawn, {}) for _ in range(count)]
+    return [make_ask(drawn, {}) for _ in range(count)]
 
 
-@pytest.mark.parametrize("api", FORMS)
-async def test_requests_of_the_load_are_accepted_on_each_api(gateway: Gateway, api: str) -> None:
+@pytest.mark.parametrize("api", Api)
+async def test_requests_of_the_load_are_accepted_on_each_api(gateway: Gateway, api: Api) -> None:
     """The backend's content is a response to those that require no call."""
-    form = FORMS[api]
-    for body in bodies(40):
-        if body.get("tool_choice") == "required":
+    for ask in asks(40):
+        if ask.choice == "required":
             continue
-        response = await gateway.ask(form.body(body), path=form.api.path)
+        response = await gateway.ask(body_of(api, ask), path=PATHS[api])
         assert response.status == 200, response.json
         data = b"".join(response.bodies)
-        if body["stream"]:
-            assert is_complete(form, data)
+        if ask.stream and api in LAST_EVENTS:
+            assert is_complete(api, data)
             assert stream_error(data) is None
-            assert not is_complete(form, data[: len(data) // 2])
+            assert not is_complete(api, data[: len(data) // 2])
 
 
 def server(data: bytes, status: int = 200) -> httpx.AsyncClient:
@@ -56,29 +59,31 @@ def server(data: bytes, status: int = 200) -> httpx.AsyncClient:
 
         return StreamingResponse(parts(), status)
 
-    routes = [Route(form.api.path, answer, methods=["POST"]) for form in FORMS.values()]
+    routes = [Route(path, answer, methods=["POST"]) for path in PATHS.values()]
     transport = httpx.ASGITransport(Starlette(routes=routes))
     return httpx.AsyncClient(transport=transport, base_url=URL)
 
 
-async def responded(api: str, body: dict[str, Any], data: bytes, status: int = 200) -> Any:
+async def responded(api: Api, ask: Ask, data: bytes, status: int = 200) -> Any:
     async with server(data, status) as http:
-        return await send(http, URL, "key", body, FORMS[api])
+        return await send(http, URL, "key", ask, api)
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("api", FORMS)
-async def test_responses_are_checked(gateway: Gateway, api: str, stream: bool) -> None:
-    form = FORMS[api]
-    body = next(each for each in bodies(40) if "tools" not in each) | {"stream": stream}
-    response = await gateway.ask(form.body(body), path=form.api.path)
+@pytest.mark.parametrize("api", Api)
+async def test_responses_are_checked(gateway: Gateway, api: Api, stream: bool) -> None:
+    ask = replace(next(each for each in asks(40) if not each.tools), stream=stream)
+    response = await gateway.ask(body_of(api, ask), path=PATHS[api])
     data = b"".join(response.bodies)
-    assert await responded(api, body, data) == ("ok", [])
-    what, (wrong,) = await responded(api, body, data[: len(data) // 2])
-    assert (what, wrong.split(":")[0]) == ("invalid", form.api.path)
-    what, wrongs = await responded(api, body, data.replace(b"Hello", b"<tool_call>"))
+    assert await responded(api, ask, data) == ("ok", [])
+    what, (wrong,) = await responded(api, ask, data[: len(data) // 2])
+    if api == Api.CHAT and stream:
+        assert what == "no end"
+    else:
+        assert (what, wrong.split(":")[0]) == ("invalid", PATHS[api])
+    what, wrongs = await responded(api, ask, data.replace(b"Hello", b"<tool_call>"))
     assert what in ("ok", "invalid")
     assert wrongs
     error = json.dumps({"error": {"code": "limits_unavailable", "type": "x"}}).encode()
-    assert await responded(api, body, error, 503) == ("503 limits_unavailable", [])
-    assert (await responded(api, body, error, 400))[1]
+    assert await responded(api, ask, error, 503) == ("503 limits_unavailable", [])
+    assert (await responded(api, ask, error, 400))[1]

@@ -1,6 +1,6 @@
 """Random chat requests. Most are valid, and some have something that is or may be invalid.
 
-The requests of the other APIs are made of them (apis/).
+The requests of the other APIs are made of them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
         [--concurrency 32] [--seed 0] [--backend URL --backend-key KEY] [--bias FILE]
 
 Parameters, messages, tools, token budgets and disconnecting clients are drawn at random
-(requests.py, apis/). Some requests are invalid, or damaged (damage.py). Each response is checked
+(requests.py). Some requests are invalid, or damaged (damage.py). Each response is checked
 against its request (checks.py). The exit status is 1 after a violation, after an HTTP 5xx, or if
 the gateway or the backend still has requests, sequences or pinned grammars in the end. `--bias` is
 a JSON file with a logit_bias, for models that would rarely end a string.
@@ -22,15 +22,19 @@ from pathlib import Path
 
 import httpx
 
-from tests.long.fuzz.apis.api import Api
-from tests.long.fuzz.apis.chat import Chat
-from tests.long.fuzz.apis.messages import Messages
-from tests.long.fuzz.apis.responses import Responses
+from tests.long.fuzz import messages_requests, requests, responses_requests
 from tests.long.fuzz.checks import check_rejection, check_response
+from tests.long.fuzz.own_rules import own_violations
 from tests.long.fuzz.values import Request
+from tests.support.apis import replies
 from toolgate_core import wire
+from toolgate_verify.terms import Api
 
-APIS: dict[str, Api] = {"chat": Chat(), "responses": Responses(), "messages": Messages()}
+MAKERS = {
+    Api.CHAT: requests.make_request,
+    Api.RESPONSES: responses_requests.make_request,
+    Api.MESSAGES: messages_requests.make_request,
+}
 SHOWN = 20
 """Violations that are printed in full."""
 
@@ -53,13 +57,13 @@ async def fuzz(
     key: str,
     *,
     model: str,
-    requests: int,
+    count: int,
     concurrency: int,
     seed: int,
     bias: dict[str, float] | None = None,
-    api: str = "chat",
+    api: Api = Api.CHAT,
 ) -> Findings:
-    findings, slots, asked = Findings(), asyncio.Semaphore(concurrency), APIS[api]
+    findings, slots = Findings(), asyncio.Semaphore(concurrency)
     headers = {"authorization": f"Bearer {key}", "content-type": "application/json"}
     limits = httpx.Limits(max_connections=concurrency)
 
@@ -68,14 +72,14 @@ async def fuzz(
     ) as http:
 
         async def one(number: int) -> None:
-            request = asked.make_request(random.Random(f"{seed}:{number}"), model, bias)
+            request = MAKERS[api](random.Random(f"{seed}:{number}"), model, bias)
             async with slots:
-                outcome, violations = await send(http, asked, request)
+                outcome, violations = await send(http, api, request)
             findings.outcomes[outcome] += 1
             body = json.dumps(request.body)[:1500]
             findings.violations += [f"#{number} {each}\n    {body}" for each in violations]
 
-        await asyncio.gather(*(one(number) for number in range(requests)))
+        await asyncio.gather(*(one(number) for number in range(count)))
     return findings
 
 
@@ -83,7 +87,9 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
     """Send a request. Returns the kind of outcome, and the violations found in the response."""
     body = json.dumps(request.body).encode()  # in ASCII: damaged bodies have lone surrogates
     try:
-        response = await asyncio.wait_for(http.post(api.path, content=body), request.hang_up)
+        response = await asyncio.wait_for(
+            http.post(replies.PATHS[api], content=body), request.hang_up
+        )
     except TimeoutError:
         return "disconnected", []
     except httpx.TransportError as error:
@@ -92,15 +98,18 @@ async def send(http: httpx.AsyncClient, api: Api, request: Request) -> tuple[str
     streamed = response.headers["content-type"].startswith("text/event-stream")
     try:
         if status != 200:
-            return f"{status}", check_rejection(status, api.error(json.loads(data)), request)
-        made = api.streamed(data) if streamed else api.whole(data)
-    except (ValueError, AssertionError, LookupError, TypeError) as error:
-        return "invalid response", [f"HTTP {status}, invalid response: {error!r}: {data[-600:]!r}"]
+            refusal = replies.error(api, json.loads(data))
+            return f"{status}", check_rejection(status, refusal, request)
+        made = replies.read(api, data, streamed=streamed)
+    except replies.REFUSED as failure:
+        return "invalid response", [
+            f"HTTP {status}, invalid response: {failure!r}: {data[-600:]!r}"
+        ]
     found = check_response(made, request)
     if not (request.wrong or request.invalid):
         if streamed != request.body["stream"]:
             found.append("a stream" if streamed else "no stream")
-        found += api.own_violations(made, request)
+        found += [each for reply in made for each in own_violations(api, reply, request)]
     return "200", found
 
 
@@ -147,7 +156,7 @@ def main() -> int:
     parser.add_argument("url", help="URL of the gateway")
     parser.add_argument("key", help="API key")
     parser.add_argument("--model", default="tiny")
-    parser.add_argument("--api", choices=APIS, default="chat")
+    parser.add_argument("--api", choices=[*Api], type=Api, default=Api.CHAT)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
@@ -160,7 +169,7 @@ def main() -> int:
             arguments.url,
             arguments.key,
             model=arguments.model,
-            requests=arguments.requests,
+            count=arguments.requests,
             concurrency=arguments.concurrency,
             seed=arguments.seed,
             bias=json.loads(arguments.bias.read_text()) if arguments.bias else None,

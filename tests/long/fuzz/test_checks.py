@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from tests.long.api_conformance.answer import Answer
-from tests.long.api_conformance.apis.messages import Messages as EvaluatedMessages
-from tests.long.api_conformance.case import Case
 from tests.long.api_conformance.checks import violations
-from tests.long.fuzz.apis.messages import Messages
-from tests.long.fuzz.apis.responses import Responses
 from tests.long.fuzz.checks import check_response
+from tests.long.fuzz.own_rules import own_violations
 from tests.long.fuzz.values import Request
-from tests.support.apis import messages_api, responses_api
+from tests.support.apis import messages_api, replies, responses_api
 from tests.support.apis.chat_events import events
 from tests.support.servers.script import call
+from toolgate_verify.asking.ask import Ask
+from toolgate_verify.reading.answer import Answer, Call, Usage
+from toolgate_verify.terms import Api
+from toolgate_verify.tools.tool import Tool
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "number"}}, "required": ["a"]}
 FUNCTION = {"name": "look", "parameters": SCHEMA}
@@ -51,16 +51,18 @@ def sent(made: list[Body]) -> bytes:
 def found(body: Body, **asked: Any) -> list[str]:
     """What the fuzzer finds in a message."""
     request = Request({"thinking": {"type": "adaptive"}, **asked}, MEANING)
-    made = Messages().whole(json.dumps(body).encode())
-    return check_response(made, request) + Messages().own_violations(made, request)
+    [made] = replies.read(Api.MESSAGES, json.dumps(body).encode(), streamed=False)
+    return check_response([made], request) + own_violations(Api.MESSAGES, made, request)
 
 
 def test_nothing_is_found_in_a_right_answer() -> None:
     made, body = message()
     assert found(body) == []
-    assert Messages().streamed(sent(made))["message"] == body
+    [read] = replies.read(Api.MESSAGES, sent(made), streamed=True)
+    assert read.body == body
     made, body = response()
-    assert Responses().streamed(sent(made))["response"]["output"] == body["output"]
+    [read] = replies.read(Api.RESPONSES, sent(made), streamed=True)
+    assert read.body["output"] == body["output"]
 
 
 @pytest.mark.parametrize(
@@ -87,47 +89,48 @@ def _with(body: Body, at: int, **changed: Any) -> Body:
     return body | {"content": content}
 
 
-@pytest.mark.parametrize("api", ["messages", "responses"])
+@pytest.mark.parametrize("api", [Api.MESSAGES, Api.RESPONSES])
 @pytest.mark.parametrize("lost", [0, 3, -2, -1])
-def test_a_stream_without_one_of_its_events_is_found(api: str, lost: int) -> None:
-    made, _ = message() if api == "messages" else response()
+def test_a_stream_without_one_of_its_events_is_found(api: Api, lost: int) -> None:
+    made, _ = message() if api == Api.MESSAGES else response()
     del made[lost]
-    reader = Messages() if api == "messages" else Responses()
     with pytest.raises((AssertionError, ValueError, LookupError)):
-        reader.streamed(sent(made))
+        replies.read(api, sent(made), streamed=True)
 
 
-CASE = Case(
-    messages=[],
-    tools=[FUNCTION],
+CASE = Ask(
+    tools=(Tool("look", "Looks.", SCHEMA),),
     choice="required",
-    named="look",
     parallel=False,
-    think=True,
-    eager=False,
-    common={},
+    reasoning="medium",
     max_tokens=100,
 )
-RIGHT = Answer("", "hm", (("look", '{"a": 1}'),), (True,), False, (9, 9), "tool_use")
+CALL = Call("1", "look", '{"a": 1}')
+RIGHT = Answer(reasoning="hm", calls=[CALL], finish="calls", usage=Usage(9, 9))
 
 
 def test_the_evaluation_finds_nothing_in_a_right_answer() -> None:
-    assert [*violations(EvaluatedMessages(), CASE, RIGHT)] == []
+    assert [*violations(Api.MESSAGES, CASE, RIGHT)] == []
 
 
 @pytest.mark.parametrize(
     ("changed", "expected"),
     [
-        ({"calls": (), "complete": (), "reason": "end_turn"}, "no call although required"),
-        ({"calls": (("look", "{}"),)}, "arguments violate the schema"),
-        ({"calls": (("walk", "{}"),)}, "unknown tool"),
-        ({"calls": RIGHT.calls * 2, "complete": (True, True)}, "more than one call"),
-        ({"reason": "end_turn"}, "wrong reason of the end"),
-        ({"content": "</think>"}, "markup in content"),
-        ({"usage": (9, 101)}, "implausible usage"),
-        ({"cut": True, "reason": "max_tokens"}, "cut before the maximum"),
+        ({"calls": [], "finish": "stop"}, "no call although required"),
+        ({"calls": [Call("1", "look", "{}")]}, "arguments violate the schema"),
+        ({"calls": [Call("1", "walk", "{}")]}, "unknown tool"),
+        ({"calls": [CALL, CALL]}, "more than one call"),
+        (
+            {"calls": [dataclasses.replace(CALL, complete=False)]},
+            "incomplete call of a complete response",
+        ),
+        ({"finish": "stop"}, "wrong reason of the end"),
+        ({"text": "</think>"}, "markup in content"),
+        ({"usage": Usage(9, 101)}, "implausible usage"),
+        ({"usage": None}, "implausible usage"),
+        ({"finish": "length"}, "cut before the maximum"),
     ],
 )
 def test_the_evaluation_finds_a_broken_answer(changed: dict[str, Any], expected: str) -> None:
     answer = dataclasses.replace(RIGHT, **changed)
-    assert expected in [kind for kind, _ in violations(EvaluatedMessages(), CASE, answer)]
+    assert expected in [kind for kind, _ in violations(Api.MESSAGES, CASE, answer)]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.long.fuzz.run import APIS
+from tests.long.fuzz.run import MAKERS
 from tests.long.fuzz.values import DRAWN, Request
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
@@ -23,19 +23,20 @@ from toolgate_proxy.api.responses.parameters import PARAMETERS as RESPONSES
 from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.api.surface import Surface
+from toolgate_verify.terms import Api
 
 REQUESTS = repeats(1000, nightly=2000)
 PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\]|\[\".*?\"\])*")
 STEP = re.compile(r"\[\".*?\"\]|\w+")
-SURFACES: dict[str, Surface] = {
-    "chat": ChatCompletions(),
-    "responses": Responses(),
-    "messages": Messages(),
+SURFACES: dict[Api, Surface] = {
+    Api.CHAT: ChatCompletions(),
+    Api.RESPONSES: Responses(),
+    Api.MESSAGES: Messages(),
 }
-TABLES: dict[str, Sequence[Parameter]] = {
-    "chat": CHAT,
-    "responses": RESPONSES,
-    "messages": MESSAGES,
+TABLES: dict[Api, Sequence[Parameter]] = {
+    Api.CHAT: CHAT,
+    Api.RESPONSES: RESPONSES,
+    Api.MESSAGES: MESSAGES,
 }
 
 
@@ -61,13 +62,13 @@ def is_path(param: str, body: dict[str, Any]) -> bool:
     return True
 
 
-def drawn(api: str, number: int) -> Request:
-    return APIS[api].make_request(Random(number), "tiny", {"5": 100.0})
+def drawn(api: Api, number: int) -> Request:
+    return MAKERS[api](Random(number), "tiny", {"5": 100.0})
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("api", APIS)
-def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
+@pytest.mark.parametrize("api", Api)
+def test_fuzzed_requests_are_valid_unless_marked(api: Api) -> None:
     found: Counter[str] = Counter()
     for number in range(REQUESTS):
         request = drawn(api, number)
@@ -84,8 +85,8 @@ def test_fuzzed_requests_are_valid_unless_marked(api: str) -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("api", APIS)
-def test_param_of_a_refusal_is_a_path_in_the_request(api: str) -> None:
+@pytest.mark.parametrize("api", Api)
+def test_param_of_a_refusal_is_a_path_in_the_request(api: Api) -> None:
     refused = 0
     for number in range(REQUESTS):
         request = drawn(api, number)
@@ -101,7 +102,7 @@ def test_other_notations_are_no_paths(param: str) -> None:
     assert not is_path(param, {"messages": [{"content": "x"}], "tools": []})
 
 
-@pytest.mark.parametrize("api", APIS)
-def test_every_sampling_parameter_is_fuzzed(api: str) -> None:
+@pytest.mark.parametrize("api", Api)
+def test_every_sampling_parameter_is_fuzzed(api: Api) -> None:
     sent = {name for number in range(REQUESTS) for name in drawn(api, number).body}
     assert {row.name for row in TABLES[api] if row.sampling} - DRAWN < sent

@@ -6,12 +6,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.long.api_conformance.case import CLOSERS, Case, Choice, by_token
+from tests.long.api_conformance.cases import CLOSERS, NAMED, tool_of
 from tests.long.walks.tools import tools
+from tests.support.logit_bias import by_token
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
+from toolgate_verify.asking.ask import Ask, User
+from toolgate_verify.tools.tool import Tool
 
-CHOICES: tuple[Choice, ...] = (*("required",) * 4, "named", "auto", "auto", "none")
+CHOICES = (*("required",) * 4, NAMED, "auto", "auto", "none")
 TEMPERATURES = (0.0, 0.5, 1.0, 1.0, 1.5, 2.0)
 BUDGETS = (30, 40, 50, 60, 80, 120, 180, 400)
 """Values of `max_tokens`. The longer ones have room for several calls."""
@@ -31,37 +34,33 @@ def biases(dialect: Dialect, model: Path) -> list[dict[str, float]]:
     return [by_token(each, model) for each in wanted]
 
 
-def tool_set(rng: Random) -> list[dict[str, Any]]:
-    """Functions, without the object around them."""
-    return [{**tool["function"], "description": "Does it."} for tool in tools(rng)]
+def tool_set(rng: Random) -> tuple[Tool, ...]:
+    return tuple(tool_of(each["function"] | {"description": "Does it."}) for each in tools(rng))
 
 
-def make_case(
-    rng: Random, functions: list[dict[str, Any]], model: str, bias: dict[str, float]
-) -> Case:
-    common: dict[str, Any] = {
-        "model": model,
-        "temperature": rng.choice(TEMPERATURES),
-        "seed": rng.randrange(2**31),
-    }
+def make_case(rng: Random, offered: tuple[Tool, ...], model: str, bias: dict[str, float]) -> Ask:
+    temperature = rng.choice(TEMPERATURES)
+    extra: dict[str, Any] = {"model": model, "seed": rng.randrange(2**31)}
     if bias and rng.random() < 0.9:
-        common["logit_bias"] = bias
+        extra["logit_bias"] = bias
     options: dict[str, Any] = {}
     if rng.random() < 0.7:  # then even a small budget has a whole call
         options["on_budget"] = "close"
     if rng.random() < 0.3:
         options["repetition_guard"] = False
     if options:
-        common["toolgate"] = options
+        extra["toolgate"] = options
     text = rng.choice(("Weather?", "</tool_call>", '{"name": "tool_0"', "北京 🙂", "a" * 300))
-    return Case(
-        messages=[{"role": "user", "content": text}],
-        tools=functions,
-        choice=rng.choice(CHOICES),
-        named=rng.choice(functions)["name"],
+    choice, named = rng.choice(CHOICES), rng.choice(offered).name
+    return Ask(
+        (User(text),),
+        tools=offered,
+        strict=False,
+        choice=f"={named}" if choice == NAMED else choice,
         parallel=rng.random() < 0.85,
-        think=None,
+        temperature=temperature,
+        reasoning=None,
         eager=rng.random() < 0.5,
-        common=common,
         max_tokens=rng.choice(BUDGETS),
+        extra=extra,
     )

@@ -6,24 +6,27 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
 from typing import Any
 
 import httpx
 
-from tests.long.api_conformance.answer import Answer
-from tests.long.api_conformance.apis.api import Api
-from tests.long.api_conformance.apis.messages import Messages
-from tests.long.api_conformance.apis.responses import Responses
-from tests.long.api_conformance.case import Case
 from tests.long.api_conformance.checks import violations
+from tests.long.api_conformance.evaluation import TITLES
 from tests.long.hostile_calls.cases import make_case, tool_set
-from tests.long.hostile_calls.choices import ChatWithChoices
 from tests.long.outcomes import Outcome
+from tests.support.apis import replies
+from toolgate_verify.asking import request
+from toolgate_verify.asking.ask import Ask
+from toolgate_verify.asking.chat import tool as chat_tool
+from toolgate_verify.reading.answer import Answer
+from toolgate_verify.terms import Api
+from toolgate_verify.tools.tool import Tool
 
-APIS: tuple[Api, ...] = (ChatWithChoices(), Responses(), Messages())
+CHOICES = 12
+"""Choices of each chat completion: more calls for the same prompt and grammars."""
 PER_TOOL_SET = 15
 """Requests with the same tools."""
 REFUSALS = (
@@ -49,25 +52,23 @@ class Load:
 
     async def _tool_set(self, number: int, slots: asyncio.Semaphore) -> None:
         rng = Random(f"hostile-{self.outcome.seed}-{number}")
-        functions = tool_set(rng)
+        offered = tool_set(rng)
         engines: dict[str, str] | None = None
-        ways = [*product(APIS, (False, True))]
+        ways = [*product(Api, (False, True))]
         for at in range(PER_TOOL_SET):
-            case = make_case(rng, functions, self.model, rng.choice(self.biases))
+            case = make_case(rng, offered, self.model, rng.choice(self.biases))
             api, stream = rng.choice(ways)
             async with slots:
                 if engines is None:
-                    engines = await self._engines(functions)
+                    engines = await self._engines(offered)
                 await self._one(f"set {number}, request {at}", case, api, stream, engines)
-            if len(engines) < len(functions):
+            if len(engines) < len(offered):
                 break  # a tool is refused, and so are all requests with it
 
-    async def _engines(self, functions: Sequence[dict[str, Any]]) -> dict[str, str]:
+    async def _engines(self, offered: Sequence[Tool]) -> dict[str, str]:
         """The grammar engine of each tool that is not refused, as the gateway reports it."""
-        body = {
-            "model": self.model,
-            "tools": [{"type": "function", "function": f} for f in functions],
-        }
+        tools = [chat_tool(each, strict=False) for each in offered]
+        body = {"model": self.model, "tools": tools}
         response = await self.http.post("/toolgate/schema", json=body)
         if response.status_code != 200:
             return {}
@@ -75,19 +76,19 @@ class Load:
         return {tool["name"]: tool["engine"] for tool in report["tools"] if tool.get("engine")}
 
     async def _one(
-        self, place: str, case: Case, api: Api, stream: bool, engines: dict[str, str]
+        self, place: str, case: Ask, api: Api, stream: bool, engines: dict[str, str]
     ) -> None:
-        body = {**api.request(case), **(api.streaming if stream else {})}
-        response = await self.http.post(api.path, json=body)
+        body = body_of(api, case, stream=stream)
+        response = await self.http.post(replies.PATHS[api], json=body)
         self.outcome.counts["requests"] += 1
         what = self._judged(case, api, stream, response, engines)
         if what is not None:
             how = "streamed" if stream else "whole"
-            text = f"{place}, {api.name}, {how}: {what}: {json.dumps(body)[:1500]}"
+            text = f"{place}, {TITLES[api]}, {how}: {what}: {json.dumps(body)[:1500]}"
             self.outcome.violations.append(text)
 
     def _judged(
-        self, case: Case, api: Api, stream: bool, response: httpx.Response, engines: dict[str, str]
+        self, case: Ask, api: Api, stream: bool, response: httpx.Response, engines: dict[str, str]
     ) -> str | None:
         """What is wrong with the response. Counts it and its calls."""
         counts = self.outcome.counts
@@ -108,20 +109,30 @@ class Load:
         return "; ".join(found)[:600] or None
 
 
-def read(case: Case, api: Api, stream: bool, response: httpx.Response) -> list[Answer] | str:
+def body_of(api: Api, case: Ask, *, stream: bool) -> dict[str, Any]:
+    more = {"n": CHOICES} if api == Api.CHAT else {}
+    body = request(api, replace(case, stream=stream), **more).body
+    assert body is not None
+    return body
+
+
+def read(case: Ask, api: Api, stream: bool, response: httpx.Response) -> list[Answer] | str:
     """The answers, or why there is none."""
     if response.status_code != 200:
         return f"HTTP {response.status_code}: {response.text[:300]}"
-    data = response.content
     try:
-        if isinstance(api, ChatWithChoices):
-            return api.answers(case, data, stream=stream)
-        answer = api.streamed(data) if stream else api.whole(data)
-    except (AssertionError, LookupError, TypeError, ValueError) as error:
+        found = replies.read(api, response.content, streamed=stream)
+    except replies.REFUSED as error:
         return f"invalid response: {error!r}"[:300]
-    if answer.reason == "failed":
+    answers = [reply.answer for reply in found]
+    if len(answers) != (CHOICES if api == Api.CHAT else 1):
+        return f"{len(answers)} choices"
+    if answers[0].finish == "failed":
         return f"the response failed: {response.text[-600:]}"
-    return [answer]
+    for answer in answers:
+        if api == Api.CHAT and answer.usage is not None:  # that of all choices together
+            answer.usage.completion = min(answer.usage.completion, case.max_tokens)
+    return answers
 
 
 def refusal(text: str) -> str | None:
@@ -130,10 +141,10 @@ def refusal(text: str) -> str | None:
 
 
 def count_calls(counts: Counter[str], answer: Answer, engines: dict[str, str]) -> None:
-    for (name, _), is_complete in zip(answer.calls, answer.complete, strict=True):
-        if is_complete:
+    for call in answer.calls:
+        if call.complete:
             counts["calls: complete"] += 1
-            counts[f"calls: {engines.get(name, 'engine unknown')}"] += 1
+            counts[f"calls: {engines.get(call.name, 'engine unknown')}"] += 1
         else:
             counts["calls: cut by the maximum of tokens"] += 1
     counts["responses: ended by the maximum of tokens"] += answer.cut

@@ -13,11 +13,11 @@ import pytest
 
 from tests.long.hostile_calls import run
 from tests.long.hostile_calls.cases import biases, make_case, tool_set
-from tests.long.hostile_calls.choices import CHOICES
-from tests.long.hostile_calls.load import APIS, Load
+from tests.long.hostile_calls.load import CHOICES, Load, body_of
 from tests.long.outcomes import Outcome
 from tests.models import tiny_model
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_verify.terms import Api
 
 Handler = Callable[[httpx.Request, dict[str, Any]], httpx.Response]
 
@@ -34,13 +34,13 @@ def test_the_biases_are_different() -> None:
     assert len({json.dumps(each) for each in drawn}) == 3
 
 
-@pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)
-def test_requests_are_repeated_exactly(api: Any) -> None:
+@pytest.mark.parametrize("api", Api)
+def test_requests_are_repeated_exactly(api: Api) -> None:
     bodies = []
     for _ in range(2):
         rng = Random(1)
         cases = [make_case(rng, tool_set(rng), "m", {"1": 2.0}) for _ in range(20)]
-        bodies.append([api.request(case) for case in cases])
+        bodies.append([body_of(api, case, stream=False) for case in cases])
     assert bodies[0] == bodies[1]
     assert len({json.dumps(body) for body in bodies[0]}) == 20
 
@@ -94,7 +94,7 @@ def test_calls_are_validated_and_counted_by_engine() -> None:
         message = {"content": "<mark>", "tool_calls": [call]}
         choice = {"message": message, "finish_reason": "tool_calls"}
         choices = [{"index": at, **choice} for at in range(body["n"])]
-        usage = {"prompt_tokens": 1, "completion_tokens": 5 * body["n"]}
+        usage = {"prompt_tokens": 1, "completion_tokens": 5 * body["n"], "total_tokens": 61}
         return httpx.Response(200, json={"choices": choices, "usage": usage})
 
     outcome = outcome_of(answer)

@@ -6,6 +6,7 @@ import json
 from random import Random
 from typing import Any
 
+from tests.long.fuzz.checks import INPUT
 from tests.long.fuzz.requests import converted_to, text
 from tests.long.fuzz.values import Request, spoilt, values_of
 from toolgate_proxy.api.responses.parameters import BY_NAME, INCLUDES, LOGPROBS, PARAMETERS
@@ -17,7 +18,6 @@ CONVERTED = (
     *("response_format", "reasoning_effort", "logprobs"),
 )
 """Parameters of chat completions that the Responses API has in another form."""
-INPUT = "input"
 HOSTED = [{"type": "web_search"}, {"type": "local_shell"}]
 Item = dict[str, Any]
 
