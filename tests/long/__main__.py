@@ -26,8 +26,7 @@ CHECKS = {
     "conformance": "conformance.run",
     "responses-conformance": "api_conformance.responses",
     "messages-conformance": "api_conformance.messages",
-    "scoreboard": "scoreboard.run",
-    "dialects-verify": "dialects_verify.run",
+    "verify": "verify.run",
 }
 """Module of each test."""
 
