@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -10,9 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from tests.models import ROOT
+from tests.models import ROOT, tiny_family
 from tests.support.servers.contenders import running
 from tests.support.servers.gateways import KEY, litellm_config, start
+from toolgate_core.dialects.registry import DIALECTS
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ def servers(model: Path) -> Mapping[str, Starter]:
 @contextmanager
 def family(name: str) -> Iterator[Endpoint]:
     """Toolgate with a random model in the form of a family."""
-    command = ["make", "--no-print-directory", "tiny", f"FAMILY={name}"]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    with _contender("toolgate", ROOT / ".cache" / "models" / f"tiny-{name}") as endpoint:
+    model = ROOT / ".cache" / "models" / f"tiny-{name}"
+    tiny_family.build(model, DIALECTS[name])
+    with _contender("toolgate", model) as endpoint:
         yield endpoint
 
 

@@ -1,4 +1,4 @@
-"""Servers are verified once, compared with each other, and Toolgate's failures are those of the run."""
+"""Servers are verified once and compared. The exit status is that of Toolgate's failures."""
 
 from __future__ import annotations
 
@@ -67,10 +67,7 @@ def test_servers_are_verified_once_and_compared(capsys: pytest.CaptureFixture[st
         assert run.verify_all(chosen, "quick", again=False) == 0
         page = capsys.readouterr().out
         assert "| qwen3 | 100 % |" in page
-        assert (
-            "## vllm: broken rules\n\n| severity | rule | checks |\n| --- | --- | --- |\n" in page
-        )
-        assert f"`{BROKEN}`" in page
+        assert f"`{BROKEN}`" in page.split("## vllm: broken rules")[1]
     assert STARTED == ["qwen3", "vllm"]
     assert run.verify_all({"vllm": chosen["vllm"]}, "quick", again=True) == 0
     assert STARTED == ["qwen3", "vllm", "vllm"]

@@ -7,7 +7,6 @@ on few cores its threads compete with each other.
 import json
 import os
 import re
-import shlex
 import signal
 import subprocess
 import sys
@@ -80,9 +79,8 @@ def command(
 ) -> list[str]:
     """`flags` are for vLLM, or for `toolgate serve`, which passes unknown ones on to vLLM."""
     if contender == "toolgate":
-        make = ("make", "-C", str(ROOT), "--no-print-directory")
-        arguments = shlex.join(flags).replace("$", "$$")  # make would expand it
-        return [*make, "serve", f"MODEL={model}", f"PORT={port}", f"ARGS={arguments}"]
+        program = str(Path(sys.executable).with_name("toolgate"))
+        return [program, "serve", str(model), "--port", str(port), *flags]
     return [
         *(sys.executable, "-m", "toolgate_backend.vllm_cli", "serve", str(model)),
         *("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name),
