@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.schemas.judge import Judge, Judged
-from tests.support.shared_data import DATA, records
+from tests.support.shared_data import DATA, MASKBENCH, records
 
 SUITE = DATA / "json-schema-test-suite.tar.gz"
 DRAFTS = {
