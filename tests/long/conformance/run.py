@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.long.conformance.report import report
+from tests.long.conformance.report import BIASES, report
 from tests.models import ROOT, tiny_family
 from tests.support.servers.contenders import (
     CONTENDERS,
@@ -33,7 +33,6 @@ from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
 OUT = ROOT / ".cache" / "conformance"
-BIASES = ("none", "closers", "hostile")
 ADAPTERS = ("logits_processor", "structured_output")
 
 
