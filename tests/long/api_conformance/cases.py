@@ -66,7 +66,7 @@ def make_cases(
         *system, user = (message["content"] for message in record["messages"])
         tools = tuple(tool_of(tool["function"]) for tool in record["tools"])
         named = rng.choice(tools).name
-        extra = {"model": model, "seed": seed * 100_003 + at}
+        extra: dict[str, Any] = {"model": model, "seed": seed * 100_003 + at}
         cases.append(
             Ask(
                 (User(user),),

@@ -119,7 +119,7 @@ def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SC
 
 def known(drawn: random.Random) -> Tool:
     number = drawn.randrange(4)
-    unit = {f"unit_{number}": {"enum": ["C", "F"]}}
+    unit: dict[str, Any] = {f"unit_{number}": {"enum": ["C", "F"]}}
     return tool(f"known_{number}", {"city": {"type": "string"}} | unit)
 
 
@@ -140,7 +140,7 @@ def recursive(_: random.Random) -> Tool:
 
 
 def tool(name: str, properties: dict[str, Any], more: Mapping[str, Any] = {}) -> Tool:
-    parameters = {
+    parameters: dict[str, Any] = {
         "type": "object",
         "properties": properties,
         "required": list(properties),

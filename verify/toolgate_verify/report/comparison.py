@@ -20,7 +20,7 @@ def comparison(runs: Mapping[str, Run]) -> str:
 
 
 def _overview(runs: Mapping[str, Run]) -> str:
-    rows = []
+    rows: list[Sequence[object]] = []
     for name, run in runs.items():
         total, worst = count(run.results), Counter(r.check.severity for r in failures(run.results))
         numbers = (total.passed, total.failed, *(worst[each] for each in ORDER))
@@ -47,7 +47,7 @@ def _broken(name: str, run: Run) -> str:
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+    lines: list[Sequence[object]] = [head, ["---"] * len(head), *rows]
     return "\n".join(
         "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines
     )
