@@ -144,7 +144,3 @@ def _source(entry: dict[str, Any], parts: dict[str, str]) -> GrammarSource:
     (parsed,) = parse_tools([json.loads(json.dumps(entry))])
     key = grammar_key.grammar_key(parsed.hash, **parts)
     return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -198,7 +198,3 @@ def keep(out: Path | None, number: int, streams: int, target: Target, each: Meas
         labels = {"round": number, "streams": streams, "target": target.name}
         with out.open("a") as file:
             file.write(json.dumps(labels | asdict(each)) + "\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,15 +13,9 @@ before it counts.
 
 from __future__ import annotations
 
-import sys
-
 from tests.long.api_conformance.run import run
 from toolgate_verify.terms import Api
 
 
 def main() -> int:
     return run(__doc__ or "", Api.MESSAGES, [Api.CHAT, Api.RESPONSES])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

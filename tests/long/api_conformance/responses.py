@@ -12,15 +12,9 @@ so a case whose answers differ is repeated alone before it counts.
 
 from __future__ import annotations
 
-import sys
-
 from tests.long.api_conformance.run import run
 from toolgate_verify.terms import Api
 
 
 def main() -> int:
     return run(__doc__ or "", Api.RESPONSES, [Api.CHAT])
-
-
-if __name__ == "__main__":
-    sys.exit(main())

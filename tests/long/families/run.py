@@ -146,7 +146,3 @@ def main() -> None:
         results[name] = results.get(name, {}) | found
         print(f"{name:16} {found} ({time.monotonic() - started:.0f} s)", flush=True)
         options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()

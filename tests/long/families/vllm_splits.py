@@ -97,7 +97,3 @@ def main() -> None:
         print(f"{name:16} {found}", flush=True)
         results.setdefault(name, {})["split_transcripts"] = found
         options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")
-
-
-if __name__ == "__main__":
-    main()
