@@ -9,14 +9,12 @@ from typing import Any
 import jsonschema
 
 from tests.long.fuzz.values import Request
+from tests.long.judgement import Allowed, violations
 from tests.support.apis.replies import Reply
 
-MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_end|>", "<|im_start|>")
 WITHOUT_PATH: tuple[str, ...] = ()
 """Codes of rejections that name no parameter."""
 FINISHES = ("stop", "length", "calls", "stop_sequence")
-INPUT = "input"
-"""Member that stands for the input of a custom tool in the meaning of a request."""
 
 
 def check_rejection(status: int, error: dict[str, Any], request: Request) -> list[str]:
@@ -51,47 +49,19 @@ def check_response(replies: Sequence[Reply], request: Request) -> list[str]:
 
 
 def _check_choice(reply: Reply, body: dict[str, Any]) -> list[str]:
-    answer = reply.answer
-    texts = {"content": answer.text, "reasoning": answer.reasoning}
-    wrong = [f"markup {mark} in {name}" for name in texts for mark in MARKUP if mark in texts[name]]
+    answer, allowed = reply.answer, _allowed(body)
+    wrong = [f"{kind}: {detail}" for kind, detail in violations(answer, allowed)]
     if answer.finish not in FINISHES:
         wrong.append(f"the end is {answer.finish!r}")
-    wrong += _check_calls(reply, body)
+    if allowed.mode == "required" and not answer.calls and body.get("toolgate"):
+        wrong.append("no call, though on_budget is close")
+    if allowed.mode == "required" and answer.text:
+        wrong.append("content, though a call is required")
+    if reply.last_call == "cut" and (not answer.cut or body.get("toolgate")):
+        wrong.append(f"a truncated call, though the end is {answer.finish!r}")
     wrong += _check_content(reply, body)
     if reply.token_ids is not None and len(reply.token_ids) > body["max_tokens"]:
         wrong.append("more token ids than max_tokens")
-    return wrong
-
-
-def _check_calls(reply: Reply, body: dict[str, Any]) -> list[str]:
-    wrong: list[str] = []
-    answer = reply.answer
-    schemas, mode, single = _allowed(body)
-    if mode == "none" and answer.calls:
-        wrong.append("a call, though tool_choice is none")
-    if mode == "required" and not answer.calls and not answer.cut:
-        wrong.append("no call, though a call is required")
-    if mode == "required" and not answer.calls and body.get("toolgate"):
-        wrong.append("no call, though on_budget is close")
-    if mode == "required" and answer.text:
-        wrong.append("content, though a call is required")
-    if single and len(answer.calls) > 1:
-        wrong.append(f"{len(answer.calls)} calls")
-    if reply.last_call == "cut" and (not answer.cut or body.get("toolgate")):
-        wrong.append(f"a truncated call, though the end is {answer.finish!r}")
-    if not all(call.complete for call in answer.calls[:-1]):
-        wrong.append("a truncated call before the last")
-    for call in answer.calls:
-        if not call.complete:
-            continue
-        if call.name not in schemas:
-            wrong.append(f"a call of the unknown tool {call.name}")
-            continue
-        arguments = json.dumps({INPUT: call.arguments}) if call.custom else call.arguments
-        try:
-            jsonschema.validate(json.loads(arguments), schemas[call.name])
-        except (ValueError, jsonschema.ValidationError) as error:
-            wrong.append(f"{call.name}({arguments}): {str(error).splitlines()[0]}")
     return wrong
 
 
@@ -119,19 +89,18 @@ def _check_content(reply: Reply, body: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def _allowed(body: dict[str, Any]) -> tuple[dict[str, Any], str, bool]:
-    """Schemas of the allowed tools, mode (none, auto, required), and whether calls are single."""
+def _allowed(body: dict[str, Any]) -> Allowed:
     functions = body.get("functions") or [tool["function"] for tool in body.get("tools", [])]
     schemas = {function["name"]: function["parameters"] for function in functions}
     choice = body.get("function_call") or body.get("tool_choice") or "auto"
     single = "functions" in body or body.get("parallel_tool_calls") is False
     if not functions:
-        return {}, "none", single
+        return Allowed({}, "none", single)
     if isinstance(choice, str):
-        return schemas, choice, single
+        return Allowed(schemas, choice, single)
     if choice.get("type") == "allowed_tools":
         names = [tool["function"]["name"] for tool in choice["allowed_tools"]["tools"]]
         mode = choice["allowed_tools"]["mode"]
-        return {name: schemas[name] for name in names}, mode, single
+        return Allowed({name: schemas[name] for name in names}, mode, single)
     name = choice.get("name") or choice["function"]["name"]
-    return {name: schemas[name]}, "required", True
+    return Allowed({name: schemas[name]}, "required", single=True)

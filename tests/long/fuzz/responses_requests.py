@@ -6,9 +6,9 @@ import json
 from random import Random
 from typing import Any
 
-from tests.long.fuzz.checks import INPUT
 from tests.long.fuzz.requests import converted_to, text
 from tests.long.fuzz.values import Request, spoilt, values_of
+from tests.long.judgement import INPUT
 from toolgate_proxy.api.responses.parameters import BY_NAME, INCLUDES, LOGPROBS, PARAMETERS
 
 VALUES = values_of(PARAMETERS)

@@ -71,8 +71,8 @@ def test_nothing_is_found_in_a_right_answer() -> None:
         (lambda body: body | {"stop_reason": "end_turn"}, {}, "stop_reason end_turn with 1 calls"),
         (lambda body: body, {"thinking": {"type": "disabled"}}, "thinking that was not asked for"),
         (lambda body: _with(body, 2, input={"a": "x"}), {}, "is not of type 'number'"),
-        (lambda body: _with(body, 2, name="walk"), {}, "unknown tool walk"),
-        (lambda body: _with(body, 1, text="<tool_call>"), {}, "markup <tool_call> in content"),
+        (lambda body: _with(body, 2, name="walk"), {}, "not allowed: walk"),
+        (lambda body: _with(body, 1, text="<tool_call>"), {}, "markup in content: <tool_call>"),
         (lambda body: _with(body, 0, signature=""), {}, "thinking without a signature"),
     ],
 )
@@ -118,7 +118,7 @@ def test_the_evaluation_finds_nothing_in_a_right_answer() -> None:
     [
         ({"calls": [], "finish": "stop"}, "no call although required"),
         ({"calls": [Call("1", "look", "{}")]}, "arguments violate the schema"),
-        ({"calls": [Call("1", "walk", "{}")]}, "unknown tool"),
+        ({"calls": [Call("1", "walk", "{}")]}, "call of a tool that is not allowed"),
         ({"calls": [CALL, CALL]}, "more than one call"),
         (
             {"calls": [dataclasses.replace(CALL, complete=False)]},
