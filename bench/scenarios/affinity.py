@@ -26,11 +26,13 @@ from typing import Any
 import httpx
 
 from tests.support.servers.contenders import OUT, exit_on_sigterm
+from tests.support.servers.gateways import wait_until_ready
 from toolgate_proxy.stack.processes import Child, free_port
 
 APPLICATIONS, CONVERSATIONS, TURNS, CLIENTS = 16, 4, 5, 8
 BLOCK = 32
 """Tokens per cache block. Only whole blocks are cached."""
+READY_SECONDS = 300.0
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
 MASTER_KEY, BACKEND_KEY = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
 
@@ -108,18 +110,6 @@ async def compare(urls: dict[str, str]) -> None:
         print(f"| {name} | {prompt:,} | {cached / prompt:.1%} | {by_turn} | {seconds:.2f} |")
 
 
-def wait(child: Child, url: str, key: str) -> None:
-    while True:
-        child.check()
-        try:
-            headers = {"authorization": f"Bearer {key}"}
-            if httpx.get(url, headers=headers, timeout=5, trust_env=False).is_success:
-                return
-        except httpx.TransportError:
-            pass  # not listening yet
-        time.sleep(0.5)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
@@ -152,7 +142,7 @@ def main() -> None:
             for at in range(2)
         ]
         for child, url in backends:
-            wait(child, f"{url}/v1/toolgate/info", BACKEND_KEY)
+            wait_until_ready(child, f"{url}/v1/toolgate/info", BACKEND_KEY, READY_SECONDS)
         models = [part for _, url in backends for part in ("--model", f"tiny@{url}")]
         gateways = {
             name: start(
@@ -164,5 +154,5 @@ def main() -> None:
             for name in ("off", "on")
         }
         for child, url in gateways.values():
-            wait(child, f"{url}/v1/models", MASTER_KEY)
+            wait_until_ready(child, f"{url}/v1/models", MASTER_KEY, READY_SECONDS)
         asyncio.run(compare({name: url for name, (_, url) in gateways.items()}))

@@ -15,7 +15,6 @@ import yaml
 from toolgate_proxy.stack.processes import Child, free_port
 
 KEY = "sk-bench"
-HEADERS = {"Authorization": f"Bearer {KEY}"}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -46,17 +45,22 @@ class Gateway:
 
     def wait(self, timeout: float = 180) -> None:
         """Wait until the gateway responds. Raises TimeoutError after `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            self.child.check()
-            try:
-                url = f"{self.url}/v1/models"
-                if httpx.get(url, headers=HEADERS, timeout=5, trust_env=False).is_success:
-                    return
-            except httpx.TransportError:
-                pass  # not listening yet
-            time.sleep(0.3)
-        raise TimeoutError(f"The gateway {self.name} was not ready after {timeout:.0f} s.")
+        wait_until_ready(self.child, f"{self.url}/v1/models", KEY, timeout)
+
+
+def wait_until_ready(child: Child, url: str, key: str, timeout: float) -> None:
+    """Wait until a server responds at the URL. Raises TimeoutError after `timeout` seconds."""
+    headers = {"Authorization": f"Bearer {key}"}
+    deadline = time.monotonic() + timeout
+    while time.monotonic() < deadline:
+        child.check()
+        try:
+            if httpx.get(url, headers=headers, timeout=5, trust_env=False).is_success:
+                return
+        except httpx.TransportError:
+            pass  # not listening yet
+        time.sleep(0.3)
+    raise TimeoutError(f"{url} did not respond within {timeout:.0f} s.")
 
 
 def start(
