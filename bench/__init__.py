@@ -4,7 +4,7 @@
 - growth: cost of enforcement by number of tools, streams, tokens and grammars
 - gateway_overhead: cost of the gateway compared with LiteLLM's `hosted_vllm/`
 - engine_steps, gpu_engine: what enforcement adds to a step of vLLM's engine, without and with a GPU
-- micro: single parts, measured without a server
-- scenarios: whole servers in one situation each
+- grammars, drafts: single parts, measured without a server
+- interference, affinity: whole servers in one situation each
 - support: modules that several benchmarks share
 """

@@ -19,10 +19,10 @@ BENCHMARKS = {
     "engine-steps": "engine_steps.run",
     "gpu-engine": "gpu_engine.run",
     "gpu-throughput": "throughput.gpu",
-    "grammars": "micro.grammars",
-    "drafts": "micro.drafts",
-    "interference": "scenarios.interference",
-    "affinity": "scenarios.affinity",
+    "grammars": "grammars",
+    "drafts": "drafts",
+    "interference": "interference",
+    "affinity": "affinity",
 }
 """Module of each benchmark."""
 

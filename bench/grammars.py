@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from bench.micro.grammars_report import Row, SetTime, report
+from bench.grammars_report import Row, SetTime, report
 from bench.support.local_workers import LocalWorkers, key_parts
 from tests.support.shared_data import BFCL, MASKBENCH, records
 from tests.support.vocabularies import vocabulary_of
