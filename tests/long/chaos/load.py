@@ -19,6 +19,7 @@ from tests.long.chaos.fleet import MODEL
 from tests.long.fuzz.checks import check_response
 from tests.long.fuzz.values import Request
 from tests.support.apis import replies
+from tests.support.apis.read_responses import from_chunks
 from tests.support.apis.replies import PATHS, Reply
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
@@ -213,7 +214,7 @@ def read_chunks(chunks: Sequence[bytes], ask: Ask) -> tuple[str, list[str]]:
     if chunks[-1:] != [b"[DONE]"]:
         return "no end", ["a stream ended without an error and without [DONE]"]
     try:
-        return "ok", checked(replies.of_chat(replies.from_chunks(parsed)), ask)
+        return "ok", checked(replies.of_chat(from_chunks(parsed)), ask)
     except ValueError as invalid:
         return "invalid", [f"invalid stream: {invalid}"]
 
@@ -223,7 +224,7 @@ def cut(chunks: Sequence[bytes], ask: Ask) -> list[str]:
     parsed = [json.loads(chunk) for chunk in chunks if chunk != b"[DONE]"]
     parsed = [chunk for chunk in parsed if "error" not in chunk]
     try:
-        found = checked(replies.of_chat(replies.from_chunks(parsed)), ask)
+        found = checked(replies.of_chat(from_chunks(parsed)), ask)
     except ValueError:  # a choice without a finish_reason
         return []
     return [f"half as whole: {each}" for each in found]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.apis import messages_api, responses_api
+from tests.support.apis.read_responses import joined
 from tests.support.apis.typed_events import read_events
 from toolgate_verify import asking
 from toolgate_verify.reading import chat, messages, responses
@@ -125,65 +126,3 @@ def _streamed_message(data: bytes) -> Json:
         if event["type"] == "error":
             raise ValueError(f"an error in the stream: {event}")
     return messages_api.accumulated(events)
-
-
-def joined(data: bytes) -> Json:
-    """The chat completion that a stream adds up to. Raises ValueError if it is incomplete or breaks
-    OpenAI's format."""
-    # Only "\n" ends a line: JSON may contain Unicode's other line separators.
-    lines = [line for line in data.split(b"\n") if line.startswith(b"data: ")]
-    chunks = [line.removeprefix(b"data: ") for line in lines]
-    if chunks[-1:] != [b"[DONE]"]:
-        raise ValueError(f"the stream ended with {chunks[-1:]}")
-    return from_chunks([json.loads(chunk) for chunk in chunks[:-1]])
-
-
-def from_chunks(chunks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Combine the chunks of a stream. Raises ValueError if they violate OpenAI's format."""
-    choices: dict[int, dict[str, Any]] = {}
-    usage = None
-    for chunk in chunks:
-        if "error" in chunk:
-            raise ValueError(f"an error in the stream: {chunk['error']}")
-        usage = chunk.get("usage") or usage
-        for part in chunk["choices"]:
-            _merge(choices, part)
-    if any(choice["finish_reason"] is None for choice in choices.values()):
-        raise ValueError("a choice without a finish_reason")
-    return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
-
-
-def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
-    index, delta = part["index"], part["delta"]
-    if index not in choices:
-        if delta.get("role") != "assistant":
-            raise ValueError("the first delta of a choice has no role")
-        choices[index] = {"index": index, "message": {}, "finish_reason": None}
-    choice = choices[index]
-    if choice["finish_reason"] is not None:
-        raise ValueError("a delta after the finish_reason of its choice")
-    message = choice["message"]
-    for name in ("content", "reasoning_content"):
-        if delta.get(name) is not None:
-            message[name] = message.get(name, "") + delta[name]
-    if (call := delta.get("function_call")) is not None:
-        made = message.setdefault("function_call", {"name": "", "arguments": ""})
-        made["name"] += call.get("name") or ""
-        made["arguments"] += call.get("arguments") or ""
-    for call in delta.get("tool_calls") or []:
-        calls = message.setdefault("tool_calls", [])
-        if call["index"] == len(calls):
-            calls.append({"id": call["id"], "function": dict(call["function"])})
-        elif call["index"] != len(calls) - 1:
-            raise ValueError("tool calls out of order")
-        else:
-            calls[-1]["function"]["arguments"] += call["function"]["arguments"]
-    if part.get("logprobs"):
-        logprobs = choice.setdefault("logprobs", {"content": []})
-        logprobs["content"] += part["logprobs"].get("content") or []
-    if part.get("token_ids"):
-        choice.setdefault("token_ids", []).extend(part["token_ids"])
-    for name in ("stop_reason", "toolgate"):
-        if part.get(name) is not None:
-            choice[name] = part[name]
-    choice["finish_reason"] = part.get("finish_reason")
