@@ -115,8 +115,8 @@ bench: tiny tiny-qwen3-vocab ## Compare tokens per second with vLLM and LiteLLM 
 bench-list: setup ## List all benchmarks; each runs with `python -m bench NAME`
 	@python -m bench --list
 
-bench-growth: tiny tiny-qwen3-vocab ## Measure the cost of enforcement by tools, streams, tokens, grammars
-	@python -m bench growth .cache/models/tiny $(QWEN3_VOCAB) $(ARGS)
+bench-growth: tiny ## Measure the cost of enforcement by tools, streams, tokens
+	@python -m bench growth .cache/models/tiny $(ARGS)
 
 bench-overhead: setup ## Measure the gateway's cost compared with LiteLLM's hosted_vllm/
 	@python -m bench gateway-overhead $(ARGS)

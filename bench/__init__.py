@@ -1,7 +1,7 @@
 """Benchmarks. `python -m bench --list` prints all of them; `python -m tests.long` has long tests.
 
 - throughput: tokens per second compared with vLLM and LiteLLM
-- growth: cost of enforcement by number of tools, streams, tokens and grammars
+- growth: cost of enforcement by number of tools, streams and tokens, and memory by schemas
 - gateway_overhead: cost of the gateway compared with LiteLLM's `hosted_vllm/`
 - engine_steps, gpu_engine: what enforcement adds to a step of vLLM's engine, without and with a GPU
 - grammars, drafts: single parts, measured without a server
