@@ -15,12 +15,6 @@ def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
     return of_whole(from_chunks(chunks))
 
 
-def merge_call_logprobs(into: dict[int, str], logprobs: dict[str, Any]) -> None:
-    for call_ in logprobs.get("tool_calls", []):
-        text = "".join(token["token"] for token in call_["content"])
-        into[call_["index"]] = into.get(call_["index"], "") + text
-
-
 def extensions(choice: dict[str, Any]) -> dict[str, Any]:
     return {name: choice[name] for name in ("stop_reason", "toolgate") if choice.get(name)}
 
@@ -35,8 +29,11 @@ def calls_of_whole(message: dict[str, Any]) -> list[list[str]]:
 
 
 def call_logprobs_of_whole(logprobs: dict[str, Any]) -> dict[int, str]:
+    """The tokens of each call, joined, by its index."""
     merged: dict[int, str] = {}
-    merge_call_logprobs(merged, logprobs)
+    for part in logprobs.get("tool_calls", []):
+        text = "".join(token["token"] for token in part["content"])
+        merged[part["index"]] = merged.get(part["index"], "") + text
     return merged
 
 
