@@ -24,9 +24,6 @@ from .engine import DEVICE, make_batch
 from .model import FakeModel
 from .profile import Profile
 
-WANTED = 1000.0
-"""Logit of the token that the model wants, among zeros."""
-
 
 class _Copied:
     """The event that vLLM waits for before it reads sampled tokens. They are here already."""
