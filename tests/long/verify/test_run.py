@@ -46,9 +46,7 @@ def server(name: str, broken: str = "") -> Starter:
     def start() -> Iterator[Endpoint]:
         STARTED.append(name)
         [check] = select(only=[broken]) if broken else [None]
-        fault = fault_of(check) if check else None
-        reference = ReferenceServer(fault, check.scenario.name if check else "")
-        with served(reference) as url:
+        with served(ReferenceServer(fault_of(check) if check else None)) as url:
             yield Endpoint(url, MODEL, KEY)
 
     return start
