@@ -91,7 +91,6 @@ MODELS.engine-steps := $(TINY)-qwen3-vocab
 MODELS.grammars := $(TINY)-qwen3-vocab
 MODELS.growth := $(TINY) $(TINY)-qwen3-vocab
 MODELS.interference := $(TINY)-qwen3-vocab
-MODELS.masks := $(TINY)-qwen3-vocab
 MODELS.throughput := $(TINY)-qwen3-vocab
 NAME ?=
 bench: setup ## Run a benchmark (NAME=engine-steps; without NAME: list them)
@@ -105,7 +104,7 @@ endif
 
 HOURS ?= 1
 soak: tiny ## Keep a fleet under load and faults, and check responses and growth (HOURS=0.2)
-	@python -m bench soak $(TINY) --hours $(HOURS) $(ARGS)
+	@python -m tests.long soak $(TINY) --hours $(HOURS) $(ARGS)
 
 trace: setup ## List the files that one streamed request enters (ARGS=--limits)
 	@python scripts/trace_request.py $(ARGS)

@@ -57,7 +57,6 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
-
     from toolgate_proxy.api.chat_completions.request import parse_request
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement

@@ -50,6 +50,9 @@ def natural_value(schema: Mapping[str, Any], rng: random.Random) -> Any:
         case "array":
             return [natural_value(schema.get("items", {}), rng) for _ in range(rng.randrange(1, 4))]
         case "object":
-            return {name: natural_value(each, rng) for name, each in schema.get("properties", {}).items()}
+            return {
+                name: natural_value(each, rng)
+                for name, each in schema.get("properties", {}).items()
+            }
         case _:
             return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(*STRING_WORDS)))

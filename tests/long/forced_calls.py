@@ -26,10 +26,10 @@ import httpx
 import jsonschema
 import jsonschema.validators
 
-from bench.hostile_calls.cases import biases
-from bench.support.contenders import Server, exit_on_sigterm, running
+from tests.long.hostile_calls.cases import biases
 from tests.models import ROOT, tiny_family
 from tests.support.schemas.real_tools import FORMS, SCHEMAS
+from tests.support.servers.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects.registry import DIALECTS
 
 OUTCOMES = ("valid", "cut", "refused", "failed", "invalid")
