@@ -2,17 +2,13 @@
 
     python scripts/same.py OLD NEW [--only PART] [--verify] [--allow FILE] [--save FILE]
 
-OLD and NEW are checkouts, or snapshots of NEW that `--save` wrote earlier. The scripts in
-`snapshots/` run with the packages of each checkout: settings, metrics and errors (lists), the
-schema reports of all schemas in $TOOLGATE_SHARED/data (schemas), the gateway's routes and its
-responses to recorded token streams (gateway). `--verify` adds `toolgate verify` against models of
-15 families, which takes an hour for each checkout.
+OLD and NEW are checkouts, or snapshots of NEW that `--save` wrote earlier. `snapshot.py` runs with
+the packages of each checkout, for the parts lists, schemas and gateway. `--verify` adds the
+verdicts of `toolgate verify` on models of 15 families, which take an hour for each checkout.
 
 Each line of the file of `--allow` is a pattern of entries that may differ, such as
 `settings/gateway/TOOLGATE_OLD*`; `#` begins a comment. The exit status is 1 if others differ.
 """
-
-from __future__ import annotations
 
 import argparse
 import difflib
@@ -25,45 +21,30 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("lists", "schemas", "gateway")
-SHOWN, LINES = 40, 30
-"""Maximum number of entries that are printed, and of lines of each."""
-Snapshot = dict[str, Any]
-"""By entry, such as `settings/gateway/TOOLGATE_PAGE`: a JSON value."""
+SHOWN, LINES = 40, 30  # entries that are printed, lines of each
 
 
-def snapshot(source: Path, parts: list[str]) -> Snapshot:
-    """The snapshot of a checkout, or the one in a file."""
+def snapshot(source: Path, parts: list[str]) -> dict[str, Any]:
+    """The snapshot of a checkout, or the one in a file. By entry: a JSON value."""
     if source.is_file():
-        read: Snapshot = json.loads(source.read_text())
-        return read
-    source, found = source.resolve(), Snapshot()
+        return dict(json.loads(source.read_text()))
+    source, found = source.resolve(), dict[str, Any]()
     packages = sorted({each.parent for each in source.glob("*/toolgate_*/")})
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLGATE_", "LITELLM_"))}
     variables["TOOLGATE_SHARED"] = os.environ.get("TOOLGATE_SHARED", "../shared")
     variables["PYTHONPATH"] = os.pathsep.join(map(str, (source, *packages)))
     for part in parts:
         print(f"{source}: {part}", file=sys.stderr, flush=True)
-        command = [sys.executable, str(Path(__file__).parent / "snapshots" / f"{part}.py")]
-        done = subprocess.run(command, cwd=source, env=variables, stdout=subprocess.PIPE)
-        if done.returncode:
-            sys.exit(f"{part}.py ended with status {done.returncode} in {source}.")
-        found |= json.loads(done.stdout)
+        command = [sys.executable, str(Path(__file__).with_name("snapshot.py")), part]
+        made = subprocess.run(command, cwd=source, env=variables, stdout=subprocess.PIPE)
+        if made.returncode:
+            sys.exit(f"The snapshot ended with status {made.returncode} in {source}.")
+        found |= json.loads(made.stdout)
     return found
 
 
-def show(entry: str, old: Snapshot, new: Snapshot) -> None:
-    print(f"{entry}: {'differs' if entry in old and entry in new else ''}", end="")
-    print("" if entry in new else "only in OLD", "" if entry in old else "only in NEW")
-    if entry not in old or entry not in new:
-        return
-    texts = [json.dumps(each[entry], indent=1).splitlines() for each in (old, new)]
-    lines = [*difflib.unified_diff(*texts, n=1, lineterm="")][2:]
-    print("".join(f"    {line[:200]}\n" for line in lines[:LINES]), end="")
-
-
 def main() -> int:
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--only", action="append", choices=(*PARTS, "verify"))
@@ -80,11 +61,11 @@ def main() -> int:
     found = [e for e in dict.fromkeys([*old, *new]) if old.get(e, ...) != new.get(e, ...)]
     others = [e for e in found if not any(fnmatchcase(e, pattern) for pattern in allowed)]
     for entry in others[:SHOWN]:
-        show(entry, old, new)
-    print(
-        f"{len(old)} and {len(new)} entries, {len(others)} differences, and "
-        f"{len(found) - len(others)} that are allowed"
-    )
+        print(f"{entry} differs:")
+        texts = [json.dumps(s.get(entry, "none"), indent=1).splitlines() for s in (old, new)]
+        changes = [*difflib.unified_diff(*texts, n=1, lineterm="")][2:]
+        print("".join(f"    {line[:200]}\n" for line in changes[:LINES]), end="")
+    print(f"{len(old)} and {len(new)} entries, {len(others)} differ, not counting those allowed")
     return 1 if others else 0
 
 
