@@ -11,7 +11,7 @@ from functools import partial
 
 import torch
 
-from toolgate_backend.adapters import engine_sequences, logits_processor
+from toolgate_backend.enforcement import mask_time_budget
 from toolgate_backend.grammars.store import WORKER_METHODS
 from toolgate_backend.tokens.vocabulary import from_model_config
 
@@ -34,7 +34,7 @@ def run_session(
 ) -> Session:
     torch.set_num_threads(1)
     # Above this wall time, masks are not computed together. A busy machine would exceed the usual.
-    engine_sequences.MASK_SECONDS = logits_processor.MASK_SECONDS = 1.0
+    mask_time_budget.MASK_SECONDS = 1.0
     config = make_config(options.model, streams)
     tools, times = bench_tools(), CpuTimes()
     processor = None

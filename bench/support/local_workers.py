@@ -62,6 +62,5 @@ def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int)
         tokenizer=parts["tokenizer"],
         grammar_format=parts["grammar_format"],
         capacity=capacity,
-        schema_limits=configured.schema_limits,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )

@@ -9,7 +9,6 @@ from weakref import WeakSet
 
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
-from ..enforcement.mask_time_budget import MASK_SECONDS
 from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.spec import Spec
 from ..enforcement.static_masks import StaticMasks
@@ -36,7 +35,7 @@ class EngineSequences:
         self.store = store.GrammarStore(vocabulary)
         self.store.on_load = self._static.graphs.prepare
         self.store.on_release = self._static.turns.forget
-        self.step_masks = StepMasks(words_per_row(vocabulary.size), MASK_SECONDS)
+        self.step_masks = StepMasks(words_per_row(vocabulary.size))
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
 

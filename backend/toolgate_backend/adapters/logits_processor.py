@@ -25,7 +25,7 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MASK_SECONDS, MaskTimeBudget, StepTimer
+from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
@@ -61,7 +61,7 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._sequences: dict[int, _Sequence] = {}
         """The sequences by row of the batch."""
         self._failure_row = self._static.row_of(self._static.failure_mask)
-        self._timer = StepTimer(MASK_SECONDS)
+        self._timer = StepTimer()
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:

@@ -24,7 +24,7 @@ class StepMasks:
     executors and workers have copied or sent it.
     """
 
-    def __init__(self, words: int, seconds: float) -> None:
+    def __init__(self, words: int, seconds: float | None = None) -> None:
         """`words`: the width of a row. `seconds`: the wall time above which a step is slow."""
         self._words = words
         self._timer = StepTimer(seconds)

@@ -26,8 +26,9 @@ class MaskTimeBudget:
     follows one with a long wall time.
     """
 
-    def __init__(self, seconds: float = MASK_SECONDS, max_slow: int = MAX_SLOW) -> None:
-        self._seconds = seconds
+    def __init__(self, seconds: float | None = None, max_slow: int = MAX_SLOW) -> None:
+        """`seconds`: MASK_SECONDS by default."""
+        self._seconds = MASK_SECONDS if seconds is None else seconds
         self._max_slow = max_slow
         self._slow_left = max_slow
         self._started = 0.0
@@ -67,9 +68,9 @@ class StepTimer:
     """Chooses the steps in which each mask is timed. In most steps the clock is read twice, however
     many sequences there are."""
 
-    def __init__(self, seconds: float) -> None:
-        """`seconds`: the wall time above which a step is slow."""
-        self._seconds = seconds
+    def __init__(self, seconds: float | None = None) -> None:
+        """`seconds`: the wall time above which a step is slow, MASK_SECONDS by default."""
+        self._seconds = MASK_SECONDS if seconds is None else seconds
         self._timed_steps = 0
         self._began = 0.0
 
