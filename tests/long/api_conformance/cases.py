@@ -72,7 +72,7 @@ def make_cases(
                 (User(user),),
                 system=system[0] if system else "",
                 tools=tools,
-                strict=False,
+                strict=None,
                 choice=f"={named}" if choice == NAMED else choice,
                 parallel=parallel,
                 max_tokens=max_tokens,

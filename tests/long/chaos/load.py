@@ -94,7 +94,7 @@ def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SC
     kind = drawn.choice(["content", "known", "known", "new", "new", "recursive"])
     ask = Ask(
         (User(f"Go on, {drawn.randrange(100)}."),),
-        strict=False,
+        strict=None,
         max_tokens=MAX_TOKENS,
         temperature=None,
         stream=drawn.random() < 0.5,

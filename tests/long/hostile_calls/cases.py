@@ -55,7 +55,7 @@ def make_case(rng: Random, offered: tuple[Tool, ...], model: str, bias: dict[str
     return Ask(
         (User(text),),
         tools=offered,
-        strict=False,
+        strict=None,
         choice=f"={named}" if choice == NAMED else choice,
         parallel=rng.random() < 0.85,
         temperature=temperature,

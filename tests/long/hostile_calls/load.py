@@ -67,7 +67,7 @@ class Load:
 
     async def _engines(self, offered: Sequence[Tool]) -> dict[str, str]:
         """The grammar engine of each tool that is not refused, as the gateway reports it."""
-        tools = [chat_tool(each, strict=False) for each in offered]
+        tools = [chat_tool(each, strict=None) for each in offered]
         body = {"model": self.model, "tools": tools}
         response = await self.http.post("/toolgate/schema", json=body)
         if response.status_code != 200:

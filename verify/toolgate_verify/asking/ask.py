@@ -47,8 +47,8 @@ class Ask:
     turns: tuple[Turn, ...] = STORY
     system: str = ""
     tools: tuple[Tool, ...] = ()
-    strict: bool = True
-    """Whether the tools are `strict`."""
+    strict: bool | None = True
+    """Whether the tools are `strict`; None: not set. (Responses' default is strict.)"""
     choice: str = ""
     """`none`, `auto`, `required`, or `=NAME` of a tool; empty: not set."""
     allowed: tuple[str, ...] = ()

@@ -38,7 +38,7 @@ def body(ask: Ask) -> Body:
     return {**made, **ask.extra}
 
 
-def tool(each: Tool, strict: bool) -> Body:
+def tool(each: Tool, strict: bool | None) -> Body:
     function: Body = {
         "name": each.name,
         "description": each.description,

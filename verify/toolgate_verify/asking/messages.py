@@ -48,7 +48,7 @@ def _thinking(ask: Ask) -> Body:
     }
 
 
-def tool(each: Tool, strict: bool) -> Body:
+def tool(each: Tool, strict: bool | None) -> Body:
     made: Body = {
         "name": each.name,
         "description": each.description,

@@ -36,14 +36,14 @@ def body(ask: Ask) -> Body:
     return {**made, **ask.extra}
 
 
-def tool(each: Tool, strict: bool) -> Body:
-    return {
+def tool(each: Tool, strict: bool | None) -> Body:
+    made: Body = {
         "type": "function",
         "name": each.name,
         "description": each.description,
         "parameters": each.parameters,
-        "strict": strict,
     }
+    return made | ({} if strict is None else {"strict": strict})
 
 
 def named(name: str) -> Body:
