@@ -33,10 +33,8 @@ class Case:
     """Calls of a model that understands the request. They may have further arguments."""
 
     def understood(self, output: ChoiceOutput) -> bool:
-        if not self.expected:  # a sentence
-            return (output.content or "").rstrip().endswith((".", "!", "?"))
-        if output.finish_reason == "length":
-            return False
+        if not self.expected or output.finish_reason == "length":  # a sentence, or a cut call
+            return not self.expected and (output.content or "").rstrip().endswith((".", "!", "?"))
         calls = [(name, json.loads(text)) for name, text in output.calls]
         pairs = zip(calls, self.expected, strict=False)
         right = [(name, arguments | values) for (_, arguments), (name, values) in pairs]

@@ -100,7 +100,7 @@ class Demo:
         self._console.rule("[bold]A tool loop: calls, their results, and a response to these")
         messages: list[Any] = [{"role": "user", "content": TWO_CITIES}]
         request = self._common | {"messages": messages, "tools": [WEATHER]} | NO_THINKING
-        message = self._client.chat.completions.create(**request).choices[0].message
+        message: Any = self._client.chat.completions.create(**request).choices[0].message
         messages.append(message.model_dump(exclude_none=True))
         for call in message.tool_calls or []:
             result = json.dumps(RESULTS.get(json.loads(call.function.arguments)["city"]))
@@ -151,10 +151,11 @@ def uses_results(content: str) -> bool:
 
 
 def output_of(completion: ChatCompletion) -> ChoiceOutput:
-    message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
+    choice = completion.choices[0]
+    message: Any = choice.message  # with members that the SDK does not know
     reasoning = getattr(message, "reasoning_content", None)
     calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
-    return ChoiceOutput(message.content or None, reasoning, calls, finish_reason)
+    return ChoiceOutput(message.content or None, reasoning, calls, choice.finish_reason)
 
 
 def environment(stack: Stack) -> str:
