@@ -11,17 +11,20 @@ call, and one more token, as vLLM would with a model that generates this call. D
 - both: as the adapter structured_output drafts
 - forced, async: forced text under async scheduling, where a step's drafts are chosen while the step
   before it still runs
-- both, async: as with TOOLGATE_FORCED_DRAFTS
+- both, async: as with TOOLGATE_FORCED_DRAFTS, in the first call of a tool
+- later call, async: the same, after EARLIER_CALLS calls of the tool with other arguments
 """
 
 import argparse
 import json
+import random
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from bench.engine_steps.natural import natural_value
 from bench.support.data import BFCL, records
 from bench.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
@@ -29,6 +32,7 @@ from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.repeated_text import RepeatedText
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.usual_tokens import learn
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -37,6 +41,7 @@ from toolgate_core.tools import parse_tools
 
 LIMITS = (4, 8, 16)
 LONGEST, SHORTEST = 4, 2
+EARLIER_CALLS = 3
 
 Drafter = Callable[[Automaton, Sequence[int], int], Sequence[int]]
 Count = Callable[..., int]
@@ -47,6 +52,8 @@ class Case:
     prompt: list[int]
     call: list[int]
     """Tokens of the reference call."""
+    earlier: list[list[int]]
+    """The tokens of calls of the same tool with other arguments."""
     automaton: Automaton
 
 
@@ -80,15 +87,28 @@ def main() -> None:
     print(
         f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
     )
-    header = ["maximum drafts", *kinds]
+    header = ["maximum drafts", *kinds, "later call, async"]
     print(f"| {' | '.join(header)} |\n{'| --- ' * len(header)}|")
-    for limit in LIMITS:
-        cells = []
-        for count in kinds.values():
-            shares = [count(case, limit=limit) / len(case.call) for case in cases]
-            deciles = statistics.quantiles(shares, n=10)
-            cells.append(f"{statistics.median(shares):.2f} ({deciles[0]:.2f}–{deciles[8]:.2f})")
+    columns = [[cell(cases, count, limit) for limit in LIMITS] for count in kinds.values()]
+    for case in cases:
+        learn_earlier(case)
+    columns.append([cell(cases, kinds["both, async"], limit) for limit in LIMITS])
+    for limit, *cells in zip(LIMITS, *columns, strict=True):
         print(f"| {limit} | " + " | ".join(cells) + " |")
+
+
+def cell(cases: Sequence[Case], count: Count, limit: int) -> str:
+    shares = [count(case, limit=limit) / len(case.call) for case in cases]
+    deciles = statistics.quantiles(shares, n=10)
+    return f"{statistics.median(shares):.2f} ({deciles[0]:.2f}–{deciles[8]:.2f})"
+
+
+def learn_earlier(case: Case) -> None:
+    """Let the graph see the earlier calls, up to the first token that is not allowed."""
+    for call in case.earlier:
+        case.automaton.reset()
+        case.automaton.accept_tokens(call)
+        learn(case.automaton.last_steps(len(call)))
 
 
 def steps(case: Case, drafter: Drafter, limit: int) -> int:
@@ -163,8 +183,11 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         keys = tuple(str(at) for at in range(len(grammars)))
         machine = Automaton(static_masks, Spec("required", keys, max_calls=1), grammars)
         call = _call(vocabulary, name, _ordered(_chosen(given), schema))
+        rng = random.Random(1)
+        others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]
+        earlier = [_call(vocabulary, name, other) for other in others]
         if machine.accept_tokens(call):
-            yield Case(_prompt(vocabulary, case), call, machine)
+            yield Case(_prompt(vocabulary, case), call, earlier, machine)
 
 
 def _call(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:

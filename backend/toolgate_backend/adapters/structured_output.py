@@ -24,6 +24,7 @@ from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.static_masks import StaticMasks
+from ..enforcement.usual_tokens import learn
 from ..settings import settings
 from ..tokens.masks import Row
 
@@ -110,7 +111,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
 
         def drafts(automaton: Automaton) -> list[int]:
             if text is not None:
-                text.update(automaton.tokens)
+                learn(automaton.last_steps(text.update(automaton.tokens)))
             return [*jump_forward.drafts_after(automaton, in_flight, limit, text)]
 
         return self._unless_failed([], drafts)

@@ -82,7 +82,8 @@ async def raw_events(
     completion_tokens = cached_tokens = 0
     of_prompt: PromptLogprobs | None = None
     async for output in outputs:
-        cached_tokens = output.num_cached_tokens or cached_tokens
+        # vLLM counts `accepted` as a part of the prompt.
+        cached_tokens = min(output.num_cached_tokens or cached_tokens, start.prompt_tokens)
         if output.prompt_logprobs:
             of_prompt = prompt_logprobs(output.prompt_logprobs, vocabulary)
         for choice in output.outputs:

@@ -12,7 +12,8 @@ no edge, and where a limit on tokens may decide.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ..errors import BackendError, NoTokenAllowed
@@ -181,6 +182,11 @@ class Automaton:
     @property
     def tokens(self) -> Sequence[int]:
         return self._tokens
+
+    def last_steps(self, count: int) -> Iterator[tuple[TurnNode | Node, int]]:
+        """The last `count` tokens, each after the node where it was accepted, last first. At most
+        ROLLBACK_WINDOW."""
+        return islice(zip(reversed(self._trail), reversed(self._tokens), strict=False), count)
 
     @property
     def call_tokens(self) -> Sequence[int]:

@@ -73,6 +73,16 @@ async def test_events_of_two_choices_are_kept_apart(vocabulary: Vocabulary) -> N
     assert events[-1] == UsageEvent(prompt_tokens=20, completion_tokens=4, cached_tokens=16)
 
 
+async def test_cached_tokens_of_a_continued_response_are_those_of_its_prompt(
+    vocabulary: Vocabulary,
+) -> None:
+    """vLLM's own count includes the accepted tokens, which are no part of the client's prompt."""
+    start = START.model_copy(update={"prompt_tokens": 10})
+    events = raw_events(outputs(), vocabulary, start=start, accepted=(7,) * 8)
+    *_, usage = [event async for event in events]
+    assert usage == UsageEvent(prompt_tokens=10, completion_tokens=4, cached_tokens=10)
+
+
 def test_top_logprobs_are_the_likeliest_or_the_selected_ids(
     vocabulary: Vocabulary,
 ) -> None:
