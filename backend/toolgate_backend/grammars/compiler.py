@@ -18,14 +18,14 @@ from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
+from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
-from .engines.choice import Choice, fallback_choices, make_choice, narrow_choices
+from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances.walk import InstanceWalker
@@ -134,10 +134,10 @@ class Compiler:
         self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
-        schema, narrow = _parsed(parameters)
+        schema = json.loads(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(grammar_key.CONTENT, schema, narrow, rewritten))
+        choice = next(self._choices(grammar_key.CONTENT, schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
@@ -170,7 +170,7 @@ class Compiler:
         """The fields of the verdict, and the grammar if the verdict is `ready`."""
         refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
         try:
-            schema, narrow = _parsed(parameters)
+            schema = json.loads(parameters)
             if (grammar := grammar_of(schema)) is not None:
                 choice = Choice("llguidance", "a grammar of text", schema)
                 compiled = self._llguidance.compile_custom(self._form, name, grammar)
@@ -181,7 +181,7 @@ class Compiler:
                     schema = without_endless(schema)
                     if (found := contradiction_in(schema)) is not None:
                         raise GrammarRefused(found.reason, found.pointer)
-                choices = self._choices(name, schema, narrow, rewritten)
+                choices = self._choices(name, schema, rewritten)
                 choice, compiled = self._first_compilable(name, schema, choices)
         except GrammarRefused as refused:
             reason = _clean_reason(refused.reason)
@@ -223,19 +223,18 @@ class Compiler:
             except NotRepresentable:
                 raise
             except GrammarRefused as refused:
-                is_looser = first is not None and not choice.as_given
-                if is_looser and UNSATISFIABLE in refused.reason:
+                if first is not None and UNSATISFIABLE in refused.reason:
                     break
                 first = first or refused
         assert first is not None
         raise first
 
     def _choices(
-        self, name: str, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
+        self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None
     ) -> Iterator[Choice]:
         if rewritten is None:
             compiles = partial(self._compiles, name, schema)
-            return (narrow_choices if narrow else fallback_choices)(schema, compiles)
+            return fallback_choices(schema, compiles)
         return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
 
     def _compiles(self, name: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
@@ -259,12 +258,6 @@ class Compiler:
         residual = tuple(dict.fromkeys((*choice.residual, *residual)))
         reason = "the arguments are not JSON"
         return Choice("llguidance", reason, choice.schema, residual), grammar
-
-
-def _parsed(parameters: str) -> tuple[dict[str, Any], bool]:
-    """The schema, and whether a narrower one is wanted."""
-    schema = json.loads(parameters)
-    return schema, schema.pop(NARROW, False) is True
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

@@ -98,7 +98,6 @@ PARTS = {
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
-    "backend.grammars.engines.choice:narrow_choices",
     "backend.grammars.instances.causes:cause_of",
     "backend.grammars.instances.causes:closed_out",
     "backend.grammars.instances.forms:spelled",
