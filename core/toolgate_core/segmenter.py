@@ -97,6 +97,12 @@ class Segmenter:
         """The token that begins the calls; None if a text begins them."""
         return self._form.trigger_token()
 
+    @property
+    def calls(self) -> int:
+        """Number of calls so far, including the current one."""
+        named = self._reader is not None and self._reader.has_name
+        return self._calls + (named and self._phase is _Phase.CALL)
+
     def feed(
         self,
         ids: Sequence[int],
