@@ -31,6 +31,7 @@ def snapshot(source: Path, parts: list[str]) -> dict[str, Any]:
     source, found = source.resolve(), dict[str, Any]()
     packages = sorted({each.parent for each in source.glob("*/toolgate_*/")})
     variables = {k: v for k, v in os.environ.items() if not k.startswith(("TOOLGATE_", "LITELLM_"))}
+    variables["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # not from the network
     variables["TOOLGATE_SHARED"] = os.environ.get("TOOLGATE_SHARED", "../shared")
     variables["PYTHONPATH"] = os.pathsep.join(map(str, (source, *packages)))
     for part in parts:

@@ -17,14 +17,14 @@ from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
-from toolgate_core.schema.canonical import NARROW, TEXT, canonical_json
+from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
-from .engines.choice import Choice, fallback_choices, make_choice, narrow_choices
+from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances.walk import InstanceWalker
@@ -150,7 +150,7 @@ class Compiler:
     ) -> tuple[Choice, CompiledGrammar]:
         """Return the grammar, and the choice that an engine compiled. Raise GrammarRefused or
         SchemaNotEnforceable."""
-        schema, narrow = _parsed(parameters)
+        schema = json.loads(parameters)
         if (definition := grammar_of(schema)) is not None:
             choice = Choice("llguidance", "a grammar of text", schema)
             return choice, self._llguidance.compile_custom(self._form, name, definition)
@@ -163,7 +163,7 @@ class Compiler:
                 raise GrammarRefused(found.reason, found.pointer)
         is_json = isinstance(self._form.codec_of(name), Json)
         first: GrammarRefused | None = None
-        for choice in self._choices(name, schema, narrow, rewritten):
+        for choice in self._choices(name, schema, rewritten):
             try:
                 if is_json and choice.engine == "xgrammar":
                     return choice, self._xgrammar.compile(self._form, name, choice.schema)
@@ -174,14 +174,14 @@ class Compiler:
             except NotRepresentable:
                 raise
             except GrammarRefused as refused:
-                if first is not None and not choice.as_given and UNSATISFIABLE in refused.reason:
+                if first is not None and UNSATISFIABLE in refused.reason:
                     break  # even a looser schema is unsatisfiable
                 first = first or refused
         assert first is not None
         raise first
 
     def _choices(
-        self, name: str, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
+        self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None
     ) -> Iterator[Choice]:
         """Return the choices to try in turn. A schema that was rewritten before has one only."""
         if rewritten is not None:
@@ -194,16 +194,16 @@ class Compiler:
                 return False
             return True
 
-        return (narrow_choices if narrow else fallback_choices)(schema, compiles)
+        return fallback_choices(schema, compiles)
 
     def load(
         self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
     ) -> CompileResult:
         """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
-        schema, narrow = _parsed(parameters)
+        schema = json.loads(parameters)
         if TEXT in schema or grammar_of(schema) is not None:
             raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(grammar_key.CONTENT, schema, narrow, rewritten))
+        choice = next(self._choices(grammar_key.CONTENT, schema, rewritten))
         if choice.engine != "xgrammar":
             raise BlobRejected("the blob is for a schema that xgrammar does not compile")
         started = time.thread_time()
@@ -229,12 +229,6 @@ class Compiler:
         if not isinstance(self._form.codec, Json):
             return None
         return InstanceWalker(self._form, self._llguidance, self._xgrammar.token_bytes)
-
-
-def _parsed(parameters: str) -> tuple[dict[str, Any], bool]:
-    """Return the schema, and whether a narrower one is wanted."""
-    schema = json.loads(parameters)
-    return schema, schema.pop(NARROW, False) is True
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

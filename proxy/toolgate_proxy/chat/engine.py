@@ -24,13 +24,11 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_core.tools import narrowed_tool
 
 from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..grammars.call_lengths import CallLengths
-from ..grammars.service import LoadedGrammars
 from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -189,12 +187,6 @@ class Engine:
                 request = without(request, invalid.errors)
                 plan = make_plan(request, dialect)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
-            narrow, accepted = resample.narrow if resample else None, None
-            if resample and narrow:
-                accepted = loaded if resample.calls else None
-                loaded = await self._narrowed(
-                    deployment, plan, loaded, narrow, info, context.sender
-                )
             keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
             plan = with_room_for_call(
                 plan, request.sampling, deployment.call_lengths, keys.values()
@@ -204,8 +196,6 @@ class Engine:
                 plan,
                 loaded,
                 context.request_id,
-                narrow,
-                accepted,
                 metered=context.key is not None and context.key.limits.counts_output,
             )
             try:
@@ -226,21 +216,6 @@ class Engine:
             "the backend.",
             retry_after=1,
         )
-
-    async def _narrowed(
-        self,
-        deployment: Deployment,
-        plan: EnforcementPlan,
-        loaded: LoadedGrammars,
-        name: str,
-        info: wire.Info,
-        owner: str,
-    ) -> LoadedGrammars:
-        """The same grammars, except the narrower one for the tool of this name."""
-        [tool] = [tool for tool in plan.candidates if tool.name == name]
-        narrow = narrowed_tool(tool)
-        found = await deployment.grammars.ensure([narrow], {name: "tools"}, info, owner)
-        return replace(loaded, keys=loaded.keys | {tool.hash: found.keys[narrow.hash]})
 
     async def events(
         self,

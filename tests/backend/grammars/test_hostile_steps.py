@@ -90,7 +90,6 @@ PARTS = {
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
-    "backend.grammars.engines.choice:narrow_choices",
     "backend.grammars.instances.walk:cause_of",
     "backend.grammars.instances.walk:closed_out",
     "backend.grammars.instances.forms:spelled",

@@ -131,18 +131,6 @@ def test_a_call_that_is_never_valid_ends_in_tool_schema_violation(
     assert status(backend).running == 0
 
 
-def test_the_last_attempt_has_a_narrower_grammar(
-    client: openai.OpenAI, common: dict[str, Any], backend: httpx.Client
-) -> None:
-    number = {"type": "integer", "minimum": 0, "maximum": 999_999}
-    values = {"type": "array", "items": number, "minItems": 2, "maxItems": 3}
-    unlikely = tools.tool("unlikely", {"values": {**values, "contains": {"const": 123_456}}})
-    request = {**common, "messages": USER, "tools": [unlikely], "tool_choice": "required"}
-    request |= {"parallel_tool_calls": False, "reasoning_effort": "none", "max_tokens": 500}
-    [answer] = outcome(client, stream=False, **request)
-    answers.check(answer, [unlikely])
-
-
 def test_resampled_choices_leave_other_choices_and_calls_alone(
     client: openai.OpenAI, common: dict[str, Any]
 ) -> None:
