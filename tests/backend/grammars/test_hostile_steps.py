@@ -27,7 +27,6 @@ from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.grammars.instances import order
 from toolgate_backend.grammars.members import ebnf, lark
-from toolgate_backend.grammars.satisfiability import without_endless
 from toolgate_backend.grammars.usual_length import extra_tokens
 from toolgate_backend.grammars.value_limits import limits_of
 from toolgate_core.dialects.codecs import Json
@@ -45,7 +44,6 @@ VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
     "backend.grammars.completions.hints:hints_of": hints_of,
-    "backend.grammars.satisfiability:without_endless": without_endless,
     "backend.grammars.usual_length:extra_tokens": extra_tokens,
     "backend.grammars.engines.choice:choose": choice.choose,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
