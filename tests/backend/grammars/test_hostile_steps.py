@@ -92,6 +92,7 @@ PARTS = {
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.codecs.tagged:tagged_rules",
     "backend.grammars.compiled_grammar:measure",
+    "backend.grammars.completions.detours:detours",
     "backend.grammars.graph.free_strings:has_free_strings",
 }
 """Functions that are called by others above, or that only call these."""
