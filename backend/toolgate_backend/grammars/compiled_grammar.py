@@ -58,9 +58,13 @@ def measure(
 ) -> MeasuredGrammar:
     """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
     scan = Scan() if name == grammar_key.CONTENT else completion.call_scan
-    hints = hints_of(parameters)
-    path = completion.path(compiled.matcher(), scan, hints)
-    least_tokens = None if path is None else len(path)
+    tried = hints_of(parameters, completion.cost)
+    found = [
+        (len(path), each)
+        for each in tried
+        if (path := completion.path(compiled.matcher(), scan, each)) is not None
+    ]
+    least_tokens, hints = min(found, key=lambda each: each[0], default=(None, tried[0]))
     extra = extra_tokens(parameters)
     limits = limits_of(compiled, parameters)
     return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra, hints, limits)

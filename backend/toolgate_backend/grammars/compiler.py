@@ -19,6 +19,7 @@ from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in
+from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -28,7 +29,6 @@ from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances.walk import InstanceWalker
-from .satisfiability import without_endless
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary

@@ -9,7 +9,8 @@ from .base import ToolgateError
 
 
 class GatewayMisconfigured(ToolgateError):
-    """The configuration of the gateway does not allow it to enforce what the API key requires.
+    """The configuration of the gateway does not allow it to enforce what the API key requires, or
+    lacks the credentials of a provider.
 
     The operator of the gateway must change the setting that the message names.
     """

@@ -10,7 +10,9 @@ from pydantic import BaseModel
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.preparation.advice import advice_on
+from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
@@ -103,7 +105,10 @@ def read_entries(
 def report_by_coverage(tool: Tool) -> SchemaReport:
     """Return what masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
-        keywords = coverage(tool.parameters).residual
+        schema = without_endless(tool.parameters)
+        if (found := contradiction_in(schema)) is not None:
+            raise SchemaNotEnforceable(found.reason, pointer=found.pointer)
+        keywords = coverage(schema).residual
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,

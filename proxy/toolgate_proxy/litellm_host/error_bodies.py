@@ -26,6 +26,7 @@ from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
 from .errors import CODES, TAGS, cleaned, tag_mismatch
 from .operations import unsupported
+from .providers import without_credentials
 
 UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid provider: {PROVIDER}$")
 """Messages of LiteLLM for operations that no custom provider has."""
@@ -41,6 +42,9 @@ def repair_error_bodies(app: Any) -> None:
         status, body["error"] = repaired(response.status_code, body["error"])
         context = request.scope.get(SCOPE)
         if isinstance(context, RequestContext):
+            lacking = without_credentials(context.model or "", body["error"]["message"])
+            if lacking is not None:
+                status, body = lacking.status, lacking.body()
             context.error_code = body["error"].get("code")
             if context.error_code == ModelNotFound.code and context.authenticated:
                 body = (await model_not_found(context.model or "", context.key)).body()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import litellm
 
-from .deployments.router import PROVIDER, rows_of
+from toolgate_core.errors import GatewayMisconfigured
+
+from .deployments.router import PROVIDER, is_foreign, rows_of
 
 SECTIONS = (
     "assistant_settings",
@@ -18,6 +21,10 @@ SECTIONS = (
 )
 """Sections of the configuration that name providers, at any depth."""
 FIELDS = frozenset({"custom_llm_provider", "search_provider"})
+NO_CREDENTIALS = re.compile(
+    r"missing credentials|missing [\w ]{0,40}\bapi[ _]?key|api_key client option must be set", re.I
+)
+"""Messages of LiteLLM and of the clients of providers if a model has no credentials."""
 
 
 def named_providers() -> frozenset[str]:
@@ -38,6 +45,23 @@ def passed_through(path: str) -> bool:
     endpoints = proxy_server.general_settings.get("pass_through_endpoints") or ()
     prefixes = [each.get("path") for each in endpoints if isinstance(each, Mapping)]
     return any(isinstance(each, str) and path.startswith(each) for each in prefixes)
+
+
+def without_credentials(model: str, message: str) -> GatewayMisconfigured | None:
+    """The error for a model of another provider whose credentials are not configured; None if
+    `message` is of something else. LiteLLM sends it as its own fault, or as that of the client's
+    key."""
+    if NO_CREDENTIALS.search(message) is None or not is_foreign(model):
+        return None
+    params = rows_of(model)[0]["litellm_params"]
+    missing = litellm.validate_environment(model=params["model"])["missing_keys"]
+    variables = " and ".join(missing) or "the provider's variables"
+    return GatewayMisconfigured(
+        f"The gateway has no credentials for the provider {_provider(params)!r} of the model "
+        f"{model!r}, so nothing was sent. Set {variables} in the gateway's environment, or "
+        "`api_key` in the model's `litellm_params` in the configuration.",
+        param="model",
+    )
 
 
 def _provider(params: Mapping[str, Any]) -> str:

@@ -24,7 +24,6 @@ from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.grammars.instances import forms
 from toolgate_backend.grammars.members import ebnf, lark
-from toolgate_backend.grammars.satisfiability import without_endless
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -40,7 +39,6 @@ VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
     "backend.grammars.completions.hints:hints_of": hints_of,
-    "backend.grammars.satisfiability:without_endless": without_endless,
     "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
     "backend.grammars.engines.choice:choose": choice.choose,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
@@ -87,6 +85,7 @@ PARTS = {
     "backend.grammars.codecs.structured:StructuredGrammar",
     "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
+    "backend.grammars.completions.detours:detours",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {

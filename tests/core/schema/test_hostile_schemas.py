@@ -32,6 +32,7 @@ from toolgate_core.schema.paths import check_paths
 from toolgate_core.schema.preparation import prepare, relaxation, removal
 from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.multiples import with_bounded_multiples
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
@@ -80,6 +81,7 @@ CANONICAL: dict[str, Work] = {
 IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
     "core.schema.preparation.coverage:coverage": coverage,
+    "core.schema.preparation.endless:without_endless": without_endless,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
         it, PropertyOrder(it)

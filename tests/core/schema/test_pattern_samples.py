@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.schemas.pattern_samples import sample_of
 from toolgate_core.pattern_match import matches
+from toolgate_core.schema.pattern_samples import sample_of
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,16 @@ TAKEN: dict[str, tuple[str, list[Any], str | None]] = {
         [USER, said({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}), LAST],
         "left_out=messages[1].content[0]",
     ),
+    "a part without its text": (
+        CHAT,
+        [
+            USER,
+            chat_call("{}") | {"content": [{"type": "text", "text": None}]},
+            DONE | {"content": [{"type": "text"}, {"type": "text", "text": "ok"}]},
+            LAST,
+        ],
+        "left_out=messages[1].content[0],messages[2].content[0]",
+    ),
     "a web search": (
         RESPONSES,
         [

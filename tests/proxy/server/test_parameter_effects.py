@@ -3,14 +3,13 @@ ignored."""
 
 from __future__ import annotations
 
-import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from tests.support.apis.outcomes import CALLING, HELLO, SCHEMA, Outcome, outcome
 from tests.support.apis.parameter_examples import Example, examples_of
-from tests.support.litellm.own_route import CHAT, Gateway
-from tests.support.servers.script import Script, call
+from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS
 from toolgate_proxy.api.responses.parameters import LOGPROBS
@@ -22,14 +21,6 @@ TABLES = {
     "responses": RESPONSES_PARAMETERS,
     "messages": MESSAGES_PARAMETERS,
 }
-PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
-HELLO = [{"role": "user", "content": "hi"}]
-BODIES: dict[str, dict[str, Any]] = {
-    "chat": {"model": "tiny", "messages": HELLO},
-    "responses": {"model": "tiny", "input": HELLO},
-    "messages": {"model": "tiny", "messages": HELLO, "max_tokens": 50},
-}
-SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 LOOK = {"name": "look", "parameters": SCHEMA}
 TOOLS: dict[str, list[dict[str, Any]]] = {
     "chat": [{"type": "function", "function": LOOK}],
@@ -38,7 +29,6 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
 }
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
 NAMED = {"name": "x", "schema": SCHEMA}
-CALLING = [{"role": "user", "content": "call"}]
 TURN = [*HELLO, {"role": "assistant", "content": "Well"}]
 
 VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -123,11 +113,6 @@ ELSEWHERE = {
     "prompt_cache_key": "the choice of a deployment: process/routing/test_prefix_affinity.py",
 }
 """What has its effect elsewhere."""
-RANDOM = re.compile(
-    r"(?:chatcmpl|resp|msg|rs|fc|item|call|req)[-_][0-9a-zA-Z]{20,}"
-    r'|"(?:created|created_at|completed_at)":[0-9]+|"(?:id_seed|signature)":"[^"]*"'
-)
-"""What differs between two responses to one request."""
 
 
 Case = tuple[str, Parameter, str]
@@ -166,13 +151,6 @@ def ids(cases: list[Case]) -> list[str]:
     return [f"{api} {path}" for api, _, path in cases]
 
 
-class Outcome(NamedTuple):
-    status: int
-    sent: str
-    """The message to the backend."""
-    response: str
-
-
 async def outcomes(
     gateway: Gateway, api: str, row: Parameter, path: str
 ) -> list[tuple[Outcome, Outcome]]:
@@ -185,17 +163,6 @@ async def outcomes(
         made.append((first, second))
     assert made
     return made
-
-
-async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
-    gateway.backend.requests.clear()
-    answer = Script(("<think>\nWell.\n</think>\n\nHello there",))
-    gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)
-    gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
-    response = await gateway.ask({**BODIES[api], **body}, path=PATHS[api])
-    sent = "".join(each.model_dump_json() for each in gateway.backend.requests)
-    content = b"".join(response.bodies).decode()
-    return Outcome(response.status, RANDOM.sub("-", sent), RANDOM.sub("-", content))
 
 
 @pytest.mark.parametrize(("api", "row", "path"), SUPPORTED, ids=ids(SUPPORTED))

@@ -23,7 +23,7 @@ from ...tokens.units import units
 from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
 from .hints import Needs
-from .json_texts import Scan, rests_of
+from .json_texts import SHORT_VALUES, Scan, rests_of
 from .search import FOUND, MISSED, Completion
 
 FREE_TEXT = 0.25
@@ -88,6 +88,12 @@ class CodecCompletion(Completion):
         self._form = form
         self._closers = closers
         self._ends = [*closers, b"'", b'"']
+        self._quotes = {b"'", b'"'}
+        if isinstance(form.codec, GemmaValues):
+            self._quotes.add(units(form.marks.encode(form.codec.quote), form.marks))
+        self._after_quotes = [each for each in closers if each not in self._quotes] + [b",", b":"]
+        if isinstance(form.codec, Pythonic):
+            self.short_values = (*SHORT_VALUES, b"''", b"None", b"True")
         self._raw_texts = lru_cache(1024)(self.raw_texts)
 
     def member_texts(self, name: str) -> list[bytes]:
@@ -117,15 +123,22 @@ class CodecCompletion(Completion):
         """The rests of a raw text, with its end."""
         return [text[at:].encode() + end for at in rests_of(text)]
 
-    def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
-        """Raw texts that end come first: a raw text may contain any text of the hints."""
+    def spellings(self, text: bytes) -> list[bytes]:
+        """The strings of Python can have either quotation mark."""
+        if not isinstance(self._form.codec, Pythonic):
+            return [text]
+        return [text, text.replace(b'"', b"'")]
+
+    def _raw_text(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> tuple[list[int], int]:
+        """The tokens of a raw text of the hints with its end, and the number of those before the
+        end."""
         for end in self._ends:
             for text in needs.texts:
                 for whole in self._raw_texts(text, end):
                     if tokens := self._ended_by(matcher, whole, row):
                         needs.use(text)
-                        return tokens
-        return super()._text(matcher, row, scan, needs)
+                        return tokens, self.cost(whole.removesuffix(end).decode(errors="replace"))
+        return [], 0
 
     def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
         """None: it may end inside a name, of which the hints have the whole."""
@@ -154,10 +167,13 @@ class CodecCompletion(Completion):
             return forced, 0
         if chain:
             return [self._forced_part(matcher, allowed)], 0
-        if not free and (value := self._short_value(matcher, row)):
+        # A raw text may contain any short value, and any text of the hints.
+        raw, count = self._raw_text(matcher, row, needs)
+        value = [] if free else self._short_value(matcher, row)
+        if value and not 0 < count <= len(value):
             return value, 0
-        if text := self._text(matcher, row, scan, needs):
-            return text, 0
+        if raw or (raw := self._text(matcher, row, scan, needs)):
+            return raw, 0
         for token in self._tried(allowed):
             if not matcher.accept(token):
                 continue
@@ -167,10 +183,6 @@ class CodecCompletion(Completion):
             finally:
                 matcher.rollback(1)
         return [longest], MISSED
-
-    def _rewritten(self, matcher: Matcher, path: list[int]) -> list[int]:
-        """The path itself, in the tokens of the search."""
-        return path
 
     def _open_member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
         """As `_member`, where masks do not tell a free name of an object from a free text."""
@@ -195,9 +207,24 @@ class CodecCompletion(Completion):
     def _ending(self, matcher: Matcher) -> list[int]:
         """The tokens of the first closer that ends something here; none if no closer does."""
         for closer in self._closers:
-            if tokens := self._ended_by(matcher, closer):
+            tokens = self._ended_by(matcher, closer)
+            if tokens and not (closer in self._quotes and self._opens_string(matcher, tokens)):
                 return tokens
         return []
+
+    def _opens_string(self, matcher: Matcher, quote: list[int]) -> bool:
+        """Whether a quotation mark begins a string, which is one of a few: nothing that follows a
+        string may follow."""
+        for token in quote:
+            matcher.accept(token)
+        followed = matcher.finished
+        for text in () if followed else self._after_quotes:
+            if tokens := self._accepted(matcher, text):
+                matcher.rollback(len(tokens))
+                followed = True
+                break
+        matcher.rollback(len(quote))
+        return not followed
 
     def _ended_by(self, matcher: Matcher, text: bytes, row: BitmaskRow | None = None) -> list[int]:
         """The tokens of `text` if it ends something here, otherwise none. `row` is the mask."""

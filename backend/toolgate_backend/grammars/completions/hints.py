@@ -6,18 +6,22 @@ pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from toolgate_core.schema.pattern_samples import sample_of
 
+from toolgate_core.schema.regular.languages import Long, Matching
+from toolgate_core.schema.regular.shortest import shortest_of
+from toolgate_core.schema.regular.syntax import Unsupported
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
 
 from ...tokens.masks import BitmaskRow, TokenIds
 from ...tokens.units import TokenIndex
+from .detours import NOT_USED, Detour, detours
 from .json_texts import Scan
-from .shortest_match import shortest_match
 
 FORMATS = {
     "date": "2000-01-01",
@@ -33,27 +37,68 @@ FORMATS = {
 }
 """A short string of each format that masks enforce."""
 MAX_NAMES = 256
-MAX_FILLER = 256
-"""Maximum number of characters by which a string is lengthened to its `minLength`."""
+MAX_LENGTH = 512
+"""Maximum length of a string, in characters."""
+MAX_SEARCHED = 32
+"""Maximum number of patterns whose shortest text is searched for. Others have a short one."""
+MAX_STEPS = 300
+"""Maximum number of texts that are looked at for one pattern."""
 MAX_TEXTS = 96
+MAX_LISTED = 16
+"""Maximum number of values of an `enum` whose tokens are counted: the shortest ones."""
+
+_Needed = tuple[str, int]
+"""A pattern and a `minLength`."""
 
 
-def hints_of(parameters: dict[str, Any]) -> Hints:
-    names: dict[str, None] = {}
+def hints_of(parameters: dict[str, Any], cost: Callable[[str], int] = len) -> list[Hints]:
+    """The different hints that may lead to the shortest completion. `cost` of a text: the number
+    of its tokens.
+
+    What belongs to the shortest alternatives comes first. Something that also occurs outside of
+    alternatives comes first, or it has its rank among these."""
+    through = detours(parameters)
+    names: dict[str, list[Detour]] = {}
+    texts: dict[str, list[Detour]] = {}
     dependent: dict[str, None] = {}
-    texts: dict[str, None] = {}
+    searched: dict[_Needed, str | None] = {}
     for _, schema in subschemas(parameters):
         if isinstance(schema, dict):
-            names |= dict.fromkeys(_names(schema.get("required")))
+            detour = through.get(id(schema), NOT_USED)
+            for name in _names(schema.get("required")):
+                names.setdefault(name, []).append(detour)
+            for text in _texts(schema, cost, searched):
+                texts.setdefault(text, []).append(detour)
             dependent |= dict.fromkeys(_dependent(schema))
-            texts |= dict.fromkeys(_texts(schema))
+    found = [_hints(names, texts, dependent, cost, rank) for rank in (_shortest, _shortest_chosen)]
+    return [*dict.fromkeys(found)]
+
+
+def _hints(
+    names: Mapping[str, list[Detour]],
+    texts: Mapping[str, list[Detour]],
+    dependent: Iterable[str],
+    cost: Callable[[str], int],
+    rank: Callable[[list[Detour]], int],
+) -> Hints:
+    # An object that is open also accepts the names of those around it. Names that only others
+    # require come last.
+    inner_first = [*reversed(names)]
+    required = sorted(inner_first, key=lambda name: rank(names[name]))
+    kept = sorted(texts, key=lambda text: rank(texts[text]))[:MAX_TEXTS]
     return Hints(
-        # An object that is open also accepts the names of those around it. Names that only others
-        # require come last.
-        names=tuple(dict.fromkeys([*reversed(names), *dependent]))[:MAX_NAMES],
-        # A string of one member may be valid for another one. The shortest is tried first.
-        texts=tuple(sorted([*texts][:MAX_TEXTS], key=len)),
+        names=tuple(dict.fromkeys([*required, *dependent]))[:MAX_NAMES],
+        # A string of one member may be valid for another one.
+        texts=tuple(sorted(kept, key=lambda text: (rank(texts[text]), cost(text)))),
     )
+
+
+def _shortest(found: list[Detour]) -> int:
+    return min(found).length
+
+
+def _shortest_chosen(found: list[Detour]) -> int:
+    return min([each for each in found if each.chosen] or found).length
 
 
 def _dependent(schema: dict[str, Any]) -> Iterator[str]:
@@ -69,22 +114,34 @@ def _names(value: Any) -> Iterator[str]:
     )
 
 
-def _texts(schema: dict[str, Any]) -> Iterator[str]:
+def _texts(
+    schema: dict[str, Any], cost: Callable[[str], int], searched: dict[_Needed, str | None]
+) -> Iterator[str]:
     if (form := FORMATS.get(str(schema.get("format")))) is not None:
         yield form
-    listed = [text for text in schema.get("enum", ()) if isinstance(text, str)]
+    values = [schema["const"]] if "const" in schema else schema.get("enum", ())
+    listed = sorted((text for text in values if isinstance(text, str)), key=len)
     if listed:
-        yield min(listed, key=len)
-    pattern, text = schema.get("pattern"), ""
+        yield min(listed[:MAX_LISTED], key=cost)
+    pattern, least = schema.get("pattern"), _count(schema.get("minLength"))
+    if least > MAX_LENGTH:
+        return
     if isinstance(pattern, str):
-        if (found := shortest_match(pattern)) is None:
-            return
-        yield (text := found)
-    missing = _count(schema.get("minLength")) - len(text)
-    if 0 < missing <= MAX_FILLER:
-        filler = text[-1:] or "a"
-        yield text + filler * missing
-        yield filler * missing + text
+        if (pattern, least) not in searched and len(searched) < MAX_SEARCHED:
+            searched[pattern, least] = _shortest_match(pattern, least)
+        text = searched.get((pattern, least)) or sample_of(pattern)
+        if text is not None and len(text) <= MAX_LENGTH:
+            yield text
+    elif least > 0:
+        yield "a" * least
+
+
+def _shortest_match(pattern: str, least: int) -> str | None:
+    """The shortest text of at least this length that a pattern matches; None if it is not found."""
+    try:
+        return shortest_of(Matching(pattern) & Long(least), MAX_STEPS)
+    except (Unsupported, RecursionError):
+        return None
 
 
 def _count(value: Any) -> int:

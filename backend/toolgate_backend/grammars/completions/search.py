@@ -68,6 +68,7 @@ class Completion:
         size = len(token_bytes)
         self._bytes = token_bytes
         self.key_separator = Json().key_separator
+        self.short_values = SHORT_VALUES
         self.call_scan = Scan()
         """The position in JSON at which the grammars of calls begin."""
         self._all_special = special
@@ -106,6 +107,11 @@ class Completion:
             others = (json.dumps(filler * len(text)) for filler in FILLERS)
             found.insert(0, min(others, key=self._fewest_beside))
         return [each[int(in_string) :].encode(errors="replace") for each in found]
+
+    def cost(self, text: str) -> int:
+        """The number of tokens of a text."""
+        fewest = self.token_index.fewest(text.encode(errors="replace"))
+        return MAX_STEPS if fewest is None else len(fewest)
 
     def _fewest_beside(self, text: str) -> int:
         """The number of tokens of a value between two members."""
@@ -168,11 +174,16 @@ class Completion:
     def _rewritten(self, matcher: Matcher, path: list[int]) -> list[int]:
         """The text of a path in the fewest tokens: one may end a value and begin the next member.
         The path itself if a mask does not allow that."""
-        text = b"".join(map(self._units, path))
-        fewest = self.token_index.fewest(text)
-        if fewest is None or len(fewest) >= len(path) or not ends_text(matcher, tuple(fewest)):
-            return path
-        return fewest
+        best = path
+        for text in self.spellings(b"".join(map(self._units, path))):
+            fewest = self.token_index.fewest(text)
+            if fewest and len(fewest) < len(best) and ends_text(matcher, tuple(fewest)):
+                best = fewest
+        return best
+
+    def spellings(self, text: bytes) -> list[bytes]:
+        """The same values in other texts, if there are any."""
+        return [text]
 
     def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
         """Text that must come next, for which no masks are needed: most masks of a call are those
@@ -236,7 +247,7 @@ class Completion:
 
     def _short_value(self, matcher: Matcher, row: BitmaskRow) -> list[int]:
         """The tokens of one of the short values; none if none is allowed here."""
-        for value in SHORT_VALUES:
+        for value in self.short_values:
             for text in (value, b" " + value):
                 if not (tokens := self._accepted(matcher, text, row)):
                     continue

@@ -112,6 +112,9 @@ def _part(part: object, param: str, role: str, history: History) -> dict[str, An
         return _image(Fields(part, param))
     if kind in ("text", "refusal"):
         text = Fields(part, param).text(kind)
+        if text is None and role in FOREIGN_ROLES:
+            history.note("left_out", param)
+            return None
         if text is None:
             raise Fields(part, param).wrong(kind, "a string")
         return {"type": "text", "text": text}

@@ -12,9 +12,9 @@ from tests import tools
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.completions.hints import hints_of
-from toolgate_backend.grammars.completions.shortest_match import shortest_match
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.wire import NO_HINTS
 
 STRING = {"type": "string"}
 OPEN = {
@@ -59,18 +59,31 @@ def test_a_short_completion_is_found_in_each_codec(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern",
-    [*PATTERNS.values(), "a{3}b?", "[^a-z]", r"(x|yy)\1", r"\d{4}-\d\d", "(?:a(?=b)b)+", r"\W"],
+    ("pattern", "least", "length"),
+    [
+        (PATTERNS["address"], 0, 3),
+        (PATTERNS["part"], 0, 11),
+        (PATTERNS["parts"], 0, 12),
+        ("a{3}b?", 0, 3),
+        ("[^a-z]", 0, 1),
+        (r"\d{4}-\d\d", 0, 7),
+        ("long|it|a word", 0, 2),
+        ("(?:a(?=b)b)+", 0, 2),
+        (r"^(?=.*[A-Z])(?=.*\d).{8,}$", 0, 8),
+        (r"^a+\.(?:json|md)$", 9, 9),
+        (r"\bword\b", 0, 4),
+    ],
 )
-def test_a_short_match_matches(pattern: str) -> None:
-    text = shortest_match(pattern)
-    assert text is not None
+def test_a_text_of_a_pattern_is_one_of_the_shortest(pattern: str, least: int, length: int) -> None:
+    [hints] = hints_of({"type": "string", "pattern": pattern, "minLength": least})
+    [text] = hints.texts
+    assert len(text) == length
     assert re.search(pattern, text)
 
 
-@pytest.mark.parametrize("pattern", ["(", "a{100000}", "[z-a]"])
-def test_patterns_without_a_short_match(pattern: str) -> None:
-    assert shortest_match(pattern) is None
+@pytest.mark.parametrize("pattern", ["(", "a{100000}", "[z-a]", "^a(?=b)$"])
+def test_patterns_without_a_short_text_have_no_hint(pattern: str) -> None:
+    assert hints_of({"type": "string", "pattern": pattern}) == [NO_HINTS]
 
 
 def test_hints_are_required_names_and_short_strings() -> None:
@@ -80,6 +93,30 @@ def test_hints_are_required_names_and_short_strings() -> None:
         "required": ["a"],
         "dependentRequired": {"a": ["c"]},
     }
-    found = hints_of(schema)
+    [found] = hints_of(schema)
     assert found.names == ("a", "c")  # only the other one requires c
     assert "bbb" in found.texts
+
+
+def test_what_belongs_to_the_shortest_alternative_comes_first() -> None:
+    def branch(kind: str, *names: str) -> dict[str, Any]:
+        properties = {"kind": {"const": kind}} | dict.fromkeys(names, STRING)
+        return {"type": "object", "properties": properties, "required": [*properties]}
+
+    vault, chain = branch("aws", "id", "region", "secret"), branch("keychain", "id")
+    schema = branch("x", "id", "region") | {"$defs": {"y": {"required": ["unused"]}}}
+    schema["properties"]["vault"] = {"oneOf": [vault, {"$ref": "#/$defs/chain"}]}
+    schema["$defs"]["chain"] = chain
+    first, second = hints_of(schema)
+    assert {*first.names[:3]} == {"id", "kind", "region"}
+    assert {*second.names[:2]} == {"id", "kind"}
+    assert {*second.names[2:4]} == {"region", "secret"}
+    assert first.names[-1] == second.names[-1] == "unused"
+    assert first.texts == second.texts == ("x", "keychain", "aws")
+
+
+def test_a_value_of_an_enum_has_the_fewest_tokens() -> None:
+    schema = {"enum": ["\u6c64", "soup", "a main dish"]}
+    tokens = {"\u6c64": 3, "soup": 1, "a main dish": 5}
+    [hints] = hints_of(schema, tokens.__getitem__)
+    assert hints.texts == ("soup",)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -16,6 +17,16 @@ from toolgate_proxy.cli.main import app
 from toolgate_proxy.cli.tools import local_reports
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
+LOOP = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
+ENDLESS = {
+    "type": "object",
+    "properties": {"next": {"$ref": "#/$defs/loop"}},
+    "$defs": {"loop": LOOP},
+}
+CONTRADICTION = {
+    "type": "object",
+    "properties": {"a": {"type": "integer", "minimum": 2, "maximum": 1}},
+}
 MCP = {"tools": [{"name": "read", "inputSchema": {"type": "object"}}]}
 ANTHROPIC = [{"name": "tag", "input_schema": SCHEMA}]
 
@@ -95,6 +106,33 @@ def test_without_the_engine_the_keywords_are_reported(
     assert "is not installed" in result.stderr
     result = CliRunner().invoke(app, ["schema", str(file), "--dialect", "glm47"])
     assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("engine", ["llguidance", "no_such_package"])
+@pytest.mark.parametrize(
+    ("schema", "line", "pointer"),
+    [
+        (ENDLESS, "tool: masked", None),
+        (ENDLESS | {"required": ["next"]}, "tool: refused", "/$defs/loop"),
+        (CONTRADICTION, "tool: masked", None),
+        (CONTRADICTION | {"required": ["a"]}, "tool: refused", "/properties/a/maximum"),
+    ],
+)
+def test_schemas_without_a_value_are_found_with_and_without_the_engine(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    engine: str,
+    schema: dict[str, Any],
+    line: str,
+    pointer: str | None,
+) -> None:
+    monkeypatch.setattr(local_reports, "ENGINE", engine)
+    file = tmp_path / "tools.json"
+    file.write_text(json.dumps({"name": "tool", "input_schema": schema}))
+    result = CliRunner().invoke(app, ["schema", str(file)])
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(line)
+    assert (lines[1:] or [None])[0] == (pointer and f"  at {pointer}")
 
 
 def test_the_report_imports_neither_litellm_nor_http_clients(tmp_path: Path) -> None:

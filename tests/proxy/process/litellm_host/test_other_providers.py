@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.support.servers.fake_provider import OUTPUT, PAUSE, PROMPT, FakeProvider, running
-from tests.support.servers.gateway_process import serving
+from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key
@@ -35,6 +35,13 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
     "embeddings": ("/v1/embeddings", {"input": "hi"}),
 }
 
+KEYLESS = {
+    "keyless-gpt": ("openai/gpt-y", "OPENAI_API_KEY"),
+    "keyless-claude": ("anthropic/claude-y", "ANTHROPIC_API_KEY"),
+    "keyless-mistral": ("mistral/mistral-y", "MISTRAL_API_KEY"),
+}
+"""Models without credentials: LiteLLM's name, and the variable of the key."""
+
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[FakeProvider]:
@@ -48,7 +55,9 @@ def gateway(
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("providers")
     params = {"model": "openai/gpt-x", "api_base": provider.url, "api_key": "k"}
-    config = make_config([]) | {"model_list": [{"model_name": "gpt", "litellm_params": params}]}
+    models = {"gpt": params} | {name: {"model": model} for name, (model, _) in KEYLESS.items()}
+    listed = [{"model_name": name, "litellm_params": each} for name, each in models.items()]
+    config = make_config([]) | {"model_list": listed}
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))
     arguments = ["--config", str(path)]
@@ -139,3 +148,19 @@ async def test_a_client_that_leaves_a_stream_is_charged_for_what_came(
             await asyncio.sleep(0.05)
     await client.post(CHAT, {"messages": MESSAGES})
     assert await client.settled() == used + PROMPT + OUTPUT
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("name", KEYLESS)
+async def test_a_model_without_credentials_is_an_error_that_says_what_to_configure(
+    gateway: str, name: str, stream: bool
+) -> None:
+    async with http_client(gateway, headers=bearer(MASTER_KEY), timeout=30) as http:
+        body = {"model": name, "messages": MESSAGES, "stream": stream}
+        response = await http.post(CHAT, json=body)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"]) == (500, "gateway_misconfigured"), error
+    assert (error["type"], error["param"]) == ("server_error", "model")
+    model, variable = KEYLESS[name]
+    assert repr(model.partition("/")[0]) in error["message"]
+    assert variable in error["message"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.errors import GrammarRefused
-from toolgate_backend.grammars.satisfiability import without_endless
+from toolgate_core.errors import SchemaNotEnforceable
+from toolgate_core.schema.preparation.endless import without_endless
 
 NODE = {
     "type": "object",
@@ -68,7 +68,7 @@ def test_schemas_with_a_finite_instance_are_satisfiable(schema: dict[str, Any]) 
 def test_a_schema_without_a_finite_instance_is_refused_at_its_cause(
     schema: dict[str, Any], pointer: str
 ) -> None:
-    with pytest.raises(GrammarRefused, match="no finite value") as refused:
+    with pytest.raises(SchemaNotEnforceable, match="no finite value") as refused:
         without_endless(schema)
     assert refused.value.pointer == pointer
 
@@ -117,6 +117,6 @@ def test_long_reference_chains_are_checked_in_linear_time() -> None:
     assert without_endless(finite) is finite
     endless = {"$defs": {**chain, f"a{links}": {"$ref": "#/$defs/a0"}}}
     assert set(without_endless(endless)["$defs"].values()) == {False}
-    with pytest.raises(GrammarRefused) as refused:
+    with pytest.raises(SchemaNotEnforceable) as refused:
         without_endless(endless | {"$ref": "#/$defs/a0"})
     assert refused.value.pointer == "/$defs/a0"

@@ -13,10 +13,9 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from toolgate_core.pointer import escape
-from toolgate_core.schema.walk import at_pointer, deep_copy, pointer_of_ref, subschemas
-
-from ..errors import GrammarRefused
+from ...errors import SchemaNotEnforceable
+from ...pointer import escape
+from ..walk import at_pointer, deep_copy, pointer_of_ref, subschemas
 
 Graph = dict[str, list[set[str]]]
 """By the JSON Pointer of a subschema: its requirements (`_requirements`)."""
@@ -24,8 +23,8 @@ Graph = dict[str, list[set[str]]]
 
 def without_endless(parameters: dict[str, Any]) -> dict[str, Any]:
     """The schema with `false` for each subschema that no finite value satisfies. The given one if
-    there is none. Raises GrammarRefused, with the JSON Pointer of the cause, if no finite value
-    satisfies the whole schema."""
+    there is none. Raises SchemaNotEnforceable, with the JSON Pointer of the cause, if no finite
+    value satisfies the whole schema."""
     graph: Graph = {
         pointer: [*_requirements(pointer, schema)]
         for pointer, schema in subschemas(parameters)
@@ -33,7 +32,7 @@ def without_endless(parameters: dict[str, Any]) -> dict[str, Any]:
     }
     endless = _unsatisfiable_pointers(graph)
     if "" in endless:
-        raise GrammarRefused("no finite value satisfies it", _cause(graph, endless))
+        raise SchemaNotEnforceable("no finite value satisfies it", pointer=_cause(graph, endless))
     if not endless:
         return parameters
     copy: dict[str, Any] = deep_copy(parameters)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from toolgate_core.pattern_match import matches
-from toolgate_core.schema.regular.characters import has
-from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import (
-    Alternatives,
-    Characters,
-    Group,
-    Part,
-    Repeated,
-    Sequence,
-    Unsupported,
-)
+from ..pattern_match import matches
+from .regular.characters import has
+from .regular.reading import parse
+from .regular.syntax import Alternatives, Characters, Group, Part, Repeated, Sequence, Unsupported
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))

@@ -1,0 +1,106 @@
+"""Each member of an entry of the conversation so far has an effect, is refused, or is one of those
+without (docs/responses.md, docs/messages-api.md)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.apis.outcomes import BODIES, PATHS
+from tests.support.litellm.own_route import Gateway
+from tests.support.servers.script import Script
+from toolgate_proxy.api.messages.conversation import content, messages
+from toolgate_proxy.api.responses import items
+
+USER, LAST = {"role": "user", "content": "Dim lamp 4."}, {"role": "user", "content": "hi"}
+SAID = {"type": "message", "role": "assistant", "content": "Well"}
+CALL = {"type": "function_call", "call_id": "c1", "name": "dim", "arguments": "{}"}
+CUSTOM_CALL = {"type": "custom_tool_call", "call_id": "c1", "name": "dim", "input": "x"}
+OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "done"}
+CUSTOM_OUTPUT = {"type": "custom_tool_call_output", "call_id": "c1", "output": "done"}
+THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+TEXT = {"type": "text", "text": "Well"}
+USED = {"type": "tool_use", "id": "toolu_1", "name": "dim", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
+
+ENTRIES: dict[tuple[str, str], tuple[list[Any], dict[str, Any], list[Any]]] = {
+    ("responses", "message"): ([USER], SAID, [LAST]),
+    ("responses", "function_call"): ([USER], CALL, [OUTPUT, LAST]),
+    ("responses", "function_call_output"): ([USER, CALL], OUTPUT, [LAST]),
+    ("responses", "custom_tool_call"): ([USER], CUSTOM_CALL, [CUSTOM_OUTPUT, LAST]),
+    ("responses", "custom_tool_call_output"): ([USER, CUSTOM_CALL], CUSTOM_OUTPUT, [LAST]),
+    ("responses", "reasoning"): ([USER], THOUGHT, [SAID, LAST]),
+    ("messages", "text"): ([USER], TEXT, [LAST]),
+    ("messages", "tool_use"): ([USER], USED, [{"role": "user", "content": [RESULT, TEXT]}]),
+    ("messages", "tool_result"): ([USER, {"role": "assistant", "content": [USED]}], RESULT, []),
+}
+"""By API and type: what comes before an entry, the entry with its required members, and what
+follows. A block of the Messages API is a message's only one, or followed by a text."""
+MEMBERS = [
+    *(("responses", kind, name) for kind, names in items.FIELDS.items() for name in names),
+    *(("responses", kind, name) for kind in items.FIELDS for name in items.COMMON),
+    *(("messages", "text", name) for name in content.TEXT_FIELDS),
+    *(("messages", "tool_use", name) for name in messages.TOOL_USE_FIELDS),
+    *(("messages", "tool_result", name) for name in messages.TOOL_RESULT_FIELDS),
+]
+VALUES: dict[str, Any] = {
+    "arguments": '{"lamp": "9"}',
+    "cache_control": {"type": "ephemeral"},
+    "call_id": "c9",
+    "caller": {"type": "direct"},
+    "citations": [],
+    "content": [{"type": "output_text", "text": "Other"}],
+    "encrypted_content": "of another service",
+    "id": "x_1",
+    "input": "other",
+    "is_error": True,
+    "name": "other",
+    "namespace": "crm",
+    "output": "other",
+    "phase": "commentary",
+    "role": "user",
+    "status": "incomplete",
+    "summary": [{"type": "summary_text", "text": "Other."}],
+    "text": "Other",
+    "tool_use_id": "toolu_9",
+    "type": "unknown",
+}
+VALUES_OF: dict[str, dict[str, Any]] = {
+    "reasoning": {"content": [{"type": "reasoning_text", "text": "Other."}]},
+    "tool_result": {"content": "other"},
+    "tool_use": {"input": {"lamp": "9"}},
+}
+WITHOUT_EFFECT = {
+    "responses": {"id", "status", "phase", "caller"},
+    "messages": {"cache_control", "citations", "caller"},
+}
+RESULT_NAMES = {("function_call_output", "name"), ("custom_tool_call_output", "name"),
+                ("function_call_output", "namespace")}  # fmt: skip
+"""The call has the name. It matters to a result without its call, which this API refuses."""
+
+
+async def outcome(gateway: Gateway, api: str, kind: str, entry: dict[str, Any]) -> tuple[Any, ...]:
+    """The status, what the model sees, and what the header says about it."""
+    before, _, after = ENTRIES[api, kind]
+    if api == "messages":
+        role = "user" if kind == "tool_result" else "assistant"
+        told = {"messages": [*before, {"role": role, "content": [entry]}, *after]}
+    else:
+        told = {"input": [*before, entry, *after]}
+    gateway.backend.requests.clear()
+    gateway.backend.turns[:] = [Script(("Hello",))]
+    response = await gateway.ask({**BODIES[api], **told}, path=PATHS[api])
+    seen = gateway.backend.messages() if gateway.backend.requests else None
+    return response.status, seen, response.context.history_header
+
+
+@pytest.mark.parametrize(("api", "kind", "name"), MEMBERS)
+async def test_a_member_of_the_history(gateway: Gateway, api: str, kind: str, name: str) -> None:
+    entry = ENTRIES[api, kind][1]
+    value = VALUES_OF.get(kind, {}).get(name, VALUES[name])
+    without = await outcome(gateway, api, kind, entry)
+    given = await outcome(gateway, api, kind, entry | {name: value})
+    assert without[0] == 200
+    ignored = name in WITHOUT_EFFECT[api] or (kind, name) in RESULT_NAMES
+    assert (given == without) == ignored

@@ -1,0 +1,42 @@
+"""What one request to the gateway's own route sends to the model, and what the client gets."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from tests.support.litellm.own_route import CHAT, Gateway
+from tests.support.servers.script import Script, call
+
+PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
+HELLO = [{"role": "user", "content": "hi"}]
+BODIES: dict[str, dict[str, Any]] = {
+    "chat": {"model": "tiny", "messages": HELLO},
+    "responses": {"model": "tiny", "input": HELLO},
+    "messages": {"model": "tiny", "messages": HELLO, "max_tokens": 50},
+}
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+CALLING = [{"role": "user", "content": "call"}]
+RANDOM = re.compile(
+    r"(?:chatcmpl|resp|msg|rs|fc|item|call|req)[-_][0-9a-zA-Z]{20,}"
+    r'|"(?:created|created_at|completed_at)":[0-9]+|"(?:id_seed|signature)":"[^"]*"'
+)
+"""What differs between two responses to one request."""
+
+
+class Outcome(NamedTuple):
+    status: int
+    sent: str
+    """The message to the backend."""
+    response: str
+
+
+async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
+    gateway.backend.requests.clear()
+    answer = Script(("<think>\nWell.\n</think>\n\nHello there",))
+    gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)
+    gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
+    response = await gateway.ask({**BODIES[api], **body}, path=PATHS[api])
+    sent = "".join(each.model_dump_json() for each in gateway.backend.requests)
+    content = b"".join(response.bodies).decode()
+    return Outcome(response.status, RANDOM.sub("-", sent), RANDOM.sub("-", content))
