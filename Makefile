@@ -87,15 +87,13 @@ docs: tiny ## Generate the reference pages in docs/, and record the demo (DEMO=n
 	@python scripts/dashboard.py
 	@python scripts/errors_doc.py
 	@python scripts/families_doc.py
-	@python scripts/limits_doc.py
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
-	@python scripts/verify_doc.py
 	@python -m tests.support.schemas.support_page
 	@$(if $(filter no,$(DEMO)),,$(MAKE) --no-print-directory docs-demo)
 
-docs-demo: tiny ## Record the demo: docs/demo.svg and docs/demo.md
+docs-demo: tiny ## Record the demo: docs/guide/demo.svg and docs/guide/demo.txt
 	@python scripts/record_demo.py
 
 site: setup ## Build the documentation as a site in .cache/site; dead links are errors
@@ -153,8 +151,8 @@ bench-schemas: tiny ## Validate calls with the schemas of MaskBench
 conformance: setup ## Run the black-box evaluation (ARGS='--contender toolgate --model DIR')
 	@python -m bench conformance $(ARGS)
 
-surface: tiny ## Compare each parameter with vLLM's own server; writes docs/parameters-vllm.md
-	@python -m bench surface --model .cache/models/tiny --report docs/parameters-vllm.md $(ARGS)
+surface: tiny ## Compare each parameter with vLLM's own server; writes .cache/parameters-vllm.md
+	@python -m bench surface --model .cache/models/tiny --report .cache/parameters-vllm.md $(ARGS)
 
 # Takes 8 to 14 minutes, most of it for restarts of vLLM and LiteLLM.
 chaos: tiny ## Kill and stop each process of a fleet under load, and check every response

@@ -1,4 +1,4 @@
-"""Why vLLM's parser of a family reads other calls than the segmenter, for docs/families.md."""
+"""Where vLLM's parser of a family reads other calls than the segmenter, for families_doc.py."""
 
 from __future__ import annotations
 
@@ -38,4 +38,4 @@ DISAGREEMENTS = {
     "step3": "Arrays stay text.",
     "step3_5": _FUNCTION,
 }
-"""By dialect. What is described is vLLM's reading; the segmenter's is the one in the text."""
+"""vLLM's reading by dialect. The segmenter reads what the text has."""

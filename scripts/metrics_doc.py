@@ -1,4 +1,4 @@
-"""Write docs/metrics.md from the metrics of the gateway and the backend (`make docs`).
+"""Write docs/reference/metrics.md from the metrics of the gateway and the backend (`make docs`).
 
     python scripts/metrics_doc.py [--check]
 
@@ -12,13 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from generated import write_or_check
+from generated import ROOT, write_or_check
 from prometheus_client import Counter, Gauge, Histogram
 
 Metric = Counter | Gauge | Histogram
 
-ROOT = Path(__file__).parents[1]
-TARGET = ROOT / "docs" / "metrics.md"
+TARGET = ROOT / "docs" / "reference" / "metrics.md"
 HEAD = """\
 # Metrics
 
@@ -29,7 +28,8 @@ master key. With `TOOLGATE_METRICS_TOKEN`, a scraper reads them at `/metrics`, t
 as `Authorization: Bearer …`. With `toolgate proxy --workers`, set `PROMETHEUS_MULTIPROC_DIR` to an
 empty folder. The metrics of a backend are at vLLM's own `/metrics`.
 
-A histogram has the series `…_bucket`, `…_sum` and `…_count`.
+In parentheses are the type and the labels. A histogram has the series `…_bucket`, `…_sum` and
+`…_count`.
 """
 PARTS = {"Gateway": "proxy/toolgate_proxy", "Backend": "backend/toolgate_backend"}
 
@@ -40,13 +40,11 @@ def document() -> str:
 
 def _part(title: str, folder: Path) -> str:
     rows = "".join(
-        f"| `{_name(metric)}` | {metric._type} | {_labels(metric)} | {_unit(metric)} | "
-        f"{metric._documentation} |\n"
+        f"- `{_name(metric)}` ({metric._type}{_labels(metric)}): {metric._documentation}\n"
         for module in _modules(folder)
         for metric in _metrics(module)
     )
-    head = "| metric | type | labels | unit | meaning |\n|---|---|---|---|---|\n"
-    return f"\n## {title}\n\n{head}{rows}"
+    return f"\n## {title}\n\n{rows}"
 
 
 def _modules(folder: Path) -> Iterator[ModuleType]:
@@ -60,19 +58,12 @@ def _metrics(module: ModuleType) -> list[Metric]:
 
 
 def _name(metric: Metric) -> str:
-    """The name in queries: that of a counter ends in `_total`."""
+    """Return the name in queries: that of a counter ends in `_total`."""
     return f"{metric._name}_total" if isinstance(metric, Counter) else metric._name
 
 
 def _labels(metric: Metric) -> str:
-    return ", ".join(f"`{label}`" for label in metric._labelnames)
-
-
-def _unit(metric: Metric) -> str:
-    for unit in ("seconds", "bytes"):
-        if metric._name.endswith(f"_{unit}"):
-            return unit
-    return "0 or 1" if metric._documentation.startswith("1 while") else "count"
+    return "".join(f", `{label}`" for label in metric._labelnames)
 
 
 if __name__ == "__main__":

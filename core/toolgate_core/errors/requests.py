@@ -73,7 +73,7 @@ class UnknownTool(InvalidRequest):
 class UnsupportedParameter(InvalidRequest):
     """The request has a parameter or a value that the gateway does not support.
 
-    Remove it. See docs/parameters.md.
+    Remove it. See docs/api/parameters.md.
     """
 
     code = "unsupported_parameter"

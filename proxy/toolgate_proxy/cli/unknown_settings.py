@@ -20,6 +20,7 @@ OTHERS = frozenset({
 """Variables of the backend, of clients, and of tests, without the prefix."""
 OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
 """Variables that Kubernetes sets for the services of a release called `toolgate`."""
+PAGE = "docs/reference/settings.md"
 NEAR = 0.7
 """Similarity from which a setting is suggested."""
 
@@ -33,6 +34,6 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
         if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
             continue
         near = get_close_matches(name, known, n=1, cutoff=NEAR)
-        hint = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/settings.md lists all."
+        hint = f"Did you mean {PREFIX}{near[0]}?" if near else f"{PAGE} lists all."
         found.append(f"{variable} is not a setting: it has no effect. {hint}")
     return found

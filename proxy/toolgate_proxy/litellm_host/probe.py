@@ -9,7 +9,7 @@ from toolgate_core.host_probe import find_problems, incompatibility_message
 from .private_names import PRIVATE_NAMES
 
 TESTED = ">=1.105.7,<1.111"
-"""LiteLLM releases of docs/compatibility.md."""
+"""LiteLLM releases of docs/guide/upgrading.md."""
 
 
 class LiteLLMChanged(Exception):

@@ -33,12 +33,12 @@ def test_the_nearest_setting_is_suggested(given: str, meant: str) -> None:
 
 def test_a_variable_that_is_like_no_setting_is_reported() -> None:
     [warning] = unknown_settings({"TOOLGATE_COLOUR": "red"})
-    assert "docs/settings.md" in warning
+    assert "docs/reference/settings.md" in warning
 
 
 def test_variables_of_the_backend_and_of_the_documentation_are_known() -> None:
     names = {f"TOOLGATE_{name.upper()}" for name in BackendSettings.model_fields}
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in (ROOT / "docs").rglob("*.md"):
         names |= {*MENTIONED.findall(page.read_text())}
     assert unknown_settings(dict.fromkeys(names, "1")) == []
 

@@ -125,7 +125,7 @@ def _are_valid(narrow: dict[str, Any], parameters: dict[str, Any]) -> bool:
 
 
 def _prepared(parameters: dict[str, Any]) -> PreparedSchema:
-    """Objects that declare properties may be closed (docs/decisions/0005), which makes alternatives
+    """Objects that declare properties may be closed (decision 5), which makes alternatives
     exclude each other that otherwise overlap."""
     prepared = prepare(parameters)
     if any(each.keyword == "oneOf" for each in prepared.residual):
