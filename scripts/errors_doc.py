@@ -27,20 +27,14 @@ Errors have the form of [OpenAI's errors](https://platform.openai.com/docs/guide
 {"error": {"message": "…", "type": "…", "param": "…", "code": "…"}}
 ```
 
-`message` states what failed, why, and what to do. `param` names the parameter of the request, or is
-`null`. Some errors have further members, which the last column names. In a stream that has begun,
-an error is an event with the same object. The Messages API has [Anthropic's
+`param` names the parameter of the request, or is `null`. Some errors have further members. In a
+stream that has begun, an error is an event with the same object. The Messages API has [Anthropic's
 form](messages.md#errors). Errors that LiteLLM raises have other codes.
 
-| a place in | is written as | example |
-|---|---|---|
-| a request (`param`) | a path with the names of that API | `messages[0].content` |
-| a schema, the arguments of a call (`pointer`) | a JSON Pointer (RFC 6901) | `/properties/due` |
-| a JSON file with tools | the file, and a JSON Pointer | `tools.json, /tools/0` |
-| a YAML file (configuration, keys) | the file, the line, and a path | `line 7: … models[0]` |
-
-A name that is no identifier is quoted: `tools[0]["a b"]`. `param` ends at the schema or at the
-arguments, and `pointer` begins at their root, which is `""`.
+A place in a request (`param`) is a path with the names of that API: `messages[0].content`. A name
+that is no identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of
+a call. `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in
+files have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
 
 Each error has its code, status and type, when it occurs, and what to do.
 

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from family_disagreements import DISAGREEMENTS
 from generated import write_or_check
 
 from toolgate_core.dialects.dialect import Dialect
@@ -44,10 +43,6 @@ call; the segmenter reads each walk whole and split into events. Of {walks:,} wa
 calls in {dialects} dialects, {invalid} calls violate their schema, {differ} of {splits:,} split
 readings differ from the whole one, and a second reader, made of regular expressions, finds other
 calls in {text_differ}.
-"""
-DISAGREEMENTS_HEAD = """
-vLLM's parsers read {vllm_read:,} of these walks. Their readings differ in these points:
-
 """
 
 
@@ -81,17 +76,9 @@ def _line(dialect: Dialect) -> str:
 def _measurements(measured: Mapping[str, Mapping[str, Any]]) -> str:
     sums = {
         name: sum(found.get(name, 0) for found in measured.values())
-        for name in ("walks", "calls", "invalid", "splits", "differ", "text_differ", "vllm_read")
+        for name in ("walks", "calls", "invalid", "splits", "differ", "text_differ")
     }
-    text = MEASURED_HEAD.format(dialects=len(measured), **sums)
-    readings: dict[str, list[str]] = {}
-    for name, found in measured.items():
-        if found.get("vllm_differ") and name in DISAGREEMENTS:
-            readings.setdefault(DISAGREEMENTS[name], []).append(f"`{name}`")
-    if readings:
-        text += DISAGREEMENTS_HEAD.format(**sums)
-        text += "".join(f"- {', '.join(names)}: {what}\n" for what, names in readings.items())
-    return text
+    return MEASURED_HEAD.format(dialects=len(measured), **sums)
 
 
 def measurements() -> Mapping[str, Mapping[str, Any]]:
