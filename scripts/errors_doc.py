@@ -33,8 +33,8 @@ form](messages.md#errors). Errors that LiteLLM raises have other codes.
 
 A place in a request (`param`) is a path with the names of that API: `messages[0].content`. A name
 that is no identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of
-a call. `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in
-files have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
+a call. `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places
+in files have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
 
 Each error has its code, status and type, when it occurs, and what to do.
 
