@@ -33,8 +33,7 @@ Each parameter has its APIs (C: chat completions, R: Responses, M: Messages) and
 Where a note says `max_tokens`, the Responses API has `max_output_tokens`.
 
 The gateway rejects a parameter that is not listed here with status 400. A `null` value is the same
-as no value. An unknown member of an object is an error too, unless it is `null` or `false`. An
-error names the parameter in its message and in `param`.
+as no value. An unknown member of an object is an error too, unless it is `null` or `false`.
 """
 TITLES = {
     "OpenAI": "OpenAI's parameters",
