@@ -182,7 +182,7 @@ class View:
 
     @property
     def words(self) -> int:
-        """Words of a mask of the view."""
+        """Return the number of 32-bit words in a mask of the view."""
         return words_per_row(self.tokenizer.vocab_size)
 
 

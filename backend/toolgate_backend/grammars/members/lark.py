@@ -227,7 +227,7 @@ class _Members:
         return self.rules.add("further", " | ".join(ways)) if ways else None
 
     def _other_name(self, node: dict[str, Any]) -> str:
-        """A name that is neither declared nor matches a pattern."""
+        """Return the rule of a name that is not declared and matches no pattern."""
         if node.get("patternProperties"):
             return self._matching(other_names(node).pattern)
         names = " | ".join(quoted(_name(name)) for name in declared(node))
