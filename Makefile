@@ -63,18 +63,16 @@ test-fast: setup ## Run the tests that take no vLLM, no gateway process and no e
 test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
-# DEMO=no leaves out the recording of the demo, which starts vLLM twice and takes minutes.
+# DEMO=no leaves out the recording of the demo, which starts vLLM and takes minutes.
 DEMO ?= yes
 docs: tiny ## Generate the reference pages in docs/, and record the demo (DEMO=no: do not)
 	@python scripts/config_doc.py
 	@python scripts/dashboard.py
 	@python scripts/errors_doc.py
 	@python scripts/families_doc.py
-	@python scripts/limits_doc.py
 	@python scripts/metrics_doc.py
 	@python scripts/parameters_doc.py
 	@python scripts/settings_doc.py
-	@python scripts/verify_doc.py
 	@python -m tests.support.schemas.support_page
 	@$(if $(filter no,$(DEMO)),,python scripts/record_demo.py)
 

@@ -104,7 +104,7 @@ def ask_toolgate(stack: Stack, conversation: Conversation) -> Answer:
     response.raise_for_status()
     choice = response.json()["choices"][0]
     functions = [call["function"] for call in choice["message"].get("tool_calls") or []]
-    if choice.get("toolgate", {}).get("last_call") == "cut":  # docs/answers.md
+    if choice.get("toolgate", {}).get("last_call") == "cut":  # docs/api/chat.md
         functions.pop()
     calls = tuple((function["name"], function["arguments"]) for function in functions)
     return Answer(calls, choice["message"].get("content") or "")

@@ -164,7 +164,7 @@ def uv(*arguments: object) -> None:
 
 
 def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
-    """The version's row of the table, and whether all tests passed or were skipped."""
+    """Return the version's row of the table, and whether all tests passed or were skipped."""
     try:
         how = install(host)
     except NotInstalled as error:
@@ -182,7 +182,7 @@ def row(host: Host, gateway: bool, more: Sequence[str]) -> tuple[str, bool]:
 
 
 def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
-    """The outcome of each test: `passed`, `failed` or `skipped`."""
+    """Return the outcome of each test: `passed`, `failed` or `skipped`."""
     report = host.directory / "junit.xml"
     report.unlink(missing_ok=True)
     programs = host.directory / "venv" / "bin"

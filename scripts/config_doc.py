@@ -3,8 +3,8 @@
     python scripts/config_doc.py [--check]
 
 `proxy/toolgate_proxy/server/litellm_config.yaml` is the original. It is copied to
-`litellm_config.yaml`, and its settings to the block in `docs/gateway.md`, after the models of that
-guide. With `--check` nothing is written. The exit status is 1 if a copy is out of date.
+`litellm_config.yaml`, and its settings to the block in `docs/guide/gateway.md`, after the models of
+that guide. With `--check` nothing is written. The exit status is 1 if a copy is out of date.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from toolgate_proxy.server.app import CONFIG
 
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "litellm_config.yaml"
-GUIDE = ROOT / "docs" / "gateway.md"
+GUIDE = ROOT / "docs" / "guide" / "gateway.md"
 SETTINGS = re.compile(r"^litellm_settings:\n.*?(?=^YAML$|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def documents() -> dict[Path, str]:
-    """The contents that both files should have."""
+    """Return the contents that both files should have."""
     original = CONFIG.read_text()
     settings = SETTINGS.search(original)
     guide = GUIDE.read_text()

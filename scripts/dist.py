@@ -37,7 +37,7 @@ def export(revision: str, target: Path) -> None:
 
 
 def commit_time(revision: str, project: str) -> str:
-    """Of the last commit that changed the project: an unchanged one keeps its hashes."""
+    """Return the time of the last commit that changed the project, so that its hashes stay."""
     command = ["git", "log", "-1", "--format=%ct", revision, "--", project]
     return subprocess.run(
         command, cwd=ROOT, check=True, capture_output=True, text=True
@@ -45,7 +45,7 @@ def commit_time(revision: str, project: str) -> str:
 
 
 def build(source: Path, target: Path, epochs: dict[str, str]) -> dict[str, str]:
-    """The SHA-256 of each built file, by its name."""
+    """Return the SHA-256 of each built file, by its name."""
     constraints = source / LOCKED / "build.txt"
     for project in PROJECTS:
         environment = {**os.environ, "SOURCE_DATE_EPOCH": epochs[project]}

@@ -1,4 +1,4 @@
-"""Write docs/errors.md from core/toolgate_core/errors/ (`make docs`).
+"""Write docs/api/errors.md from core/toolgate_core/errors/ (`make docs`).
 
     python scripts/errors_doc.py [--check]
 
@@ -10,13 +10,12 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from generated import write_or_check
+from generated import DOCS, relinked, write_or_check
 
 from toolgate_core.errors import ToolgateError
 
-TARGET = Path(__file__).parents[1] / "docs" / "errors.md"
+TARGET = DOCS / "api" / "errors.md"
 HEAD = """\
 # Errors
 
@@ -28,26 +27,17 @@ Errors have the form of [OpenAI's errors](https://platform.openai.com/docs/guide
 {"error": {"message": "…", "type": "…", "param": "…", "code": "…"}}
 ```
 
-`message` states what failed, why, and what to do. `param` names the parameter of the request, or is
-`null`. The extra fields in the table are members of `error` too. In the middle of a stream, an
-error is sent as an event with the same object. Errors that LiteLLM raises have other codes.
+`param` names the parameter of the request, or is `null`. Some errors have further members. In a
+stream that has begun, an error is an event with the same object. The Messages API has [Anthropic's
+form](messages.md#errors). Errors that LiteLLM raises have other codes.
 
-Places are written in the same way everywhere:
+A place in a request (`param`) is a path with the names of that API: `messages[0].content`. A name
+that is no identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of
+a call. `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places
+in files have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
 
-| a place in | is written as | example |
-|---|---|---|
-| a request (`param`) | a path with the names of that API | `messages[0].content` |
-| a schema, the arguments of a call (`pointer`) | a JSON Pointer (RFC 6901) | `/properties/due` |
-| a JSON file with tools | the file, and a JSON Pointer | `tools.json, /tools/0` |
-| a YAML file (configuration, keys) | the file, the line, and a path | `line 7: … models[0]` |
+Each error has its code, status and type, when it occurs, and what to do.
 
-Paths are those of OpenAI's `param`. Anthropic's errors have no such field, so the Messages API has
-the same paths, with its own names: `tools[0].input_schema`. A name that is no identifier is quoted:
-`tools[0]["a b"]`. `param` ends at the schema or at the
-arguments, and `pointer` begins at their root. The root itself is `""`, in messages "the root".
-
-| code | status | type | when | what to do | extra fields | class |
-|---|---|---|---|---|---|---|
 """
 
 
@@ -68,21 +58,14 @@ def _row(kind: type[ToolgateError]) -> str:
         " ".join(each.split()) for each in inspect.cleandoc(kind.__doc__ or "").split("\n\n")
     ]
     when, action, extra = (*paragraphs, "")[:3]
-    cells = (
-        f"`{kind.code}`",
-        str(kind.status),
-        f"`{kind.type}`",
-        when,
-        action,
-        extra,
-        f"`{kind.__name__}`",
-    )
-    return f"| {' | '.join(_linked(cell) for cell in cells)} |\n"
+    text = _linked(f"{when} *{action}* {extra}".strip())
+    return f"- `{kind.code}`, {kind.status} `{kind.type}`: {text}\n"
 
 
 def _linked(text: str) -> str:
-    """Names of documents become links."""
-    return re.sub(r"docs/(\w+)\.md", r"[\1](\1.md)", text)
+    """Make links of the names of documents."""
+    links = re.sub(r"docs/\w+/([\w-]+)\.md", r"[\1](\1.md)", text)
+    return relinked(links, TARGET)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def names() -> list[str]:
 
 
 def owners(index: str, name: str) -> set[str] | None:
-    """The users and the organization that own a project. None: there is no such project."""
+    """Return the users and the organization that own a project, or None if there is none."""
     try:
         with urlopen(f"{index}/pypi/{name}/json", timeout=TIMEOUT) as response:
             project: dict[str, Any] = json.load(response)

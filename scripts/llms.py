@@ -1,4 +1,4 @@
-"""The text of llms.txt, the list of the documentation for language models, in the form of
+"""Make the text of llms.txt, the list of the documentation for language models, in the form of
 llmstxt.org. Sections and pages are those of the site (mkdocs.yml). scripts/site_pages.py writes it.
 """
 

@@ -42,8 +42,8 @@ class Lock:
         )
         return (
             f"# {self.content}\n"
-            "# Written by `make lock`; do not edit. docs/releases.md has the command that "
-            "installs it.\n" + (torch if self.torch_on_cpu else "")
+            "# Written by `make lock`; do not edit. docs/internals/releases.md has the command "
+            "that installs it.\n" + (torch if self.torch_on_cpu else "")
         )
 
 

@@ -1,4 +1,4 @@
-"""Screenshots of the gateway's page for docs/page, from a running gateway with the demo model.
+"""Take the screenshots in docs/guide/page from a running gateway with the demo model.
 
     toolgate serve demo_model/toolgate_demo_model/weights --name demo   # in another terminal
     python scripts/page_screenshots.py http://127.0.0.1:4000 "$(cat ~/.config/toolgate/master_key)"
@@ -15,9 +15,8 @@ from typing import Any
 
 from playwright.sync_api import expect, sync_playwright
 
-FOLDER = Path(__file__).parents[1] / "docs" / "page"
-SIZES = {"wide": (1280, 860), "narrow": (390, 844)}
-SCHEMES = {"wide": "light", "narrow": "dark"}
+FOLDER = Path(__file__).parents[1] / "docs" / "guide" / "page"
+WIDTH, HEIGHT = 1280, 860
 MAX_BYTES = 150_000
 REQUESTS = 30
 """Requests before the status is shown."""
@@ -28,38 +27,33 @@ def main(url: str, key: str) -> None:
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        for name, (width, height) in SIZES.items():
-            page = browser.new_page(
-                viewport={"width": width, "height": height}, color_scheme=SCHEMES[name]
-            )
-            page.goto(url)
-            page.get_by_label("API key").fill(key)
-            page.keyboard.press("Enter")
-            expect(page.locator("#models tr").first).to_be_visible()
-            _playground(page, name)
-            _inspector(page, name)
-            _status(page, name, url, key)
+        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
+        page.goto(url)
+        page.get_by_label("API key").fill(key)
+        page.keyboard.press("Enter")
+        expect(page.locator("#models tr").first).to_be_visible()
+        _playground(page)
+        _inspector(page)
+        _status(page, url, key)
         browser.close()
 
 
-def _playground(page: Any, name: str) -> None:
+def _playground(page: Any) -> None:
     page.get_by_role("link", name="Playground").click()
     page.get_by_role("button", name="Run").click()
     expect(page.locator("#play-state")).to_have_text("Done.", timeout=60_000)
     page.evaluate("document.getElementById('play-state').scrollIntoView()")
-    _save(page, f"playground-{name}")
+    _save(page, "playground-wide")
 
 
-def _inspector(page: Any, name: str) -> None:
+def _inspector(page: Any) -> None:
     page.get_by_role("link", name="Schema inspector").click()
     report = page.locator("#schema-report")
     expect(report).to_contain_text("uniqueItems", timeout=60_000)
-    if name == "narrow":
-        page.evaluate("document.getElementById('schema-state').scrollIntoView()")
-    _save(page, f"inspector-{name}")
+    _save(page, "inspector-wide")
 
 
-def _status(page: Any, name: str, url: str, key: str) -> None:
+def _status(page: Any, url: str, key: str) -> None:
     headers = {"authorization": f"Bearer {key}"}
     model = page.locator("#play-model").input_value()
     body = {"model": model, "stream": True, "max_tokens": 8}
@@ -69,7 +63,7 @@ def _status(page: Any, name: str, url: str, key: str) -> None:
     page.get_by_role("link", name="Status").click()
     page.wait_for_timeout(4000)  # the page asks again
     page.evaluate("scrollTo(0, 0)")
-    _save(page, f"status-{name}")
+    _save(page, "status-wide")
 
 
 def _save(page: Any, name: str) -> None:

@@ -1,8 +1,7 @@
-"""Run the demo, and write its recording: docs/demo.svg, and the transcripts in docs/demo.md.
+"""Run the demo, and write its recording: docs/guide/demo.svg, and as text docs/guide/demo.txt.
 
-It starts vLLM twice: with the demo model, and with random weights. The figures are those of these
-runs. Sampling depends on how vLLM batches requests, so that another run
-may have slightly different ones for the unconstrained model.
+`make docs` runs it. The figures are those of this run. Sampling depends on how vLLM batches
+requests, so another run may have slightly different ones for the unconstrained model.
 """
 
 from __future__ import annotations
@@ -23,8 +22,7 @@ sys.path[:0] = [str(Path(__file__).parent)]
 from terminal_svg import Line, draw  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
-SVG, PAGE = ROOT / "docs" / "demo.svg", ROOT / "docs" / "demo.md"
-RANDOM = ROOT / ".cache" / "models" / "tiny"
+SVG, TEXT = ROOT / "docs" / "guide" / "demo.svg", ROOT / "docs" / "guide" / "demo.txt"
 COLUMNS, ROWS = 100, 34
 MAX_BYTES = 200_000
 PORT = "4733"
@@ -35,30 +33,6 @@ SLOW = 0.3
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhlsu]")
 COMPARISON = "samples at temperature"
 
-PAGE_TEXT = """\
-# What the demo prints
-
-Recorded by `python scripts/record_demo.py`, with the figures of that run. `alone` is the raw \
-output of the same model for the same prompt, without enforcement. A valid call has the form that \
-its schema demands. Whether its values are right depends on the model, and this one is very small.
-
-The demo shows tool calls only. The demo model was not trained for `response_format`: with it, the \
-answers are valid JSON without meaning. Nor was it trained for long texts: in a string without \
-`maxLength` it may repeat itself up to the token limit.
-
-## The demo model: `make demo ARGS=--once`
-
-```text
-{demo}
-```
-
-## Random weights: `make demo MODEL=tiny-random ARGS=--once`
-
-```text
-{random}
-```
-"""
-
 
 @dataclass(frozen=True)
 class Printed:
@@ -67,19 +41,18 @@ class Printed:
 
 
 def main() -> None:
-    demo = record([])
+    demo = record()
     SVG.write_text(picture(demo), encoding="utf-8")
     if SVG.stat().st_size > MAX_BYTES:
         sys.exit(f"{SVG} is larger than {MAX_BYTES} bytes.")
     print(f"wrote {SVG.relative_to(ROOT)}")
-    random = record(["--model", str(RANDOM)])
-    PAGE.write_text(page(transcript(demo), transcript(random)), encoding="utf-8")
-    print(f"wrote {PAGE.relative_to(ROOT)}")
+    TEXT.write_text(f"{transcript(demo)}\n", encoding="utf-8")
+    print(f"wrote {TEXT.relative_to(ROOT)}")
 
 
-def record(arguments: Sequence[str]) -> list[Printed]:
-    """The lines that the demo prints. Exits if the demo fails."""
-    command = [sys.executable, "-m", "toolgate_proxy", "demo", "--once", "--port", PORT, *arguments]
+def record() -> list[Printed]:
+    """Return the lines that the demo prints. Exits if the demo fails."""
+    command = [sys.executable, "-m", "toolgate_proxy", "demo", "--once", "--port", PORT]
     environment = {
         **os.environ,
         "FORCE_COLOR": "1",
@@ -100,7 +73,7 @@ def record(arguments: Sequence[str]) -> list[Printed]:
 
 
 def visible(ansi: str) -> str:
-    """The line without what was erased, and without moves of the cursor."""
+    """Return the line without what was erased, and without moves of the cursor."""
     return CONTROL.sub("", re.split(r"\r|\x1b\[2K", ansi)[-1])
 
 
@@ -126,10 +99,6 @@ def picture(printed: Sequence[Printed]) -> str:
 
 def transcript(printed: Sequence[Printed]) -> str:
     return "\n".join(Text.from_ansi(line.ansi).plain.rstrip() for line in printed)
-
-
-def page(demo: str, random: str) -> str:
-    return PAGE_TEXT.replace("{demo}", demo).replace("{random}", random)
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def sources() -> dict[Path, Path]:
 
 
 def page(source: Path, places: dict[Path, Path]) -> str:
-    """The text of a page with the links of its place."""
+    """Return the text of a page with the links of its place."""
     text = (ROOT / source).read_text(encoding="utf-8")
 
     def link(match: re.Match[str]) -> str:

@@ -74,7 +74,7 @@ style="fill:var(--bar)"/>
 
 
 def _offset(printed: int, rows: int) -> float:
-    """The position of the text after so many lines. The lines appear at the bottom."""
+    """Return the position of the text after so many lines. The lines appear at the bottom."""
     return (rows - printed) * LINE
 
 

@@ -56,7 +56,7 @@ def test_what_a_terminal_replaces_is_not_recorded(recorder: ModuleType) -> None:
 
 
 def test_the_recording_of_the_readme_is_complete_and_refers_to_no_other_host() -> None:
-    path = ROOT / "docs" / "demo.svg"
+    path = ROOT / "docs" / "guide" / "demo.svg"
     svg = path.read_text(encoding="utf-8")
     assert path.stat().st_size < 200_000
     assert not re.findall(r"(?:href|src)=|url\(|@import|<script", svg)
@@ -66,11 +66,11 @@ def test_the_recording_of_the_readme_is_complete_and_refers_to_no_other_host() -
         r"alone (\d+)/(\d+) valid · Toolgate (\d+)/\2 valid", text
     )[0]
     assert int(alone) < int(enforced) == int(every)
-    assert "docs/demo.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "docs/guide/demo.svg" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_transcript_has_the_same_run_as_the_recording() -> None:
-    svg = shown((ROOT / "docs" / "demo.svg").read_text(encoding="utf-8"))
-    page = (ROOT / "docs" / "demo.md").read_text(encoding="utf-8")
-    missing = [line for line in svg[1:] if line.rstrip() not in page]
+    svg = shown((ROOT / "docs" / "guide" / "demo.svg").read_text(encoding="utf-8"))
+    transcript = (ROOT / "docs" / "guide" / "demo.txt").read_text(encoding="utf-8")
+    missing = [line for line in svg[1:] if line.rstrip() not in transcript]
     assert not missing

@@ -33,7 +33,7 @@ def test_make_docs_runs_every_generator() -> None:
     assert not missing
 
 
-PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"), ROOT / "README.md"])
+PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md"])
 PATHS = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|lua|sh|yaml))`")
 LINKS = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 PROGRAMS = {"bench": BENCHMARKS, "tests.long": CHECKS}

@@ -1,8 +1,8 @@
 """All settings of the backend. Only this module reads Toolgate's environment variables; launch.py
 writes vLLM's variables. vLLM's own options are not repeated here.
 
-Each class is one section of docs/settings.md, which is generated (`make docs`): the first line of
-its docstring is the heading, the docstrings of the fields are the descriptions.
+Each class is one section of docs/reference/settings.md, which is generated (`make docs`): the first
+line of its docstring is the heading, the docstrings of the fields are the descriptions.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class GrammarSettings(Section):
     rules_cache_mb: int = Field(default=512, gt=0)
     """Maximum size of xgrammar's cache of the rules that grammars share, in megabytes as xgrammar
     counts them. The process takes up to four times as much
-    ([measurements](measurements.md#memory-of-a-backend-with-new-schemas))."""
+    ([measured](results.md#memory))."""
     blob_cache_mb: int = Field(default=64, ge=0)
     """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
     if its Redis was emptied."""

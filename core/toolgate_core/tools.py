@@ -34,7 +34,7 @@ _Canonical = tuple[dict[str, Any], str, tuple[Correction, ...]]
 
 _NO_PROPERTIES: dict[str, Any] = {"type": "object", "properties": {}}
 """The usual way to write the schema of a function without arguments. It is read as
-`EMPTY_PARAMETERS` (docs/decisions/0005)."""
+`EMPTY_PARAMETERS` (decision 5)."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """All settings of the gateway. Only this module reads the environment.
 
-Each class is one section of docs/settings.md, which is generated (`make docs`): the first line of
-its docstring is the heading, the docstrings of the fields are the descriptions.
+Each class is one section of docs/reference/settings.md, which is generated (`make docs`): the first
+line of its docstring is the heading, the docstrings of the fields are the descriptions.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ServerSettings(Section):
     `/health/liveliness`, `/health/readiness` and `/toolgate/ready` are always open. With LiteLLM's
     database, LiteLLM decides, and this setting has no effect."""
     page: bool = True
-    """Whether the gateway serves [its page](page.md) at `/` and the reference of its API at
-    `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
+    """Whether the gateway serves [its page](start.md#the-page) at `/` and the reference of its API
+    at `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
     `/litellm/docs`, and otherwise at `/`."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.

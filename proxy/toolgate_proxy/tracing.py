@@ -56,7 +56,7 @@ class Span:
             self._span.add_event(event)
 
     def fail(self, code: str) -> None:
-        """`code`: of the error, which is one of docs/errors.md, or an HTTP status."""
+        """`code`: of the error, which is one of docs/api/errors.md, or an HTTP status."""
         if self._span is not None:
             from opentelemetry.trace import Status, StatusCode
 

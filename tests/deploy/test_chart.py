@@ -143,7 +143,8 @@ def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backend
 def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
     objects = rendered(EVERYTHING)
     assert "Secret" not in {each["kind"] for each in objects}
-    settings = set(re.findall(r"`(TOOLGATE_\w+)`", (ROOT / "docs" / "settings.md").read_text()))
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text()
+    settings = set(re.findall(r"`(TOOLGATE_\w+)`", page))
     for workload in workloads(objects):
         for variable in container(workload)["env"]:
             name = variable["name"]

@@ -16,9 +16,10 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 PROMETHEUS = ROOT / "deploy" / "prometheus"
+METRICS = ROOT / "docs" / "reference" / "metrics.md"
 DASHBOARD = ROOT / "deploy" / "grafana" / "toolgate.json"
 NAME = re.compile(r"\btoolgate_[a-z_]+\b")
-ROW = re.compile(r"^\| `(toolgate_[a-z_]+)` \| (\w+) \| ([^|]*) \|", re.M)
+ROW = re.compile(r"^- `(toolgate_[a-z_]+)` \((\w+)([^)]*)\):", re.M)
 
 PROMISES = {
     "toolgate_enforcement_violations_total",
@@ -34,9 +35,9 @@ PROMISES = {
 
 
 def series() -> dict[str, set[str]]:
-    """The labels of all series in docs/metrics.md, by name."""
+    """The labels of all series in docs/reference/metrics.md, by name."""
     found = {}
-    for name, kind, labels in ROW.findall((ROOT / "docs" / "metrics.md").read_text()):
+    for name, kind, labels in ROW.findall(METRICS.read_text()):
         names = set(re.findall(r"`(\w+)`", labels))
         if kind == "histogram":
             found |= {f"{name}_bucket": names | {"le"}, f"{name}_sum": names}
@@ -78,7 +79,7 @@ def test_every_metric_and_label_in_use_exists() -> None:
 def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule() -> None:
     shown = {name for expression in expressions() for name in NAME.findall(expression)}
     shown = {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
-    names = {name for name, _, _ in ROW.findall((ROOT / "docs" / "metrics.md").read_text())}
+    names = {name for name, _, _ in ROW.findall(METRICS.read_text())}
     left_out = {
         "toolgate_backend_grammar_compile_seconds",
         "toolgate_backend_grammar_loads_total",
@@ -109,7 +110,7 @@ def test_counters_whose_labels_have_known_values_begin_at_zero() -> None:
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    rows = ROW.findall((ROOT / "docs" / "metrics.md").read_text())
+    rows = ROW.findall(METRICS.read_text())
     names = {
         name
         for name, kind, labels in rows

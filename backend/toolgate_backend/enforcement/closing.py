@@ -97,8 +97,8 @@ class Closer:
         return repeats(tokens, length)
 
     def _end_repetition(self, state: State, candidates: Candidates, tokens: Sequence[int]) -> State:
-        """Force the end of the string that repeats itself, and later, or outside of a string, that
-        of the call or content. Unchanged if no completion was found."""
+        """Close the repeating string. If the repetition goes on, or is not in a string, close the
+        call or content. The state stays as it is if no completion was found."""
         self._text.follow(candidates, tokens)
         completion, scan = self._static.completion, self._text.scan
         matchers = self._text.matchers(candidates.grammars)

@@ -73,7 +73,7 @@ class UnknownTool(InvalidRequest):
 class UnsupportedParameter(InvalidRequest):
     """The request has a parameter or a value that the gateway does not support.
 
-    Remove it. See docs/parameters.md.
+    Remove it. See docs/api/parameters.md.
     """
 
     code = "unsupported_parameter"
@@ -132,8 +132,8 @@ class SchemaNotEnforceable(InvalidRequest):
 
 
 class SchemaTooComplex(SchemaNotEnforceable):
-    """A schema exceeds one of the limits on schemas (docs/refused.md), or compiling it exceeds
-    the limits on time or memory.
+    """A schema exceeds one of the limits on schemas (docs/guide/refused.md), or compiling it
+    exceeds the limits on time or memory.
 
     Simplify the schema, or split the tool.
 

@@ -1,7 +1,7 @@
 """Open objects: `additionalProperties: true` for objects that declare properties and do not set it.
 
 This is the meaning of such objects in JSON Schema (2020-12, core §10.3.2.3). Grammars close them
-unless the keyword is set (docs/decisions/0005).
+unless the keyword is set (decision 5).
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class HeldCalls:
 
 
 def _without_names(pointer: str) -> str:
-    """A pointer into a schema with `*` for the names that the client chose: the log has none."""
+    """Return a pointer into a schema with client-chosen names replaced by `*`, for the log."""
     parts: list[str] = []
     for part in pointer.split("/"):
         parts.append("*" if parts and parts[-1] in NAMING else part)

@@ -1,7 +1,7 @@
 """Resampling: samples a choice again from inside or just before a call that failed validation.
 
 Masks can't enforce a few keywords of JSON Schema. Calls of tools with such keywords are held and
-validated before they are sent to the client. docs/decisions/0010-residual-calls.md has the reasons.
+validated before they are sent to the client. Decision 10 has the reasons.
 """
 
 from __future__ import annotations

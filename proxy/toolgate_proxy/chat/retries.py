@@ -1,6 +1,6 @@
 """State and request for sampling a choice again from inside or just before an invalid call.
 
-docs/decisions/0010-residual-calls.md has the order of the attempts and the reasons.
+Decision 10 has the order of the attempts and the reasons.
 """
 
 from __future__ import annotations

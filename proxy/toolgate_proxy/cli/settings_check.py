@@ -31,7 +31,7 @@ REMOVED = frozenset({
     "SCHEMA_MAX_PROPERTIES", "SCHEMA_MAX_TEXT", "TOKEN_TRACES", "VALIDATION_CPU_SECONDS",
     "VALIDATION_WALL_SECONDS", "VALIDATION_WORKERS", "VALIDATORS", "WRITE_TIMEOUT",
 })  # fmt: skip
-"""Earlier settings that are constants now. docs/upgrading.md lists them with their values."""
+"""Earlier settings that are constants now. docs/guide/upgrading.md lists them with their values."""
 OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
 """Variables that Kubernetes sets for the services of a release called `toolgate`."""
 NEAR = 0.7
@@ -52,12 +52,14 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
             continue
         if name in REMOVED:
             found.append(
-                f"{variable} is no longer a setting: it has no effect. docs/upgrading.md has the "
-                "constant in its place."
+                f"{variable} is no longer a setting: it has no effect. docs/guide/upgrading.md has "
+                "the constant in its place."
             )
             continue
         near = get_close_matches(name, known, n=1, cutoff=NEAR)
-        hint = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/settings.md lists all."
+        hint = (
+            f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
+        )
         found.append(f"{variable} is not a setting: it has no effect. {hint}")
     return found
 

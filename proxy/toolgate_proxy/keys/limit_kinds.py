@@ -2,7 +2,7 @@
 
 The rows define the fields of `keys.key.Limits` and of the key file, the options and columns of
 `toolgate keys`, the counters in memory and in Redis, the rate-limit headers, the error messages
-and docs/limits.md. A new row is a new kind.
+and docs/reference/settings.md. A new row is a new kind.
 """
 
 from __future__ import annotations

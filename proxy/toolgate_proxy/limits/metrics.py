@@ -10,7 +10,7 @@ from ..keys.limit_kinds import KINDS
 
 LIMITED = Counter(
     "toolgate_limited",
-    "Requests refused by a limit of their API key, by the limit's label in docs/limits.md.",
+    "Requests refused by a limit of their API key, by the limit's label.",
     ["limit"],
 )
 begin_at_zero(LIMITED, [kind.label for kind in KINDS])

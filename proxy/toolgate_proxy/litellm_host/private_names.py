@@ -151,7 +151,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
 
 
 TESTED = ">=1.105.7,<1.111"
-"""LiteLLM releases of docs/compatibility.md."""
+"""LiteLLM releases of docs/guide/upgrading.md."""
 
 
 class LiteLLMChanged(Exception):

@@ -15,7 +15,7 @@ from .operations import OPERATIONS, TAGS, Operation
 
 REFERENCE = "#/components/schemas/{model}"
 DOCUMENTATION_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
-"""The notes link to pages beside docs/parameters.md."""
+"""Links of the notes, which lead to pages of the documentation."""
 ERROR = {
     "type": "object",
     "required": ["error"],

@@ -1,7 +1,7 @@
 """Prefix affinity: sends prompts with the same prefix, or with the same `prompt_cache_key`, to the
 deployment that has cached the prefix.
 
-docs/decisions/0015-prefix-affinity.md compares it with LiteLLM's check (`prompt_caching` in
+Decision 15 compares it with LiteLLM's check (`prompt_caching` in
 `optional_pre_call_checks`), which supports only Anthropic's markers and reads Redis for each
 request.
 """

@@ -1,4 +1,4 @@
-"""Random requests of tests/long/fuzz. `make fuzz` sends ten thousand."""
+"""Random requests of tests/long/fuzz, of which `python -m tests.long fuzz` sends ten thousand."""
 
 from __future__ import annotations
 

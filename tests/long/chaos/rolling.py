@@ -3,7 +3,7 @@
     python -m tests.long rolling MODEL_DIR [--logs DIR] > table.md
 
 Starts Valkey, two backends and two gateways, and restarts them as an upgrade does
-(docs/upgrading.md). Backends get a SIGTERM and finish their responses (`--shutdown-timeout`).
+(docs/guide/upgrading.md). Backends get a SIGTERM and finish their responses (`--shutdown-timeout`).
 Gateways first get no new requests, as from a load balancer, and then a SIGTERM. The exit status is
 1 if a request failed or a response was wrong.
 """

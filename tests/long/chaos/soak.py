@@ -64,7 +64,7 @@ CACHES = {
     "TOOLGATE_BLOB_CACHE_MB": "4",
 }
 """Bounds of the backend's caches that are reached in the first minutes. With the usual ones its
-memory grows for hours, with each schema that it sees for the first time (docs/measurements.md),
+memory grows for hours, with each schema that it sees for the first time (docs/results/results.md),
 which would hide a leak."""
 FULL_BYTES = 1_000_000
 """Limit on Valkey's memory for a while. Its data take more."""

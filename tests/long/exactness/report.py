@@ -1,4 +1,4 @@
-"""The tables of docs/exactness.md, made of the results of a run."""
+"""The tables of docs/results/results.md, made of the results of a run."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ vLLM's parser of the family.
 Every walk is a turn with a required call under the masks of the enforcement, with marks as tokens
 and as text in turn, over tools whose strings are close to the marks of the dialect. Each call is
 validated by jsonschema. The result is written after each dialect to docs/families.json, from which
-`make docs` makes the table in docs/families.md.
+`make docs` makes the table in docs/reference/families.md.
 """
 
 from __future__ import annotations

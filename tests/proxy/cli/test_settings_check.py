@@ -13,7 +13,7 @@ from toolgate_proxy.cli.main import app
 from toolgate_proxy.cli.settings_check import REMOVED, unknown_settings
 
 ROOT = Path(__file__).parents[3]
-UPGRADING = ROOT / "docs" / "upgrading.md"
+UPGRADING = ROOT / "docs" / "guide" / "upgrading.md"
 MENTIONED = re.compile(r"\bTOOLGATE_[A-Z0-9_]*[A-Z0-9]\b")
 
 
@@ -34,7 +34,7 @@ def test_the_nearest_setting_is_suggested(given: str, meant: str) -> None:
 
 def test_a_variable_that_is_like_no_setting_is_reported() -> None:
     [warning] = unknown_settings({"TOOLGATE_COLOUR": "red"})
-    assert "docs/settings.md" in warning
+    assert "docs/reference/settings.md" in warning
 
 
 def test_variables_of_the_backend_and_of_the_documentation_are_known() -> None:
@@ -46,7 +46,7 @@ def test_variables_of_the_backend_and_of_the_documentation_are_known() -> None:
 
 def test_a_removed_setting_is_named_with_the_page_that_has_its_constant() -> None:
     [warning] = unknown_settings({"TOOLGATE_IMAGE_BYTES": "1"})
-    assert "docs/upgrading.md" in warning
+    assert "docs/guide/upgrading.md" in warning
     assert {*MENTIONED.findall(UPGRADING.read_text())} >= {f"TOOLGATE_{name}" for name in REMOVED}
 
 

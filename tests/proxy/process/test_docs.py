@@ -1,4 +1,4 @@
-"""docs/gateway.md, followed as it stands: its commands, in their order, in one shell.
+"""docs/guide/gateway.md, followed as it stands: its commands, in their order, in one shell.
 
 What it starts on other machines (`<!-- elsewhere -->`) is there already: a Valkey, and scripted
 backends in the place of vLLM's.
@@ -21,7 +21,7 @@ from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script
 from toolgate_proxy.stack.processes import free_port
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "gateway.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "guide" / "gateway.md"
 BLOCK = re.compile(r"(<!-- elsewhere -->\n)?```sh\n(.*?)```", re.DOTALL)
 
 

@@ -1,4 +1,4 @@
-"""docs/litellm.md and docs/secrets.md: what they promise holds."""
+"""docs/guide/litellm.md and docs/guide/secrets.md: what they promise holds."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_five_lines_make_a_toolgate_gateway_of_litellms_configuration(
     spare_backend: FakeBackend, tmp_path: Path, priced: bool
 ) -> None:
     spare_backend.scripts["hi"] = Script(("Hello",))
-    diff = block("litellm.md", "diff")
+    diff = block("guide/litellm.md", "diff")
     before, after = without("+", diff), without("-", diff)
     assert [row["model_name"] for row in before["model_list"]] == ["qwen", "gpt-4o"]
     assert len(re.findall(r"^\+", diff, re.M)) == 5
@@ -119,7 +119,7 @@ def test_keys_move_to_another_secret_with_a_second_database(
     spare_backend: FakeBackend, spare_redis: RedisServer, tmp_path: Path
 ) -> None:
     spare_backend.scripts["hi"] = Script(("Hello",))
-    entries = yaml.safe_load(block("litellm.md", "yaml"))
+    entries = yaml.safe_load(block("guide/litellm.md", "yaml"))
     [entry] = entries["keys"]
     entry["models"] = ["tiny"]
     file = tmp_path / "keys.yaml"

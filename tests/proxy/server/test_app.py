@@ -52,7 +52,7 @@ def test_default_configuration_equals_the_shipped_file() -> None:
 
 
 def test_configuration_copies_are_up_to_date() -> None:
-    """The copies are `litellm_config.yaml` and the block in `docs/gateway.md`."""
+    """The copies are `litellm_config.yaml` and the block in `docs/guide/gateway.md`."""
     assert (
         subprocess.run(
             [sys.executable, "scripts/config_doc.py", "--check"], cwd=ROOT, check=False

@@ -1,5 +1,5 @@
 """Each member of an entry of the conversation so far has an effect, is refused, or is one of those
-without (docs/responses.md, docs/messages-api.md)."""
+without (docs/api/responses.md, docs/api/messages.md)."""
 
 from __future__ import annotations
 

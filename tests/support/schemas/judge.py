@@ -42,7 +42,7 @@ class Instance:
     passed: bool
     """By the check."""
     by_decision: bool = False
-    """Not taken because objects that name their properties are closed (docs/decisions/0005)."""
+    """Not taken because objects that name their properties are closed (decision 5)."""
     text: str = ""
     cause: Kind | None = None
     """Why masks refuse the instance as it is given, in its own order of members; None if they allow

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 
 FORMATS = jsonschema.FormatChecker(("date", "date-time", "email", "ipv4", "uuid"))
-"""The formats that are checked. To us, `format` is an assertion (docs/schema-support.md): a `oneOf`
-with a format can have another result where it asserts nothing."""
+"""The formats that are checked. Here `format` is an assertion (docs/reference/schema-support.md). A
+`oneOf` with a format can have another result where it asserts nothing."""
 EXACT = 2**53
 """From here on, a float does not tell whether the number that was written is a multiple."""
 

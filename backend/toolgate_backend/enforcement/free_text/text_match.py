@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 
 class TextMatch:
-    """The ways in which `tokens` can write one text. All texts are units (tokens/units.py)."""
+    """Matches one literal across `tokens`. All texts are units (tokens/units.py)."""
 
     def __init__(self, text: bytes, unit_bytes: Sequence[bytes], tokens: Collection[int]) -> None:
         self.text = text

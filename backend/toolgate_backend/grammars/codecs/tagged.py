@@ -165,9 +165,8 @@ class TaggedGrammar:
         return scalars + [f"{first}(?s:.*)" for first in begins]
 
     def _others(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
-        """Return the rules of the values that are not strings, where raw text is also allowed.
-        Scalars are one terminal with their end, because the raw text would be preferred to them.
-        They have no bounds then."""
+        """Return the rules for non-string values where raw text is also allowed. Scalars are one
+        terminal with their end, because raw text would be preferred to them, and have no bounds."""
         ways = []
         scalars: dict[str, None] = {}
         has_bounds = False

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from toolgate_core.schema.pattern_samples import sample_of
 
+from toolgate_core.schema.pattern_samples import sample_of
 from toolgate_core.schema.regular.languages import Long, Matching
 from toolgate_core.schema.regular.shortest import shortest_of
 from toolgate_core.schema.regular.syntax import Unsupported

@@ -92,7 +92,7 @@ def _is_supported(node: dict[str, Any], keyword: str, closed: bool) -> bool:
 
 def are_counts_supported(node: dict[str, Any], closed: bool) -> bool:
     """Whether llguidance enforces the bounds on the number of properties of this object. `closed`:
-    whether it is closed by default if it declares properties (docs/decisions/0005).
+    whether it is closed by default if it declares properties (decision 5).
 
     If all declared properties are required, the bounds concern undeclared ones only. llguidance can
     require one of those, but not two, since a grammar can't prevent a repeated name. If declared

@@ -1,6 +1,6 @@
 """Convert the events of a response to chat.completion.chunk objects and to server-sent events.
 
-docs/answers.md describes the fields beyond OpenAI's.
+docs/api/chat.md describes the fields beyond OpenAI's.
 """
 
 from __future__ import annotations

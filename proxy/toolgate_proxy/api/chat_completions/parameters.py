@@ -1,4 +1,4 @@
-"""The parameter table of chat completions. docs/parameters.md is generated from it by `make docs`.
+"""The parameter table of chat completions. `make docs` generates docs/api/parameters.md from it.
 
 A parameter that the table does not have is an error: the gateway drops no parameter silently.
 """
@@ -19,7 +19,9 @@ from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
     Parameter(
-        "messages", Anything("a non-empty array of messages"), note="See [messages](messages.md)."
+        "messages",
+        Anything("a non-empty array of messages"),
+        note="See [messages](chat.md#messages).",
     ),
     Parameter(
         "n",
@@ -51,8 +53,8 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
             }
         ),
         note="Requires `stream`. `toolgate_call_done` marks "
-        "the [end of each call](answers.md#end-of-a-call). `toolgate_trace` adds a "
-        "[trace of the tokens](answers.md#token-trace), for the master key.",
+        "the [end of each call](chat.md#end-of-a-call). `toolgate_trace` adds a "
+        "[trace of the tokens](chat.md#token-trace), for the master key.",
         without_effect=("include_obfuscation",),
     ),
     Parameter(

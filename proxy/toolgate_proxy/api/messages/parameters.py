@@ -1,4 +1,4 @@
-"""The parameter table of the Messages API. docs/parameters-messages.md is generated from it by
+"""The parameter table of the Messages API. docs/api/parameters.md is generated from it by
 `make docs`.
 
 A parameter that the table does not have is an error: the gateway drops no parameter silently.
@@ -35,7 +35,7 @@ OWN: tuple[Parameter, ...] = (
     Parameter(
         "messages",
         Anything("a non-empty array of messages"),
-        note="See [messages](messages-api.md#messages).",
+        note="See [messages](messages.md#messages).",
     ),
     Parameter(
         "system",
@@ -50,7 +50,7 @@ OWN: tuple[Parameter, ...] = (
         "call.",
     ),
     Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
-    Parameter("tools", Array("tools"), note="See [tools](messages-api.md#tools)."),
+    Parameter("tools", Array("tools"), note="See [tools](messages.md#tools)."),
     Parameter(
         "tool_choice",
         Anything(EXPECTED),

@@ -33,6 +33,6 @@ def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
 
 
 def _format(given: Any) -> Any:
-    """A `response_format` as `text.format`: with the members of `json_schema` beside the type."""
+    """Convert `response_format` to `text.format`."""
     nested = given.get("json_schema") if isinstance(given, dict) else None
     return {"type": "json_schema", **nested} if isinstance(nested, dict) else given

@@ -204,7 +204,8 @@ class _Turns:
         if call_id not in self._call_ids:
             param = f"{path}.call_id"
             raise InvalidRequest(
-                f"{param!r} names no call before it. Send the item of the call as well.",
+                f"{param!r}: no function call with this call_id precedes it. Include that item in "
+                "`input`.",
                 param=param,
             )
         self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)

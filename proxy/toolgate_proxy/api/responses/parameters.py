@@ -1,4 +1,4 @@
-"""The parameter table of the Responses API. docs/parameters-responses.md is generated from it by
+"""The parameter table of the Responses API. docs/api/parameters.md is generated from it by
 `make docs`.
 
 A parameter that the table does not have is an error: the gateway drops no parameter silently.

@@ -2,7 +2,7 @@
 
 Clients send every earlier turn again, so a turn that is refused once ends its conversation. A part
 of a turn that no template can show is therefore replaced or left out, and its place is noted for
-the client. docs/messages.md has the rule.
+the client. docs/api/chat.md has the rule.
 """
 
 from __future__ import annotations

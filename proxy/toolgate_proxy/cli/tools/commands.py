@@ -64,7 +64,7 @@ def schema(
     dialect: Annotated[
         str | None,
         typer.Option(
-            help="The model's dialect (docs/families.md). Without it, the report says in which "
+            help="The model's dialect (`toolgate dialects`). Without it, the report says in which "
             "forms of calls it holds. Not with --url.",
         ),
     ] = None,

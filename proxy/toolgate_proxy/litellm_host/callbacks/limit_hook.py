@@ -2,7 +2,7 @@
 
 LiteLLM calls `async_pre_call_hook` once per request with the parsed body, on every endpoint that
 calls a model. LiteLLM's own limiter uses limits in `UserAPIKeyAuth`; Toolgate's limits are part of
-the key (docs/decisions/0014-limits.md).
+the key (decision 14).
 """
 
 from __future__ import annotations

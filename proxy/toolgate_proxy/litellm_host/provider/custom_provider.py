@@ -102,7 +102,7 @@ def _responding(call: ProviderCall) -> failover.Responding:
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
             "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "
-            "Use the gateway's own route (docs/gateway.md), or offer functions.",
+            "Use the gateway's own route (docs/guide/gateway.md), or offer functions.",
             param="tools",
         )
     request = here.cache_salts.salted(request, call.owner)
