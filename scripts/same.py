@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 PARTS = ("lists", "schemas", "gateway")
-SHOWN, LINES = 40, 30  # entries that are printed, lines of each
 
 
 def snapshot(source: Path, parts: list[str]) -> dict[str, Any]:
@@ -61,11 +60,11 @@ def main() -> int:
         options.save.write_text(json.dumps(new))
     found = [e for e in dict.fromkeys([*old, *new]) if old.get(e, ...) != new.get(e, ...)]
     others = [e for e in found if not any(fnmatchcase(e, pattern) for pattern in allowed)]
-    for entry in others[:SHOWN]:
+    for entry in others[:40]:
         print(f"{entry} differs:")
         texts = [json.dumps(s.get(entry, "none"), indent=1).splitlines() for s in (old, new)]
         changes = [*difflib.unified_diff(*texts, n=1, lineterm="")][2:]
-        print("".join(f"    {line[:200]}\n" for line in changes[:LINES]), end="")
+        print("".join(f"    {line[:200]}\n" for line in changes[:30]), end="")
     print(f"{len(old)} and {len(new)} entries, {len(others)} differ, not counting those allowed")
     return 1 if others else 0
 

@@ -3,9 +3,8 @@
 - lists: settings, metrics, errors.
 - schemas: what `toolgate schema` reports on all schemas in $TOOLGATE_SHARED/data; on those of real
   tools in all forms of calls, on the others in one.
-- gateway: its routes, and its responses to token streams. Its backend is scripted: it answers with
-  the golden transcripts of all dialects, and with tests/proxy/chat/recorded_streams.json of this
-  checkout, on all three APIs: whole, streamed at once, and streamed in two parts.
+- gateway: its routes, and its responses on all three APIs to the golden transcripts of all dialects
+  and to recorded streams of a backend: whole, streamed at once, and streamed in two parts.
 - verify: the verdicts of `toolgate verify` on tiny models of 15 families.
 """
 
@@ -41,7 +40,9 @@ CHUNK = 300  # schemas of each command, which compiles them in one process
 RECORDED = Path(__file__).parents[1] / "tests/proxy/chat/recorded_streams.json"
 KEY = "sk-same"
 TOOLGATE = (sys.executable, "-m", "toolgate_proxy")
-SECRETS = dict.fromkeys(("MASTER_KEY", "VERIFY_KEY", "BACKEND_KEY", "KEY_SECRET"), KEY)
+AUTHORIZED = {"authorization": f"Bearer {KEY}"}
+SETTINGS = dict.fromkeys(("MASTER_KEY", "VERIFY_KEY", "BACKEND_KEY", "KEY_SECRET"), KEY)
+SETTINGS |= {"WRONG_KEYS_PER_MINUTE": "1000000"}
 PORT = 20_000 + os.getpid() % 20_000
 TYPES = {"a": "string", "n": "integer", "ok": "boolean", "l": "array", "o": "object"}
 SCHEMA = {"type": "object", "properties": {name: {"type": kind} for name, kind in TYPES.items()}}
@@ -139,15 +140,16 @@ class Backend:
         events = [event for event in events if event.get("choice", 0) < most]
         if not body["stream"]:
             return JSONResponse(events)
-        cut = len(events) * 2 // 3 if " parts " in asked[0] else len(events)
-        sent = self._sent(asked[0], [events[:cut], events[cut:]])
+        cut = len(events) * 2 // 3 if " parts " in asked[0] else 0
+        sent = self._sent(asked[0], [events[:cut], events[cut:]] if cut else [events])
         return StreamingResponse(sent, media_type="text/event-stream")
 
     async def _sent(self, asked: str, parts: list[Any]) -> AsyncIterator[str]:
-        for part in filter(None, parts):
+        for at, part in enumerate(parts):
+            if at:  # only when the client has received what the first part brought
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.begun[asked].wait(), 1)
             yield "".join(f"data: {json.dumps(event)}\n\n" for event in part)
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self.begun[asked].wait(), 1)
 
 
 def _events(text: str, ids: dict[str, int], reasoning_open: bool) -> list[dict[str, Any]]:
@@ -183,11 +185,11 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
     for number, api, way in cases:
         model, _, params = backend.streams[number]
         asked, text = f"stream {number} {way} {api}", ""
-        backend.begun[asked] = asyncio.Event()
+        begun = backend.begun[asked] = asyncio.Event()
         body = request_of(api, params, asked) | {"model": model, "stream": way != "whole"}
-        async with http.stream("POST", f"/v1/{api}", json=body) as answer:
+        async with http.stream("POST", f"/v1/{api}", json=body, headers=AUTHORIZED) as answer:
             async for part in answer.aiter_text():
-                backend.begun[asked].set()
+                begun.set()
                 text += part
         text = CHANGING.sub(r"\1null", text)
         for at, each in enumerate(dict.fromkeys(IDS.findall(text))):
@@ -200,23 +202,30 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
 async def routes(http: httpx.AsyncClient) -> dict[str, Any]:
     """The answer of each path of the OpenAPI documents to each method without a key, and with one
     if the path is ours."""
-    ours = (await http.get("/toolgate/openapi.json")).json()["paths"]
+    ours, theirs = [
+        (await http.get(path, headers=AUTHORIZED)).json()["paths"]
+        for path in ("/toolgate/openapi.json", "/openapi.json")
+    ]
     found: dict[str, Any] = {f"openapi{path}": about for path, about in ours.items()}
     ours |= dict.fromkeys(["/", "/docs", "/toolgate/openapi.json", "/v1/none", "/none"])
-    for path in {**ours, **(await http.get("/openapi.json")).json()["paths"]}:
+    for path in {**ours, **theirs}:
         url = re.sub(r"\{[^}]*\}", "x", path)
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
-            for key in ("", KEY) if path in ours else ("",):
-                headers = {"authorization": f"Bearer {key}" * bool(key)}
-                answer = await http.request(method, url, content="{}", headers=headers)
-                told = map(answer.headers.get, ("content-type", "allow", "location"))
-                entry = f"routes/{method} {path}{' with a key' * bool(key)}"
-                found[entry] = [answer.status_code, *told]
+            for key, headers in [
+                ("", {}),
+                *([(" with a key", AUTHORIZED)] if path in ours else []),
+            ]:
+                try:
+                    answer = await http.request(method, url, content="{}", headers=headers)
+                    told = map(answer.headers.get, ("content-type", "allow", "location"))
+                    found[f"routes/{method} {path}{key}"] = [answer.status_code, *told]
+                except httpx.TransportError as error:
+                    found[f"routes/{method} {path}{key}"] = type(error).__name__
     return found
 
 
 def variables() -> dict[str, str]:
-    return os.environ | {f"TOOLGATE_{name}": value for name, value in SECRETS.items()}
+    return os.environ | {f"TOOLGATE_{name}": value for name, value in SETTINGS.items()}
 
 
 async def gateway() -> dict[str, Any]:
@@ -228,9 +237,9 @@ async def gateway() -> dict[str, Any]:
     models = [f"--model={name}=tiny@http://127.0.0.1:{PORT + 1}/{name}" for name in backend.infos]
     command = [*TOOLGATE, "proxy", f"--port={PORT}", *models]
     started = subprocess.Popen(command, env=variables(), stdout=sys.stderr)  # noqa: ASYNC220
-    url, headers = f"http://127.0.0.1:{PORT}", {"authorization": f"Bearer {KEY}"}
+    url = f"http://127.0.0.1:{PORT}"
     try:
-        async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60) as http:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
             alive = False
             while not alive and started.poll() is None:
                 await asyncio.sleep(0.5)
