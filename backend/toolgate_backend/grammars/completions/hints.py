@@ -6,7 +6,7 @@ pattern.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from toolgate_core.schema.pattern_samples import sample_of
@@ -70,8 +70,8 @@ def hints_of(parameters: dict[str, Any], cost: Callable[[str], int] = len) -> li
 
 
 def _hints(
-    names: Mapping[str, list[Detour]],
-    texts: Mapping[str, list[Detour]],
+    names: dict[str, list[Detour]],
+    texts: dict[str, list[Detour]],
     dependent: Iterable[str],
     cost: Callable[[str], int],
     rank: Callable[[list[Detour]], int],
