@@ -39,17 +39,14 @@ class EnforcementPlan:
         self,
         grammar_keys: dict[str, str],
         *,
-        accepted_keys: dict[str, str] | None = None,
         earlier_calls: int = 0,
         id_seed: str = "",
     ) -> wire.Enforcement:
-        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys,
-        `accepted_keys` to those of the calls in the response that is continued, if they differ.
+        """The plan as a message to the backend. `grammar_keys` maps tool hashes to grammar keys.
         `earlier_calls` is the number of calls in the messages."""
         return wire.Enforcement(
             choice=self.choice,
             candidates=_candidates(self.candidates, grammar_keys),
-            accepted_candidates=accepted_keys and _candidates(self.candidates, accepted_keys),
             max_calls=self.max_calls,
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,

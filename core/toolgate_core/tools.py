@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -15,7 +15,6 @@ from .errors import InvalidRequest, InvalidTools
 from .schema.additional_properties import with_open_objects
 from .schema.canonical import (
     EMPTY_PARAMETERS,
-    NARROW,
     TEXT,
     canonical_parameters,
     canonical_schema,
@@ -96,14 +95,6 @@ def parse_tools(
             )
             on_invalid(place, repeated)
     return tuple(parsed.values())
-
-
-def narrowed_tool(tool: Tool) -> Tool:
-    """The same function with a narrower grammar: masks enforce all keywords, where some of the
-    valid arguments can be stated without the residual ones. Not for the chat template."""
-    parameters = tool.parameters | {NARROW: True}
-    tool_hash = grammar_key.tool_hash(tool.name, parameters)
-    return replace(tool, parameters=parameters, hash=tool_hash, strict=False)
 
 
 def content_format(schema: object, *, param: str, open_objects: bool = False) -> Tool:

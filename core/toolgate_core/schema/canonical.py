@@ -39,11 +39,7 @@ GRAMMAR = "x-toolgate-grammar"
 """The keyword of the grammar that the input of a custom tool has to match. Its value is
 {"syntax": "lark" or "regex", "definition": text}."""
 
-NARROW = "x-toolgate-narrow"
-"""If it is true, masks may allow some of the values only, if that lets them enforce all keywords
-(`preparation.narrowing`)."""
-
-OWN_KEYWORDS = frozenset({TEXT, GRAMMAR, NARROW})
+OWN_KEYWORDS = frozenset({TEXT, GRAMMAR})
 """They are removed from the schemas of clients."""
 
 EMPTY_REQUIRED: tuple[str, list[str]] = ("required", [])

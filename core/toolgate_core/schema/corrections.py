@@ -7,7 +7,7 @@ What has several possible meanings is not corrected: the schema is then invalid.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -117,8 +117,3 @@ def _lower_case(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(each, str) for each in value):
         return [_lower_case(each) for each in value]
     return value
-
-
-def keywords_of(found: Sequence[Correction]) -> list[str]:
-    """The corrected keywords, each once."""
-    return sorted({each.keyword for each in found})

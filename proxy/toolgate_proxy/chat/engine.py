@@ -24,13 +24,11 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_core.tools import narrowed_tool
 
 from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..grammars.call_lengths import CallLengths
-from ..grammars.service import LoadedGrammars
 from ..receipts.keys import read_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -74,12 +72,10 @@ class Generation:
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService(settings)
-        self._images = Images(settings)
+        self.validators = ValidationService()
+        self._images = Images(fetch=settings.image_urls)
         self._resamples = settings.resamples
         self._omits_invalid = settings.invalid_tools == "omit"
-        self._token_traces = settings.token_traces
-        self._call_tokens = settings.required_call_tokens
         key = settings.receipt_key
         self._receipt_key = None if key is None else read_key(key.get_secret_value())
 
@@ -93,10 +89,10 @@ class Engine:
                 "`receipt`.",
                 param="toolgate.receipt",
             )
-        if request.trace and not (self._token_traces or _has_master_key(context)):
+        if request.trace and not _has_master_key(context):
             raise PermissionDenied(
-                "`stream_options.toolgate_trace` requires the gateway's master key. The "
-                "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
+                "`stream_options.toolgate_trace` requires the gateway's master key, because the "
+                "backend computes each mask of such a response twice."
             )
         request = await self._with_images(request, deployment, context)
         try:
@@ -191,23 +187,15 @@ class Engine:
                 request = without(request, invalid.errors)
                 plan = make_plan(request, dialect)
             context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
-            narrow, accepted = resample.narrow if resample else None, None
-            if resample and narrow:
-                accepted = loaded if resample.calls else None
-                loaded = await self._narrowed(
-                    deployment, plan, loaded, narrow, info, context.sender
-                )
             keys = {tool.name: loaded.keys[tool.hash] for tool in plan.candidates}
             plan = with_room_for_call(
-                plan, request.sampling, self._call_tokens, deployment.call_lengths, keys.values()
+                plan, request.sampling, deployment.call_lengths, keys.values()
             )
             message = backend_request(
                 request,
                 plan,
                 loaded,
                 context.request_id,
-                narrow,
-                accepted,
                 metered=context.key is not None and context.key.limits.counts_output,
             )
             try:
@@ -228,21 +216,6 @@ class Engine:
             "the backend.",
             retry_after=1,
         )
-
-    async def _narrowed(
-        self,
-        deployment: Deployment,
-        plan: EnforcementPlan,
-        loaded: LoadedGrammars,
-        name: str,
-        info: wire.Info,
-        owner: str,
-    ) -> LoadedGrammars:
-        """The same grammars, except the narrower one for the tool of this name."""
-        [tool] = [tool for tool in plan.candidates if tool.name == name]
-        narrow = narrowed_tool(tool)
-        found = await deployment.grammars.ensure([narrow], {name: "tools"}, info, owner)
-        return replace(loaded, keys=loaded.keys | {tool.hash: found.keys[narrow.hash]})
 
     async def events(
         self,

@@ -35,11 +35,10 @@ begin_at_zero(CLOSED_CALLS, get_args(OnBudget))
 RESAMPLES = Counter(
     "toolgate_resamples",
     "Choices that were sampled again because a call was invalid, by where they continued: before "
-    "the `call`, or inside it before the invalid `value`. The last attempt is a `narrowed call`, "
-    "with a grammar of fewer arguments.",
+    "the `call`, or inside it before the invalid `value`.",
     ["before"],
 )
-begin_at_zero(RESAMPLES, ("call", "value", "narrowed call"))
+begin_at_zero(RESAMPLES, ("call", "value"))
 GIVEN_UP = Counter(
     "toolgate_given_up_calls",
     "Calls that ended in an error because every attempt violated a keyword that masks can't "

@@ -61,8 +61,7 @@ async def _resample(
     deployment: Deployment,
     context: RequestContext,
 ) -> Generation:
-    before = "value" if resample.in_call else "call"
-    metrics.RESAMPLES.labels("narrowed call" if resample.narrow else before).inc()
+    metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
     context.resamples += 1
     try:
         deadline = first.events.deadline

@@ -58,18 +58,14 @@ class Resample:
     """Whether `accepted` ends inside the call."""
     excluded: tuple[int, ...] = ()
     """Tokens that began a value that failed, at this place."""
-    narrow: str | None = None
-    """The tool whose grammar is narrowed, so that masks enforce all keywords if possible."""
-    calls: int = 0
-    """Number of whole calls in `accepted`."""
 
 
 class Retries:
     """State of one choice, for continuing it from inside or before its last call."""
 
     def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:
-        """`max_attempts`: how often the choice may be sampled again, the last time with a narrower
-        grammar. `budget`: maximum number of tokens over all attempts."""
+        """`max_attempts`: how often the choice may be sampled again. `budget`: maximum number of
+        tokens over all attempts."""
         self._choice = choice
         self._max_attempts = max_attempts
         self._budget = budget
@@ -120,8 +116,7 @@ class Retries:
         if self.attempts > self._max_attempts or (remaining is not None and remaining < 1):
             metrics.GIVEN_UP.inc()
             raise failed
-        narrow = bool(invalid.violation.keyword) and 1 < self.attempts == self._max_attempts
-        kept = 0 if narrow else self._kept(invalid)
+        kept = self._kept(invalid)
         metrics.RESAMPLED_TOKENS.inc(len(self._call) - kept)
         del self._call[kept:], self._written[kept:]
         excluded = tuple(self._excluded.get(kept, ()))
@@ -134,8 +129,6 @@ class Retries:
             failed,
             kept > 0,
             excluded,
-            invalid.tool if narrow else None,
-            self._state[0].calls if self._state is not None else 0,
         )
 
     def restored(self) -> tuple[Segmenter, StopStrings | None, list[Event]]:

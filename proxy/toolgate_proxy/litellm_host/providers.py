@@ -28,7 +28,7 @@ NO_CREDENTIALS = re.compile(
 
 
 def named_providers() -> frozenset[str]:
-    """LiteLLM's names of the providers of models, and of the sections for other APIs."""
+    """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     found = {_provider(row["litellm_params"]) for row in rows_of(None)}
@@ -39,7 +39,7 @@ def named_providers() -> frozenset[str]:
 
 
 def passed_through(path: str) -> bool:
-    """Whether the configuration has a target of its own for the path."""
+    """Return whether the configuration has a target of its own for the path."""
     from litellm.proxy import proxy_server
 
     endpoints = proxy_server.general_settings.get("pass_through_endpoints") or ()
@@ -65,7 +65,7 @@ def without_credentials(model: str, message: str) -> GatewayMisconfigured | None
 
 
 def _provider(params: Mapping[str, Any]) -> str:
-    """The provider of a deployment; "" if LiteLLM finds none."""
+    """Return the provider of a deployment; "" if LiteLLM finds none."""
     given = params.get("custom_llm_provider")
     if isinstance(given, str):
         return given

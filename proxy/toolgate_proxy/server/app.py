@@ -135,7 +135,7 @@ def create() -> Any:
     from ..admin import routes
     from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from ..litellm_host.error_bodies import repair_error_bodies
-    from ..litellm_host.probe import check_private_names
+    from ..litellm_host.private_names import check_private_names
     from .authorization import ClosedRoutes
     from .lifespan import extend_lifespan
     from .logs import log_filters

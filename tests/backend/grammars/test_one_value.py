@@ -59,3 +59,11 @@ def test_a_format_beside_a_pattern_stays_masked(dialect: str) -> None:
     assert not residual(dialect, {"mail": {"type": "string", "pattern": ZOD_EMAIL}})
     assert not residual(dialect, {"mail": mail})
     assert not residual(dialect, {"mail": mail | {"pattern": ZOD_EMAIL, "maxLength": 60}})
+
+
+def test_patterns_of_names_that_overlap_are_left_to_validation() -> None:
+    """Engines need patterns that exclude each other."""
+    text: dict[str, Any] = {"type": "string"}
+    names = {"type": "object", "patternProperties": {"^a": text, "b$": {"minLength": 2}}}
+    found = residual("qwen3", {**OTHERS, "map": {**names, "additionalProperties": False}})
+    assert found == {"/properties/map/patternProperties", "/properties/map/additionalProperties"}

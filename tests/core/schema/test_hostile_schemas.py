@@ -30,12 +30,11 @@ from toolgate_core.schema.drafts import draft_of
 from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.paths import check_paths
 from toolgate_core.schema.preparation import prepare, relaxation, removal
+from toolgate_core.schema.preparation.contradictions import contradiction_in
 from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.multiples import with_bounded_multiples
-from toolgate_core.schema.preparation.rewrites.document import Document
-from toolgate_core.schema.preparation.rewrites.rewriting import rewritten
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.preparation.year_zero import without_year_zero
 from toolgate_core.schema.refs import find_references, move_targets_to_defs
@@ -80,6 +79,7 @@ CANONICAL: dict[str, Work] = {
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
+    "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
     "core.schema.preparation.coverage:coverage": coverage,
     "core.schema.preparation.endless:without_endless": without_endless,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
@@ -91,9 +91,7 @@ IN_QUARANTINE: dict[str, Work] = {
     ),
     "core.schema.preparation.prepare:check_schema": prepare.check_schema,
     "core.schema.preparation.prepare:prepare": prepare.prepare,
-    "core.schema.preparation.prepare:prepare_as_given": prepare.prepare_as_given,
     "core.schema.preparation.prepare:prepare_canonical": prepare.prepare_canonical,
-    "core.schema.preparation.prepare:prepare_closed": prepare.prepare_closed,
     "core.schema.preparation.prepare:prepare_compilable": lambda it: prepare.prepare_compilable(
         it, lambda _: False
     ),
@@ -111,19 +109,14 @@ IN_QUARANTINE: dict[str, Work] = {
         relaxation.removed_occurrences(it, relaxation.hard_occurrences(it)[:3])
     ),
     "core.schema.preparation.relaxation:uncertain_occurrences": relaxation.uncertain_occurrences,
-    "core.schema.preparation.removal:Search": lambda it: removal.Search(it, False),
+    "core.schema.preparation.removal:Search": lambda it: removal.Search(it),
     "core.schema.preparation.removal:canonical_engine_form": lambda it: (
         removal.canonical_engine_form(it, PropertyOrder(it), whole=True)
     ),
     "core.schema.preparation.removal:engine_form": lambda it: removal.engine_form(
-        it, PropertyOrder(it), whole=True, changed=True
+        it, PropertyOrder(it), whole=True
     ),
     "core.schema.preparation.removal:is_plain": removal.is_plain,
-    "core.schema.preparation.removal:search_of": lambda it: removal.search_of(it, True),
-    "core.schema.preparation.rewrites.document:Document": lambda it: Document(it).finish(),
-    "core.schema.preparation.rewrites.rewriting:rewritten": lambda it: rewritten(
-        it, closing=True
-    ).finish(),
     "core.schema.preparation.unsupported:unsupported_keywords": lambda it: [
         *unsupported_keywords(it)
     ],
@@ -142,19 +135,9 @@ PARTS = {
     "core.dialects.arguments.tagged:TaggedForm",
     "core.schema.drafts:upgrade",
     "core.schema.preparation.advice:advice_on",
-    "core.schema.preparation.rewrites.negation:is_positive",
-    "core.schema.preparation.rewrites.other_values:item_at",
-    "core.schema.preparation.string_languages:strings_of",
     "core.schema.walk:children",
 }
 """Functions that are called by others above, for one subschema, or that keep the schema."""
-NATIVE = {
-    "core.schema.preparation.narrowing.narrowing:narrow_at",
-    "core.schema.preparation.narrowing.narrowing:narrowed",
-    "core.schema.preparation.narrowing.witnesses:counterexample",
-    "core.schema.preparation.narrowing.witnesses:witness",
-}
-"""Functions in the quarantine that validate values. The limit on its processor time ends them."""
 
 
 @lru_cache(maxsize=1)
@@ -192,5 +175,5 @@ def test_functions_in_the_quarantine_take_few_steps(name: str) -> None:
 def test_every_function_that_takes_a_schema_is_among_these() -> None:
     packages = ("schema", "dialects.arguments", "custom_tools", "grammar_key", "tools")
     found = {each for one in packages for each in functions_of_schemas(f"toolgate_core.{one}")}
-    known = {*OF_CLIENTS, *CANONICAL, *IN_QUARANTINE, *PARTS, *NATIVE}
+    known = {*OF_CLIENTS, *CANONICAL, *IN_QUARANTINE, *PARTS}
     assert found <= known

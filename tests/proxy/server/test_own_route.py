@@ -8,8 +8,8 @@ from tests.support.litellm.own_route import TICK, Gateway, chat, ours
 from tests.support.litellm.router import Row, foreign, use
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.backend_client.sse import SseParser
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.backend_client.event_stream import SseParser
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import exchange
 from toolgate_proxy.server.transport.connection import COMMENT

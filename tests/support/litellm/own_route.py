@@ -14,7 +14,7 @@ from tests.support.litellm.router import Row, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host.context import current

@@ -29,20 +29,21 @@ def body(ask: Ask) -> Body:
         made["parallel_tool_calls"] = ask.parallel
     if ask.format is not None:
         made["text"] = {"format": response_format(ask.format)}
-    made["reasoning"] = {"effort": "medium" if ask.reasoning else "none"}
+    if ask.reasoning is not None:
+        made["reasoning"] = {"effort": ask.reasoning}
     if ask.stream:
         made["stream"] = True
     return {**made, **ask.extra}
 
 
-def tool(each: Tool, strict: bool) -> Body:
-    return {
+def tool(each: Tool, strict: bool | None) -> Body:
+    made: Body = {
         "type": "function",
         "name": each.name,
         "description": each.description,
         "parameters": each.parameters,
-        "strict": strict,
     }
+    return made | ({} if strict is None else {"strict": strict})
 
 
 def named(name: str) -> Body:

@@ -8,25 +8,15 @@ is sound or refuses. Both engines get the schema as rewritten by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.keywords import ANNOTATIONS
-from toolgate_core.schema.preparation.narrowing.narrowing import narrowed
-from toolgate_core.schema.preparation.narrowing.witnesses import (
-    counterexample,
-    schema_of,
-    witness,
-)
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
-    prepare_as_given,
     prepare_canonical,
-    prepare_closed,
     prepare_compilable,
     prepare_type_only,
     prepare_without_uncertain,
@@ -41,8 +31,6 @@ MAX_NODES = 2_000
 MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
-MAX_NARROW_NODES = 3_000
-"""Maximum number of subschemas of a narrower schema."""
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
@@ -65,14 +53,18 @@ class Choice:
     """The schema for the engine. It accepts every value that the tool's schema accepts."""
     residual: tuple[ResidualKeyword, ...] = ()
     """The keywords of the tool's schema that `schema` does not enforce."""
-    as_given: bool = False
-    """Whether this is another form of the previous choice, not a looser one."""
+
+    def beyond_json(self, residual: Iterable[ResidualKeyword]) -> Choice:
+        """Return this choice for arguments that are not JSON, whose grammar does not enforce
+        `residual` either."""
+        left = tuple(dict.fromkeys((*self.residual, *residual)))
+        return Choice("llguidance", "the arguments are not JSON", self.schema, left)
 
 
 def choose(parameters: dict[str, Any]) -> Choice:
     """The engine for `parameters`, a canonical schema (toolgate_core.schema.canonical). Raises
     SchemaNotEnforceable if it is not a schema, or if no value satisfies it."""
-    return _choice(_prepared(parameters))
+    return _choice(prepare(parameters))
 
 
 def fallback_choices(
@@ -80,59 +72,13 @@ def fallback_choices(
 ) -> Iterator[Choice]:
     """The choices to try in turn if an engine refuses a schema. Each enforces less than the
     previous. `compiles`: whether llguidance compiles a prepared schema."""
-    first = _prepared(parameters)
+    first = prepare(parameters)
     yield _choice(first)
-    given = prepare_as_given(parameters)
-    if given.schema != first.schema:
-        yield replace(_choice(given), as_given=True)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
     yield _choice(prepare_compilable(parameters, compiles))
     yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
-
-
-def narrow_choices(
-    parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
-) -> Iterator[Choice]:
-    """The choices for a schema of some of the values, of which masks enforce more. If they can't
-    enforce all of it, or it has invalid objects, too, or an engine refuses it, then a schema of one
-    valid object is tried before looser ones. The residual keywords of the choices are those of the
-    narrower schema."""
-    try:
-        looser = fallback_choices(narrowed(parameters), compiles)
-        first = next(looser)
-    except SchemaNotEnforceable:  # the narrower schema accepts nothing
-        if (found := witness(parameters)) is None:
-            raise
-        yield _choice(prepare(schema_of(found)))
-        return
-    is_enough = not first.residual and _are_valid(first.schema, parameters)
-    if is_enough:
-        yield first
-    if (found := witness(parameters)) is not None:
-        yield _choice(prepare(schema_of(found)))
-    if not is_enough:
-        yield first
-    yield from looser
-
-
-def _are_valid(narrow: dict[str, Any], parameters: dict[str, Any]) -> bool:
-    """Whether the objects of a narrower schema seem to be valid. Those of a large schema, which
-    takes long to compile, are not tried."""
-    count = sum(1 for _ in islice(subschemas(narrow), MAX_NARROW_NODES + 1))
-    return count <= MAX_NARROW_NODES and counterexample(narrow, of=parameters) is None
-
-
-def _prepared(parameters: dict[str, Any]) -> PreparedSchema:
-    """Objects that declare properties may be closed (docs/decisions/0005), which makes alternatives
-    exclude each other that otherwise overlap."""
-    prepared = prepare(parameters)
-    if any(each.keyword == "oneOf" for each in prepared.residual):
-        closed = prepare_closed(parameters)
-        if len(closed.residual) < len(prepared.residual):
-            return closed
-    return prepared
 
 
 def make_choice(schema: dict[str, Any], residual: tuple[ResidualKeyword, ...]) -> Choice:

@@ -12,6 +12,7 @@ from .unsupported import is_exact
 _COUNTING = (
     "Arrays can have many items of which only some satisfy it, and a grammar can't count them."
 )
+_ITEMS = "Describe all items with `items`, or declare a property for the required item."
 _CONDITION = "The negation of its condition can't be written in keywords that grammars support."
 _NUMBERS = "It has numbers beyond 2^53, which double precision can't represent exactly."
 _UNEVALUATED = "It depends on other keywords that masks can't enforce."
@@ -24,7 +25,7 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Follow the advice for `patternProperties`.",
     ),
     "const": (_NUMBERS, "Use a string."),
-    "contains": (_COUNTING, "Add a small `maxItems`, or declare a property for the required item."),
+    "contains": (_COUNTING, _ITEMS),
     "dependentRequired": (
         "Its combination with the other keywords can't be written as alternatives.",
         "Write the alternatives as `anyOf`, each with its own `required`.",
@@ -34,18 +35,18 @@ ADVICE: dict[str, tuple[str, str]] = {
     "enum": (_NUMBERS, "Use strings."),
     "format": ("The grammar engines do not support this format.", "Use `pattern`."),
     "if": (_CONDITION, _CASES),
-    "maxContains": (_COUNTING, "Add a small `maxItems`."),
+    "maxContains": (_COUNTING, _ITEMS),
     "maxProperties": (
         "A grammar can't count many optional properties.",
         "Declare the properties, or use an array with `maxItems`.",
     ),
-    "minContains": (_COUNTING, "Add a small `maxItems`."),
+    "minContains": (_COUNTING, _ITEMS),
     "minProperties": (
         "A grammar can't count many optional properties, or require several undeclared ones.",
         "Use `required`, or an array with `minItems`.",
     ),
     "multipleOf": (
-        "The grammar engines support it for non-negative numbers only, or between two near bounds.",
+        "The grammar engines support it for non-negative numbers only.",
         "Add `minimum: 0`, or use an integer in a smaller unit.",
     ),
     "not": (
@@ -76,8 +77,8 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Declare all properties and use `additionalProperties: false`.",
     ),
     "uniqueItems": (
-        "Its items are not few listed values, and a grammar can't compare items with earlier ones.",
-        "List at most four values in `enum`, or use one boolean property for each possible item.",
+        "A grammar can't compare an item with earlier ones.",
+        "Use one boolean property for each possible item.",
     ),
     "": (
         "The grammar engines do not support it in this place.",

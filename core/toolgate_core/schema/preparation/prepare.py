@@ -27,8 +27,7 @@ from .relaxation import (
     removed_occurrences,
     uncertain_occurrences,
 )
-from .removal import Search, canonical_engine_form, engine_form, is_plain, search_of
-from .rewrites.rewriting import rewritten
+from .removal import Search, canonical_engine_form, engine_form, is_plain
 from .unread_patterns import problem_of
 from .year_zero import without_year_zero
 
@@ -48,46 +47,7 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
-    schema = without_year_zero(schema)
-    whole = search_of(schema, changed=False).without(frozenset())
-    return _rewritten(schema, _prepare) if whole is None else _prepared(schema, whole, ())
-
-
-def prepare_as_given(schema: Any) -> PreparedSchema:
-    """Prepare a schema without the rewrites of single keywords, for an engine that refuses the
-    rewritten form."""
-    return _prepare(without_year_zero(schema), changed=False)
-
-
-def prepare_closed(schema: Any) -> PreparedSchema:
-    """Prepare a schema of which `prepare` leaves a part to validation. The result may exclude
-    undeclared members of objects that declare properties."""
-    return _rewritten(without_year_zero(schema), _prepare, closing=True)
-
-
-def _prepare(schema: Any, changed: bool) -> PreparedSchema:
-    search = search_of(schema, changed)
-    whole = search.without(frozenset())
-    if whole is not None:
-        return _prepared(schema, whole, ())
-    removed = search.smallest_removal()
-    return _prepared(schema, search.without(removed), removed)
-
-
-def _rewritten(
-    schema: Any, work: Callable[[Any, bool], PreparedSchema], *, closing: bool = False
-) -> PreparedSchema:
-    """Prepare the rewritten schema, or the given one if that leaves less to validation. The
-    residual occurrences are those of the given one."""
-    document = rewritten(schema, closing=closing)
-    new = document.finish()
-    made = work(new, new != schema)
-    residual = dict.fromkeys(map(document.origin, made.residual))
-    if residual and new != schema:
-        unchanged = work(schema, False)
-        if len(unchanged.residual) < len(residual):
-            return unchanged
-    return PreparedSchema(made.schema, tuple(residual))
+    return _search(without_year_zero(schema))
 
 
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
@@ -105,26 +65,23 @@ def prepare_compilable(schema: Any, compiles: Callable[[Any], bool]) -> Prepared
     """Prepare a schema without the keywords without which an engine compiles the rest, such as a
     pattern that is too large for it. They are found by trying: an engine may refuse a value by
     itself or beside another one. `compiles`: whether the engine compiles a prepared schema."""
+    return _search(without_year_zero(schema), compiles)
 
-    def work(schema: Any, changed: bool) -> PreparedSchema:
-        search = Search(schema, changed, compiles)
+
+def _search(schema: Any, compiles: Callable[[Any], bool] | None = None) -> PreparedSchema:
+    search, removed = Search(schema, compiles), frozenset[Occurrence]()
+    if search.without(removed) is None:
         removed = search.smallest_removal()
-        return _prepared(schema, search.without(removed), removed)
-
-    return _rewritten(without_year_zero(schema), work)
+    return _prepared(schema, search.without(removed), removed)
 
 
 def prepare_without_uncertain(schema: Any) -> PreparedSchema:
     """Prepare a schema without any keyword that an engine may refuse because of its value. For
     schemas whose prepared form was refused by an engine."""
-
-    def work(schema: Any, changed: bool) -> PreparedSchema:
-        removed = uncertain_occurrences(schema)
-        order = PropertyOrder(schema)
-        rest = engine_form(relax(schema, removed), order, whole=False, changed=changed)
-        return _prepared(schema, rest, removed)
-
-    return _rewritten(without_year_zero(schema), work)
+    schema = without_year_zero(schema)
+    removed = uncertain_occurrences(schema)
+    rest = engine_form(relax(schema, removed), PropertyOrder(schema), whole=False)
+    return _prepared(schema, rest, removed)
 
 
 def prepare_type_only(schema: Any) -> PreparedSchema:

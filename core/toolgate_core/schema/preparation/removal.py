@@ -3,10 +3,8 @@ the form in which they support it."""
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -36,9 +34,6 @@ MAX_COMPILED, MIN_COMPILED = 20_000, 10
 Occurrences that were not tried are removed."""
 MAX_SUBSCHEMAS = 3_000
 """Maximum number of subschemas for the canonical form, which can take exponential time."""
-KEPT_SEARCHES = 8
-"""Number of searches that are kept for the other preparations of the same schema, which follow if
-an engine refuses the first one or if it leaves a part to validation."""
 
 _PLAIN = SUPPORTED - {"allOf"}
 _COMBINING = frozenset({"$ref", "anyOf"})
@@ -50,13 +45,10 @@ _NEVER_SUPPORTED = frozenset(
 class Search:
     """Search for the occurrences that must be removed from one schema."""
 
-    def __init__(
-        self, schema: Any, changed: bool, compiles: Callable[[Any], bool] | None = None
-    ) -> None:
+    def __init__(self, schema: Any, compiles: Callable[[Any], bool] | None = None) -> None:
         """`compiles`: whether an engine compiles a schema. Without it, engines are expected to
         compile what they support."""
         self._schema = schema
-        self._changed = changed
         self._compiles = compiles
         self._order = PropertyOrder(schema)
         self._hard = uncertain_occurrences(schema) if compiles else hard_occurrences(schema)
@@ -66,7 +58,7 @@ class Search:
         """The engine form of the schema without these; None if the engines do not support it."""
         if removed not in self._tried:
             rest = relax(self._schema, removed) if removed else self._schema
-            form = engine_form(rest, self._order, whole=not removed, changed=self._changed)
+            form = engine_form(rest, self._order, whole=not removed)
             if form is not None and self._compiles is not None and not self._compiles(form):
                 form = None
             self._tried[removed] = form
@@ -106,28 +98,13 @@ class Search:
         return occurrences_inside(self._schema, one, self._hard)
 
 
-def search_of(schema: Any, changed: bool) -> Search:
-    return _kept_search(json.dumps(schema), changed)
-
-
-@lru_cache(KEPT_SEARCHES)
-def _kept_search(schema: str, changed: bool) -> Search:
-    return Search(json.loads(schema), changed)
-
-
-def engine_form(schema: Any, order: PropertyOrder, *, whole: bool, changed: bool) -> Any:
+def engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
     """The schema in the form that the engines support; None if they do not support all of it.
     Raises SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies it.
-    `changed`: whether keywords were rewritten. Their schema may have contradictions, which the
-    canonical form has not.
     """
-    canonical = (
-        None
-        if is_plain(schema) and not changed
-        else canonical_engine_form(schema, order, whole=whole)
-    )
-    if canonical is not None:
-        return canonical
+    form = None if is_plain(schema) else canonical_engine_form(schema, order, whole=whole)
+    if form is not None:
+        return form
     form = to_engine_form(schema, order)
     return None if any(unsupported_keywords(form)) else form
 

@@ -8,7 +8,6 @@ from typing import Any
 from ...pointer import escape
 from ..closed_objects import are_closed
 from ..formats import BUILT_IN
-from ..pattern_samples import sample_of
 from ..regular.languages import Matching, texts
 from ..strings import is_maskable
 from ..walk import pointer_of_ref, reachable
@@ -124,13 +123,8 @@ def _have_names(node: dict[str, Any]) -> bool:
 
 def _has_other_names(pattern: str, declared: set[str]) -> bool | None:
     """Whether other names than the declared ones match a pattern; None if that is not known."""
-    found = {sample_of(pattern, choice) for choice in range(len(declared) + 2)} - {None}
-    if found - declared:
-        return True
-    others = Matching(pattern) & ~texts(declared)
-    if others.is_empty is None:
-        return False if found else None
-    return not others.is_empty
+    empty = (Matching(pattern) & ~texts(declared)).is_empty
+    return None if empty is None else not empty
 
 
 def _has_undeclared_names(node: dict[str, Any]) -> bool:

@@ -13,7 +13,6 @@ from functools import lru_cache
 from .algebra import Algebra, Expression
 from .automaton import automaton
 from .characters import ANY, Ranges, only, partition
-from .lengths import lengths
 from .reading import parse
 from .syntax import (
     Alternatives,
@@ -38,9 +37,6 @@ class Language:
     def __and__(self, other: Language) -> Language:
         return Intersection((self, other))
 
-    def __or__(self, other: Language) -> Language:
-        return Union((self, other))
-
     def __invert__(self) -> Language:
         return self.inside if isinstance(self, Complement) else Complement(self)
 
@@ -54,21 +50,12 @@ class Language:
         look-around."""
         return _pattern(self)
 
-    def contains(self, other: Language) -> bool | None:
-        """Whether all strings of another language are in this one."""
-        return (other & ~self).is_empty
-
 
 @dataclass(frozen=True)
 class Matching(Language):
     """The strings that a pattern of JSON Schema matches."""
 
     source: str
-
-    @property
-    def lengths(self) -> tuple[int, int | None]:
-        """Bounds on the lengths of the strings; None: of no known length."""
-        return _lengths(self.source)
 
     @property
     def intersected(self) -> list[str] | None:
@@ -120,10 +107,6 @@ class Complement(Language):
     inside: Language
 
 
-EVERYTHING = Long()
-NOTHING = Complement(EVERYTHING)
-
-
 @lru_cache(maxsize=512)
 def _is_empty(language: Language) -> bool | None:
     try:
@@ -159,14 +142,6 @@ def _whole(source: str) -> Part:
 
 def _is_large(part: Repeated) -> bool:
     return max(part.least, part.most or 0) > MAX_REPEATED
-
-
-@lru_cache(maxsize=4_096)
-def _lengths(source: str) -> tuple[int, int | None]:
-    try:
-        return lengths(parse(source))
-    except Unsupported:
-        return 0, None
 
 
 def characters_of(language: Language) -> Iterator[Ranges]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.plan import EnforcementPlan
-from toolgate_core.tools import narrowed_tool
 
 from ...grammars.service import LoadedGrammars
 
@@ -24,15 +23,12 @@ def backend_request(
     plan: EnforcementPlan,
     loaded: LoadedGrammars,
     request_id: str | None,
-    narrow: str | None = None,
-    accepted: LoadedGrammars | None = None,
     *,
     metered: bool = False,
 ) -> wire.GenerateRequest:
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
-    so the gateway's own id is appended. `narrow`: the tool whose narrowed grammar is loaded.
-    `accepted`: the grammars of the calls in the response that is continued, if they differ.
-    `metered`: whether a limit counts the tokens, those of an abandoned response as well."""
+    so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
+    abandoned response as well."""
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
@@ -42,7 +38,6 @@ def backend_request(
         sampling=request.sampling,
         enforcement=plan.wire(
             loaded.keys,
-            accepted_keys=accepted.keys if accepted else None,
             earlier_calls=earlier_calls,
             # A client may send the same seed in each turn; the ids of a conversation differ.
             id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
@@ -57,26 +52,17 @@ def backend_request(
         tokens_as_ids=request.tokens_as_ids,
         priority=request.priority,
         cache_salt=request.cache_salt,
-        trace=_trace(plan, loaded, narrow, accepted) if request.trace else None,
+        trace=_trace(plan, loaded) if request.trace else None,
     )
 
 
-def _trace(
-    plan: EnforcementPlan,
-    loaded: LoadedGrammars,
-    narrow: str | None,
-    accepted: LoadedGrammars | None,
-) -> wire.TraceRequest:
-    used = [
-        (loaded.keys[tool.hash], narrowed_tool(tool) if tool.name == narrow else tool)
-        for tool in plan.grammars
-    ]
-    if accepted:
-        used += [(accepted.keys[tool.hash], tool) for tool in plan.grammars if tool.name == narrow]
+def _trace(plan: EnforcementPlan, loaded: LoadedGrammars) -> wire.TraceRequest:
     return wire.TraceRequest(
         grammars=tuple(
-            wire.GrammarSource(key=key, name=tool.name, parameters=tool.parameters)
-            for key, tool in used
+            wire.GrammarSource(
+                key=loaded.keys[tool.hash], name=tool.name, parameters=tool.parameters
+            )
+            for tool in plan.grammars
         )
     )
 

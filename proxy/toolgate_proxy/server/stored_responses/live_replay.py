@@ -10,8 +10,8 @@ from ...api.responses.output.stream import error_event
 from ...api.responses.state.retrieval import followed
 from ...api.surface import data_event
 from ...context import RequestContext
-from ...response_store.errors import EventsTooLarge
 from ...response_store.live import LiveResponse
+from ...response_store.sealed_store import EventsTooLarge
 from ..transport.connection import START, Disconnect, KeepAlive
 
 

@@ -2,18 +2,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import jsonschema_rs
 import pytest
 
 from tests import tools
 from toolgate_backend.grammars.engines.choice import (
     MAX_OPTIONAL_PROPERTIES,
-    Choice,
     choose,
-    fallback_choices,
-    narrow_choices,
 )
-from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
 
@@ -77,49 +72,3 @@ def test_find_keyword_ignores_properties_named_like_a_keyword() -> None:
     schema = {"properties": {"not": {"type": "string"}, "a/b": {"not": {}}}}
     assert find_keyword(schema, "not") == "/properties/a~1b/not"
     assert find_keyword(schema, "contains") is None
-
-
-def test_an_engine_that_refuses_rewritten_keywords_gets_the_given_ones() -> None:
-    """Of looser schemas, the one without rewrites comes first. It is not looser itself."""
-    numbers = {"type": "array", "items": {"type": "integer"}}
-    left = {"properties": {"a": {"type": "string"}}, "required": ["a"], "type": "object"}
-    right = {"properties": {"b": numbers}, "required": ["b"], "type": "object"}
-    schema = {"type": "object", "properties": {"v": {"oneOf": [left, right]}}}
-    first, second, *looser = fallback_choices(schema, lambda _: True)
-    assert not first.as_given
-    assert len(first.residual) < len(second.residual)
-    assert second.as_given
-    assert not any(choice.as_given for choice in looser)
-
-
-def is_one_object(choice: Choice) -> bool:
-    members = choice.schema.get("properties", {}).values()
-    return bool(members) and all(member.keys() == {"const"} for member in members)
-
-
-UNIQUE = {"properties": {"a": {"type": "array", "uniqueItems": True}}, "required": ["a"]}
-ONE_MULTIPLE = {
-    "required": ["pqr"],
-    "patternProperties": {
-        "p": {"allOf": [{"multipleOf": 4.5}, {"multipleOf": 9.5}]},
-        "q": {"not": {"multipleOf": 2}},
-        "r": {"minimum": -300, "maximum": -200},
-    },
-}
-
-
-@pytest.mark.parametrize(("schema", "at"), [(UNIQUE, 1), (ONE_MULTIPLE, 0)])
-def test_one_object_is_tried_after_a_narrower_schema_that_masks_enforce(
-    schema: dict[str, Any], at: int
-) -> None:
-    parameters = canonical_parameters(schema)
-    tried = [*narrow_choices(parameters, lambda _: True)]
-    assert [*map(is_one_object, tried)].index(True) == at
-    found = {name: value["const"] for name, value in tried[at].schema["properties"].items()}
-    assert jsonschema_rs.is_valid(parameters, found)
-
-
-def test_a_schema_without_values_has_no_narrower_choice() -> None:
-    parameters = canonical_parameters({"not": {"type": "object"}})
-    with pytest.raises(SchemaNotEnforceable):
-        next(narrow_choices(parameters, lambda _: True))

@@ -9,7 +9,7 @@ import pytest
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
-from toolgate_core.tools import content_format, narrowed_tool, parse_tools
+from toolgate_core.tools import content_format, parse_tools
 from toolgate_proxy.chat.request.backend_request import backend_request
 from toolgate_proxy.grammars.service import LoadedGrammars
 
@@ -41,31 +41,6 @@ def test_a_trace_has_the_source_of_each_grammar() -> None:
     assert {each.key for each in message.trace.grammars} == wanted | {message.enforcement.content}
     by_name = {each.name: each.parameters for each in message.trace.grammars}
     assert by_name["look"] == LOOK.parameters
-
-
-def test_the_source_of_a_narrowed_grammar_is_that_of_its_key() -> None:
-    narrow = narrowed_tool(WALK)
-    loaded = replace(LOADED, keys=LOADED.keys | {WALK.hash: f"key of {narrow.hash}"})
-    message = backend_request(REQUEST, PLAN, loaded, None, "walk")
-    assert message.trace is not None
-    found = {each.name: each for each in message.trace.grammars}
-    assert found["walk"].key == f"key of {narrow.hash}"
-    assert found["walk"].parameters == narrow.parameters
-    assert found["look"].parameters == LOOK.parameters
-
-
-def test_the_calls_before_a_narrowed_one_keep_their_grammars() -> None:
-    narrow = narrowed_tool(WALK)
-    loaded = replace(LOADED, keys=LOADED.keys | {WALK.hash: f"key of {narrow.hash}"})
-    message = backend_request(REQUEST, PLAN, loaded, None, "walk", LOADED)
-    assert message.trace is not None
-    assert message.enforcement is not None
-    accepted = message.enforcement.accepted_candidates or ()
-    keys = {each.name: each.key for each in accepted}
-    assert keys == {"look": f"key of {LOOK.hash}", "walk": f"key of {WALK.hash}"}
-    sources = {each.key: each.parameters for each in message.trace.grammars}
-    assert sources[f"key of {WALK.hash}"] == WALK.parameters
-    assert sources[f"key of {narrow.hash}"] == narrow.parameters
 
 
 @pytest.mark.parametrize("seed", [None, 1])

@@ -22,7 +22,6 @@ from tests.support.schemas.residual_calls import (
 )
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script, call, tokenize
-from toolgate_core.schema.canonical import NARROW
 
 GIVEN_UP = "toolgate_given_up_calls_total"
 BOTH = pytest.mark.parametrize("ask", [whole, streamed])
@@ -65,38 +64,6 @@ async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginnin
     again, _ = await ask(client, **params)
     assert again == answer
     assert [each.sampling.seed for each in sent[4:]] == [each.sampling.seed for each in sent[:4]]
-
-
-async def test_the_last_attempt_has_a_narrower_grammar(
-    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient
-) -> None:
-    name = 'toolgate_resamples_total{before="narrowed call"}'
-    before = await scrape(http, name)
-    backend.scripts["narrow"] = Script((BAD,), again=(*[BAD] * 5, GOOD))
-    answer, _ = await whole(client, **asked("narrow", tools=[TAGS, PLAIN]))
-    assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
-    sent = [each.enforcement for each in backend.requests]
-    keys = [[each.key for each in one.candidates] for one in sent if one is not None]
-    assert len(keys) == 7
-    assert keys[:6] == [keys[0]] * 6
-    assert keys[6][1] == keys[0][1]
-    [narrow] = [each for each in backend.sources if each.key == keys[6][0]]
-    assert narrow.parameters[NARROW] is True
-    assert await scrape(http, name) == before + 1
-
-
-async def test_calls_before_a_narrowed_one_keep_their_grammar(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
-    before = GOOD + "\n"
-    backend.scripts["narrow"] = Script((before + BAD,), again=(*[BAD] * 5, GOOD))
-    answer, _ = await whole(client, **asked("narrow", tools=[TAGS]))
-    assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})] * 2
-    first, *others, last = (each.enforcement for each in backend.requests)
-    assert first is not None
-    assert last is not None
-    assert last.candidates != first.candidates == last.accepted_candidates
-    assert not any(each and each.accepted_candidates for each in others)
 
 
 @BOTH

@@ -1,1 +1,0 @@
-"""Schemas of fewer values, which masks can enforce."""

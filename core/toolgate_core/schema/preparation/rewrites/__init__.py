@@ -1,1 +1,0 @@
-"""Rewrites of single keywords into others that grammar engines support."""
