@@ -44,11 +44,30 @@ A `pattern` means what it means in JavaScript (ECMA-262) with the flag `u`, or w
 - A character is a code point, never half of a surrogate pair.
 - `(?i)`, `(?s)` and `(?m)` hold up to the end of a group, as in other languages. `\\A`, `\\z`, `\\Z` and `(?P<name>…)` are read as other languages read them.
 - Masks enforce look-ahead by intersection. Word boundaries, look-behind, back-references, anchors in repeated parts, and look-ahead with too many states are validated; the report names which one it is.
-- What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is look-behind of variable length.
+- What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is a look-behind of variable length that has an assertion or a back-reference inside.
 """
 
 ALSO = """
 - The year 0000 is not a valid `date` or `date-time`, for masks and for validation. RFC 3339 allows it, but Python's `date` and many other libraries refuse it.
+"""
+
+FORCED = """
+## Forced calls of real tools
+
+`python -m tests.long forced-calls`: each of 722 input schemas of real tools (MCP servers, coding agents, SDKs) is the only tool of a request with `tool_choice: "required"` and `max_tokens` 400, to a model with random weights in the form of each family, with biases towards the tokens that end texts. Finished calls are validated with python-jsonschema.
+
+| form | valid | cut | refused | failed | invalid | wholly masked |
+|---|---|---|---|---|---|---|
+| `qwen3` (JSON) | 706 | 16 | 0 | 0 | 0 | 720 |
+| `glm47` | 708 | 14 | 0 | 0 | 0 | 711 |
+| `gemma4` | 704 | 18 | 0 | 0 | 0 | 710 |
+| `lfm2_5` | 701 | 19 | 1 | 1 | 0 | 718 |
+| `qwen3_coder` | 198 | 524 | 0 | 0 | 0 | 711 |
+| `deepseek_v32` | 155 | 566 | 1 | 0 | 0 | 710 |
+
+- *cut* by `max_tokens`: in `qwen3_coder` and `deepseek_v32`, no single token ends a text, so that random texts seldom end.
+- *refused* by name: in `lfm2_5` a member `max results`, which is no name of Python; in `deepseek_v32` a call of at least 454 tokens of this small vocabulary.
+- *failed*: `tool_schema_violation`, after seven samples that violated a `propertyNames` that the masks of `lfm2_5` do not enforce.
 """
 
 PURPOSES: tuple[tuple[str, str, str], ...] = (
@@ -184,6 +203,7 @@ def document(
             "",
             "## Notes",
             ALSO,
+            FORCED,
         ]
     )
 

@@ -6,7 +6,7 @@ pattern.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,8 @@ def hints_of(parameters: dict[str, Any], cost: Callable[[str], int] = len) -> li
 
 
 def _hints(
-    names: Mapping[str, list[Detour]],
-    texts: Mapping[str, list[Detour]],
+    names: dict[str, list[Detour]],
+    texts: dict[str, list[Detour]],
     dependent: Iterable[str],
     cost: Callable[[str], int],
     rank: Callable[[list[Detour]], int],

@@ -68,7 +68,7 @@ class Completion:
         size = len(token_bytes)
         self._bytes = token_bytes
         self.key_separator = Json().key_separator
-        self.short_values = SHORT_VALUES
+        self.short_values: tuple[bytes, ...] = SHORT_VALUES
         self.call_scan = Scan()
         """The position in JSON at which the grammars of calls begin."""
         self._all_special = special

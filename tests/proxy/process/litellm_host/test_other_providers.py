@@ -38,7 +38,6 @@ WHOLE: dict[str, tuple[str, dict[str, Any]]] = {
 KEYLESS = {
     "keyless-gpt": ("openai/gpt-y", "OPENAI_API_KEY"),
     "keyless-claude": ("anthropic/claude-y", "ANTHROPIC_API_KEY"),
-    "keyless-mistral": ("mistral/mistral-y", "MISTRAL_API_KEY"),
 }
 """Models without credentials: LiteLLM's name, and the variable of the key."""
 
