@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_core.schema.regular.languages import NOTHING, Language, Long, Matching
+from toolgate_core.schema.regular.languages import Language, Long, Matching
 from toolgate_core.schema.regular.shortest import shortest_of
 from toolgate_core.schema.regular.syntax import Unsupported
 
@@ -18,7 +18,6 @@ STEPS = 1_000
         (Long(2) & ~Matching("a"), "bb"),
         (Long(), ""),
         (Matching("^a$") & Matching("^b$"), None),
-        (NOTHING, None),
         (Long(STEPS), None),
     ],
 )
