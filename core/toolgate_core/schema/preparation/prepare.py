@@ -103,8 +103,9 @@ def check_schema(schema: Any) -> None:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
         path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
-        is_pattern = error.message.endswith('is not a "regex"')
-        problem = problem_of(error.instance) if is_pattern else error.message
+        given, problem = error.instance, error.message
+        if isinstance(given, str) and problem.endswith('is not a "regex"'):
+            problem = problem_of(given)
         raise SchemaNotEnforceable(
             f"The schema is not a valid JSON Schema: {problem}.", pointer=path
         ) from error
