@@ -111,10 +111,9 @@ def test_a_search_without_a_way_to_the_end_is_given_up(
     static_masks: StaticMasks,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """No hint of the schema leads to a member whose name both patterns match."""
-    names = {"allOf": [{"pattern": "^(x[0-9]){9,}"}, {"pattern": "7a7$"}]}
-    members = {"propertyNames": names, "minProperties": 1}
-    [tool] = parse_tools([tools.tool("names", {"of": {"type": "object", **members}}, ["of"])])
+    """No hint of the schema leads to a text that both parts of the pattern match."""
+    text = {"type": "string", "pattern": "^(?=.*7a7$)(x[0-9]){9,}.*$"}
+    [tool] = parse_tools([tools.tool("texts", {"of": text}, ["of"])])
     matcher = compile_tool(tool).matcher()
     fill, filled = type(matcher).fill, list[int]()
 
