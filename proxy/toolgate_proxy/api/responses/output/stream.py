@@ -23,6 +23,12 @@ GONE = ClientDisconnected(
     "Send the request again."
 )
 """The end of a cancelled response, for its other readers."""
+ENDS = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+}
+"""The type of the last event by the response's status."""
 
 
 class ResponseStream:
@@ -105,11 +111,14 @@ class WholeResponse:
 
 def first_events(start: Mapping[str, Any]) -> list[Event]:
     """`start`: the response object before the first item."""
-    return [{"type": f"response.{name}", "response": start} for name in ("created", "in_progress")]
+    return [
+        {"type": "response.created", "response": start},
+        {"type": "response.in_progress", "response": start},
+    ]
 
 
 def last_event(body: Mapping[str, Any]) -> Event:
-    return {"type": f"response.{body['status']}", "response": body}
+    return {"type": ENDS[body["status"]], "response": body}
 
 
 def numbered(events: Iterable[Event], first: int) -> list[bytes]:
