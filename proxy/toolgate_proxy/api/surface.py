@@ -131,9 +131,11 @@ class Surface(Protocol):
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
         tools out instead of refusing them. `on_invalid` gets the errors of tools with an invalid
-        name or schema. `recalled`: the number that `recall` returned.
+        name or schema. `client`: the sender, whose seal opens what the gateway sealed for it.
+        `recalled`: the number that `recall` returned.
 
-        Raises InvalidRequest, whose `param` is the path of the field."""
+        Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
+        invalid field."""
 
     def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
         """`model` is the name that the client sent. The response is stored for `client`."""

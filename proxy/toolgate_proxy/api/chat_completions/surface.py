@@ -10,7 +10,6 @@ import orjson
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
@@ -50,6 +49,7 @@ class ChatCompletions(Stateless):
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = None
+    parse = staticmethod(parse_request)
 
     def model_in_path(self, path: str) -> str | None:
         found = PATH.fullmatch(path)
@@ -60,25 +60,6 @@ class ChatCompletions(Stateless):
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
-
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        return parse_request(
-            body,
-            model=model,
-            open_objects=open_objects,
-            omit_hosted=omit_hosted,
-            on_invalid=on_invalid,
-        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

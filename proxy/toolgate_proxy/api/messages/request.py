@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
@@ -13,6 +12,7 @@ from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import invalid_value
+from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
@@ -21,8 +21,6 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.messages import has_images
-from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import read_parameters
 from ..shared.sampling import make_sampling
 from ..shared.template import template_kwargs
@@ -48,15 +46,11 @@ def parse_request(
     omit_hosted: bool = True,
     on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
+    recalled: int = 0,
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them. `on_invalid` gets the errors of tools.
-
-    Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
-    invalid field.
-    """
+    """Convert a body, as `Surface.parse` describes it. This API stores nothing."""
     parsed = read_parameters(body, BY_NAME)
-    values, request = parsed.values, parsed.request
+    values = parsed.values
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
@@ -77,30 +71,22 @@ def parse_request(
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice.choice, tools.tools)
     mode = mode_of(values)
-    request["include_reasoning"] = is_shown(values, mode)
-    if "request_id" in values:
-        request["answer_id"] = f"msg_{values['request_id']}"
-    if parsed.tokenizing:
-        request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
-    return ChatRequest(
-        request_id=f"msg_{secrets.token_hex(16)}",
+    parsed.request["include_reasoning"] = is_shown(values, mode)
+    return chat_request(
+        parsed,
+        prefix="msg",
         model=model,
         messages=conversation.messages,
-        message_paths=conversation.paths,
-        history_changes=history.changes,
-        images=has_images(conversation.messages),
+        paths=conversation.paths,
+        history=history,
         tools=tools.tools,
-        omitted_tools=hosted.types,
-        tool_choice=choice.choice,
+        hosted=hosted,
+        choice=choice.choice,
         parallel_tool_calls=choice.parallel,
         reasoning=mode,
         template_kwargs=_template_kwargs(values, mode, conversation),
-        sampling=make_sampling(parsed, stream=request.get("stream", False)),
+        sampling=make_sampling(parsed),
         reasoning_budget=budget_of(values, mode),
-        on_budget=on_budget(values),
-        call_tokens=call_tokens(values),
-        repetition_guard=repetition_guard(values),
-        receipt=receipt(values),
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
         repeated={
@@ -109,12 +95,12 @@ def parse_request(
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },
-        **request,
     )
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:
-    """The stream and the log event of one response have the same signatures."""
+    """Return the function that signs reasoning. The stream and the log event of one response have
+    the same signatures."""
     if client.seal is None:
         return None
     return lru_cache(maxsize=8)(partial(sign, client.seal))
@@ -123,7 +109,8 @@ def _signer(client: Client) -> Callable[[str], str] | None:
 def _template_kwargs(
     values: Mapping[str, Any], mode: wire.ReasoningMode, conversation: Conversation
 ) -> dict[str, Any] | None:
-    """A response continues the text of a last message of the assistant."""
+    """Return the template's arguments. A response continues the text of a last message of the
+    assistant."""
     last = conversation.messages[-1]
     prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
     chosen = "continue_final_message" in values or "add_generation_prompt" in values

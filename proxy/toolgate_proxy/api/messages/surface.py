@@ -10,7 +10,6 @@ import orjson
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
@@ -44,6 +43,7 @@ class Messages(Stateless):
     rate_limits: RateLimitHeaders = "anthropic"
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
+    parse = staticmethod(parse_request)
 
     def model_in_path(self, path: str) -> str | None:
         return None if PATH.fullmatch(path) is None else ""
@@ -55,26 +55,6 @@ class Messages(Stateless):
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
-
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        return parse_request(
-            body,
-            model=model,
-            open_objects=open_objects,
-            omit_hosted=omit_hosted,
-            on_invalid=on_invalid,
-            client=client,
-        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
