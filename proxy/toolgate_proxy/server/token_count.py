@@ -8,7 +8,7 @@ from typing import Any
 from starlette.types import Scope, Send
 
 from ..api.surface import Counting, Surface
-from ..chat.counting import count
+from ..chat import failover
 from ..litellm_host.deployments.model_route import ModelRoute
 from ..state import gateway
 from .exchange import Exchange
@@ -33,7 +33,7 @@ class TokenCount(Exchange):
     async def _respond(self, send: Send, disconnect: Disconnect) -> None:
         here, context = gateway(), self.context
         target, request = await self._accepted(output=False)
-        tokens = await count(
+        tokens = await failover.count(
             here.engine, here.deployments, request, target.placement, self._alternatives
         )
         context.note_tokens(0, 0, complete=True)  # nothing was computed
