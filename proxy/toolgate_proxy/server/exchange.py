@@ -26,7 +26,6 @@ from ..api.shared.unknown import without_unknown
 from ..api.surface import ANY_CLIENT, Stream, Surface, Whole, is_streamed
 from ..background import in_background
 from ..chat import failover
-from ..chat.request.invalid_tools import InvalidTools, without
 from ..context import context_of
 from ..limits.admission import reserve
 from ..litellm_host import auth as host_auth
@@ -149,22 +148,18 @@ class Exchange:
         values = self._surface.with_defaults(values, target.defaults)
         if here.settings.unknown_parameters == "ignore":
             values, context.ignored_parameters = without_unknown(values, self._surface.parameters)
-        invalid = InvalidTools(context, omit=here.settings.invalid_tools == "omit")
-        parse = partial(
-            self._surface.parse,
+        read = partial(
+            here.reader.read,
+            self._surface,
             values,
+            context,
             model=target.placement.model,
-            open_objects=here.settings.open_objects,
-            omit_hosted=here.settings.hosted_tools == "omit",
-            on_invalid=invalid.leave_out,
+            owner=owner_of(self._scope, context),
             client=self._client,
             recalled=recalled,
         )
-        request = await asyncio.to_thread(parse) if recalled or self._is_large() else parse()
-        request = without(request, invalid.errors)
-        request = here.cache_salts.salted(request, owner_of(self._scope, context))
+        request = await asyncio.to_thread(read) if recalled or self._is_large() else read()
         self._request = request
-        context.note_request(request)
         request = await here.kept_reasoning.restored(request, self._model, self._client.seal)
         return target, request
 

@@ -21,8 +21,9 @@ from toolgate_core import wire
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 from toolgate_core.pointer import request_path
 
-from ...api.chat_completions.request import parse_request
+from ...api.surfaces import COMPLETIONS
 from ...chat.unconstrained import Unconstrained
+from ...context import RequestContext
 from ...litellm_host.administrator import IsAdministrator
 from ...litellm_host.deployments.router import placements
 from ...sealing import MASTER_KEY
@@ -92,10 +93,11 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
     if not found:
         raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
     state, placement = gateway(), found[0]
-    request = parse_request(body, model=placement.model, open_objects=state.settings.open_objects)
+    request = state.reader.read(
+        COMPLETIONS, body, RequestContext(), model=placement.model, owner=MASTER_KEY
+    )
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
-    request = state.cache_salts.salted(request, MASTER_KEY)
     return await state.engine.unconstrained(request, state.deployments.at(placement))
 
 
