@@ -30,7 +30,7 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
@@ -58,6 +58,15 @@ KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 def slowest(*tiers: Tier) -> Tier:
     return max(tiers, key=TIERS.index, default="memory")
+
+
+class Form(Protocol):
+    """What the headers of one API have of their own."""
+
+    rate_limits: RateLimitHeaders
+    """Whose names the rate-limit headers have."""
+    request_id_header: str | None
+    """A further header with the request's id."""
 
 
 @dataclass
@@ -99,9 +108,8 @@ class RequestContext:
     """Settles the reservation by the tokens used. None without a reservation."""
     settled: Tokens | None = None
     """The tokens that it was settled by."""
-    rate_limits: RateLimitHeaders = "openai"
-    request_id_header: str | None = None
-    """A further header with the request's id."""
+    form: Form | None = None
+    """The API in whose form the headers are. None: OpenAI's."""
     extra_headers: dict[str, str] = field(default_factory=dict)
     """Further response headers: rate limits."""
 
@@ -159,6 +167,10 @@ class RequestContext:
         """`sent_id`: the client's `x-request-id`. A missing or unsafe id is replaced."""
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
+
+    @property
+    def rate_limits(self) -> RateLimitHeaders:
+        return "openai" if self.form is None else self.form.rate_limits
 
     @property
     def sender(self) -> str:
@@ -284,8 +296,8 @@ class RequestContext:
     def headers(self) -> dict[str, str]:
         """The response headers that Toolgate adds."""
         headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
-        if self.request_id_header is not None and self.request_id is not None:
-            headers[self.request_id_header] = self.request_id
+        if self.form is not None and self.form.request_id_header and self.request_id is not None:
+            headers[self.form.request_id_header] = self.request_id
         headers |= self.extra_headers
         if self.omitted_tools:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)

@@ -39,6 +39,11 @@ class Client:
     connection: ConnectionTurns | None = None
     """The latest conversation of the WebSocket connection, if the request came over one."""
 
+    @property
+    def owner(self) -> str:
+        """Who may use the data that a request creates. Empty without a seal."""
+        return "" if self.seal is None else self.seal.owner
+
 
 ANY_CLIENT = Client()
 
@@ -88,6 +93,8 @@ class Whole(Protocol):
 
 class Surface(Protocol):
     name: str
+    path: re.Pattern[str]
+    """Its paths. Its group `model`, if there is one, is the model in the path."""
     call_type: str
     """LiteLLM's name for the operation, for its hooks and log events."""
     parameters: frozenset[str]
@@ -100,13 +107,9 @@ class Surface(Protocol):
     """A further name of the header `x-request-id` in responses."""
     counting: Counting | None
 
-    def model_in_path(self, path: str) -> str | None:
-        """Return the model in the path, or "" if the body names the model. Return None if the path
-        does not belong to this surface."""
-
     def owns(self, path: str, headers: Container[str]) -> bool:
-        """Whether errors at this path are in the form of this API. `headers`: the lower-case names
-        of the request's headers."""
+        """Return whether errors at this path are in the form of this API. `headers`: the names of
+        the request's headers."""
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         """Return the body with the earlier items of its conversation, and their number, if the API
@@ -151,9 +154,9 @@ class Surface(Protocol):
         """Return the body of an error response. `request` is the request that failed, if it was
         parsed; `request_id` the value of `x-request-id`."""
 
-    def error_event(self, body: bytes) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `body` is
-        the error's JSON."""
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `shown` is
+        what `error` returned."""
 
 
 class Stateless:
@@ -176,5 +179,6 @@ def is_streamed(body: Mapping[str, Any]) -> bool:
 
 
 def data_event(data: bytes) -> bytes:
-    """A server-sent event with `data` on one line. In JSON, a newline between tokens is a space."""
+    """Return a server-sent event with `data` on one line. In JSON, a newline between tokens is a
+    space."""
     return b"data: " + data.replace(b"\n", b" ") + b"\n\n"

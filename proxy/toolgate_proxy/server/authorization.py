@@ -26,7 +26,7 @@ from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
-from .refusal import refuse
+from .transport.reply import Reply
 
 READY = "/toolgate/ready"
 READY_MODELS = f"{READY}/"
@@ -100,8 +100,7 @@ class ClosedRoutes:
             error = RouteClosed(
                 "This route is closed. The administrator can open it with TOOLGATE_OPEN_ROUTES."
             )
-            context_of(scope).error_code = error.code
-            await refuse(error)(scope, receive, send)
+            await Reply(send, context_of(scope)).fail(error)
             return
         await self._app(scope, receive, send)
 

@@ -14,6 +14,6 @@ with importing():
         "toolgate_proxy.cli.main",
         "toolgate_proxy.cli.start.proxy",
         "toolgate_proxy.litellm_host.probe",
-        "toolgate_proxy.server.own_route",
+        "toolgate_proxy.app",
     ):
         import_module(name)

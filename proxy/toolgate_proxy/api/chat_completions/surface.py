@@ -43,6 +43,7 @@ class ChatCompletionStream(Stateless):
 
 class ChatCompletions(Stateless):
     name = "chat completions"
+    path = PATH
     call_type = "acompletion"
     parameters = frozenset(BY_NAME)
     keep_alive = COMMENT
@@ -51,12 +52,8 @@ class ChatCompletions(Stateless):
     counting: Counting | None = None
     parse = staticmethod(parse_request)
 
-    def model_in_path(self, path: str) -> str | None:
-        found = PATH.fullmatch(path)
-        return None if found is None else found["model"] or ""
-
     def owns(self, path: str, headers: Container[str]) -> bool:
-        return self.model_in_path(path) is not None
+        return PATH.fullmatch(path) is not None
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
@@ -80,5 +77,5 @@ class ChatCompletions(Stateless):
         body = error.body()
         return in_order_of_request(body, request.message_paths) if request else body
 
-    def error_event(self, body: bytes) -> bytes:
-        return data_event(body)
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return data_event(orjson.dumps(shown))

@@ -6,8 +6,6 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
@@ -37,6 +35,7 @@ COUNTING = Counting(
 
 class Messages(Stateless):
     name = "messages"
+    path = PATH
     call_type = "anthropic_messages"
     parameters = frozenset(BY_NAME)
     keep_alive = server_sent([{"type": "ping"}])
@@ -44,9 +43,6 @@ class Messages(Stateless):
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
-
-    def model_in_path(self, path: str) -> str | None:
-        return None if PATH.fullmatch(path) is None else ""
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:
@@ -74,5 +70,5 @@ class Messages(Stateless):
     ) -> dict[str, Any]:
         return error_body(error, request, request_id)
 
-    def error_event(self, body: bytes) -> bytes:
-        return server_sent([orjson.loads(body)])
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return server_sent([shown])

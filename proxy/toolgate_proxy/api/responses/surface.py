@@ -6,8 +6,6 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
@@ -34,6 +32,7 @@ COUNTING = Counting(
 
 class Responses:
     name = "responses"
+    path = PATH
     call_type = "aresponses"
     parameters = frozenset(BY_NAME)
     keep_alive = COMMENT
@@ -42,11 +41,8 @@ class Responses:
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
 
-    def model_in_path(self, path: str) -> str | None:
-        return None if PATH.fullmatch(path) is None else ""
-
     def owns(self, path: str, headers: Container[str]) -> bool:
-        return self.model_in_path(path) is not None
+        return PATH.fullmatch(path) is not None
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return await recall(body, client)
@@ -72,6 +68,5 @@ class Responses:
     ) -> dict[str, Any]:
         return in_own_words(error.body(), request)
 
-    def error_event(self, body: bytes) -> bytes:
-        """An error before the first event of the response."""
-        return error_event(orjson.loads(body)["error"])
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return error_event(shown["error"])

@@ -12,9 +12,13 @@ import logging
 import sys
 import traceback
 
+from toolgate_core.errors import InternalFault, ToolgateError
+
 from ...context import RequestContext
 from ...litellm_host.context import carried
 from ...litellm_host.errors import HostRefused, own_error
+
+logger = logging.getLogger("toolgate")
 
 LITELLM = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 """LiteLLM's loggers."""
@@ -60,6 +64,15 @@ def note_cause(context: RequestContext, error: BaseException) -> None:
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
         context.cause = context.cause or place(error)
+
+
+def as_own_error(error: Exception) -> ToolgateError:
+    """Return Toolgate's error for an exception. One that is not Toolgate's is a bug, which is
+    logged. Without the traceback, the body does not stay in memory until a collection."""
+    if isinstance(error, ToolgateError):
+        return error.with_traceback(None)
+    logger.error("A request failed because of a bug in the gateway:\n%s", frames(error))
+    return InternalFault("Internal error in the gateway. Retry the request.")
 
 
 def place(error: BaseException) -> str:

@@ -51,7 +51,7 @@ def surface_of(scope: Scope) -> str | None:
     if scope["method"] != "POST":
         return None
     for surface in SURFACES:
-        if surface.model_in_path(scope["path"]) is not None:
+        if surface.path.fullmatch(scope["path"]) is not None:
             return surface.name.replace(" ", "_")
     return None
 
