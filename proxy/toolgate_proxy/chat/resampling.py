@@ -40,9 +40,8 @@ async def _events(
     deployment: Deployment,
     context: RequestContext,
 ) -> AsyncGenerator[list[ResponseEvent], None]:
-    resample: Resample | None = None
     while True:
-        async with aclosing(engine.events(response, generation, context, resample)) as batches:
+        async with aclosing(generation.read(response, context)) as batches:
             async for batch in batches:
                 yield batch
         resample = response.take_resample()
@@ -70,7 +69,7 @@ async def _resample(
     except InvalidRequest as refused:  # for example if too few tokens of the budget remain
         metrics.GIVEN_UP.inc()
         raise resample.failed from refused
-    if generation.info.tokenizer != first.info.tokenizer:
+    if generation.prepared.info.tokenizer != first.prepared.info.tokenizer:
         await generation.events.aclose()
         raise BackendFailed(
             "The backend was restarted with another model during the response. Send the request "

@@ -103,6 +103,7 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
 
 async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
     text, ended, reason = "", "", "stop"
+    found, ends = generation.prepared, generation.ends
     try:
         async with aclosing(generation.events) as batches:
             async for batch in batches:
@@ -111,7 +112,7 @@ async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
                         case wire.TokensEvent():
                             for token, piece in zip(event.ids, event.texts, strict=True):
                                 text, ended = text + ended, ""
-                                if token in generation.ends:
+                                if token in ends:
                                     ended = piece
                                 else:
                                     text += piece
@@ -120,9 +121,7 @@ async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
                             text += event.text
                             reason = event.finish_reason
         validators = gateway().engine.validators
-        judgement = await judge(
-            text, reason, generation.request, generation.plan, generation.dialect, validators
-        )
+        judgement = await judge(text, reason, found.request, found.plan, found.dialect, validators)
         yield _data({"judgement": judgement.model_dump()})
     except ToolgateError as error:
         yield _data(error.body())
