@@ -17,7 +17,7 @@ from .api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, owner_of
 from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
-from .server import absent_routes, model_retrieval, readiness
+from .server import absent_routes, model_retrieval, probes
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.stored_responses import operations
@@ -41,7 +41,7 @@ def paths(litellm: Forwarding) -> list[Path]:
         Path("* /v1/messages/batches", absent_routes.BATCHES, answered(absent_routes.batches)),
         Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
         Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),
-        Path("GET|HEAD /toolgate/ready", readiness.PATHS, answered(readiness.answer)),
+        Path("GET|HEAD /toolgate/ready", probes.PATHS, answered(probes.answer)),
         Path("GET /v1/models", model_retrieval.PATH, answered(model_retrieval.answer)),
     ]
 

@@ -24,7 +24,7 @@ from toolgate_proxy.server import (
     forwarding,
     incoming,
     model_retrieval,
-    readiness,
+    probes,
 )
 from toolgate_proxy.server.stored_responses import operations
 from toolgate_proxy.settings import Settings
@@ -55,7 +55,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
         model_retrieval,
         operations,
         pipeline,
-        readiness,
+        probes,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(host_side, "selection", lambda: selection)

@@ -1,4 +1,4 @@
-"""Probes of readiness. They need no key.
+"""Probes of load balancers and orchestrators. They need no key.
 
 `GET /toolgate/ready`: 200 once the gateway can serve a model, and 503 before. LiteLLM's
 `/health/readiness` is answered with the same 503, and by LiteLLM itself afterwards. Their reason
