@@ -62,5 +62,5 @@ class GatewayState:
 
 @lru_cache(maxsize=1)
 def gateway() -> GatewayState:
-    """The state of this process, created on first use."""
+    """Return the state of this process, created on first use."""
     return GatewayState(settings())

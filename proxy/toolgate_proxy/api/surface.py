@@ -86,7 +86,7 @@ class Whole(Protocol):
     def add(self, events: Iterable[ResponseEvent]) -> None: ...
 
     async def keep(self) -> None:
-        """As of a stream. Called before `body`."""
+        """Store the response if the API stores responses. Called before `body`."""
 
     def body(self) -> dict[str, Any]: ...
 
@@ -115,7 +115,7 @@ class Surface(Protocol):
         """Return the body with the earlier items of its conversation, and their number, if the API
         stores conversations.
 
-        Raises PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
@@ -141,7 +141,8 @@ class Surface(Protocol):
         invalid field."""
 
     def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
-        """`model` is the name that the client sent. The response is stored for `client`."""
+        """Return the response as a stream. `model` is the name that the client sent. The response is
+        stored for `client`."""
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
 
@@ -173,8 +174,8 @@ class Stateless:
 
 
 def is_streamed(body: Mapping[str, Any]) -> bool:
-    """Whether the client requested a stream, in all APIs by the same parameter. An invalid value
-    counts as False: `parse` reports it."""
+    """Return whether the client requested a stream, in all APIs by the same parameter. An invalid
+    value counts as False: `parse` reports it."""
     return body.get("stream") is True
 
 

@@ -72,8 +72,8 @@ class Engine:
         resample: Resample | None = None,
         deadline: float | None = None,
     ) -> Generation:
-        """plan → grammars → backend. With `resample`, continue one choice; `deadline` is then the
-        deadline of the first generation, by time.monotonic. Raise ToolgateError."""
+        """Begin the generation: plan → grammars → backend. With `resample`, continue one choice;
+        `deadline` is then that of the first generation, by time.monotonic. Raise ToolgateError."""
         for _ in range(MAX_SENDS):
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)

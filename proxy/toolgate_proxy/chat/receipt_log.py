@@ -140,7 +140,7 @@ class ReceiptLog:
 
 
 def _keywords(schema: Any, residual: Iterable[wire.ResidualKeyword]) -> tuple[list[str], list[str]]:
-    """The keywords that masks enforced, and those that were checked on the complete call."""
+    """Return the keywords that masks enforced, and those that were checked on the complete call."""
     pointers = {each.pointer for each in residual}
     masked = {
         keyword

@@ -24,7 +24,7 @@ from .retries import Resample
 async def respond(
     engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
 ) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
-    """Yields the response and its events in batches. Leaving the context ends the backend's work.
+    """Yield the response and its events in batches. Leaving the context ends the backend's work.
 
     The events raise ToolSchemaViolation if every attempt at a call failed validation.
     """

@@ -49,7 +49,7 @@ class Route:
 
     @classmethod
     def parse(cls, text: str) -> Route:
-        """`NAME[=BACKEND_MODEL][@URL]`. Raises ValueError."""
+        """Parse `NAME[=BACKEND_MODEL][@URL]`. Raise ValueError."""
         models, _, url = text.partition("@http")
         name, _, backend_model = models.partition("=")
         if not name:
@@ -68,14 +68,14 @@ def make_config(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def write_config(routes: Sequence[Route], directory: Path) -> Path:
-    """Writes `make_config(routes)` to a file in `directory`."""
+    """Write `make_config(routes)` to a file in `directory`."""
     path = directory / CONFIG.name
     path.write_text(yaml.safe_dump(make_config(routes), sort_keys=False), encoding="utf-8")
     return path
 
 
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
-    """Runs the gateway until it receives SIGINT or SIGTERM."""
+    """Run the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
     as_json = settings().log_format == "json"
     logs.set_up(as_json=as_json)
@@ -107,7 +107,7 @@ def worker_options() -> dict[str, Any]:
 
 
 def prepare(config: Path) -> None:
-    """Sets the environment variables that LiteLLM reads, also for child processes."""
+    """Set the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
     set_defaults()
     if settings().page:
@@ -115,7 +115,7 @@ def prepare(config: Path) -> None:
 
 
 def set_defaults() -> None:
-    """Sets those variables that LiteLLM needs even if only its names are read."""
+    """Set those variables that LiteLLM needs even if only its names are read."""
     for name, value in HOST_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 

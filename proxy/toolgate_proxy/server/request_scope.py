@@ -93,7 +93,8 @@ class RequestScope:
 
 
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
-    """The reader of a response whose tokens count against a limit, and which we do not count."""
+    """Return the reader of a response whose tokens count against a limit and which we do not
+    count."""
     if context.failed or not context.uncounted.total:
         return None
     types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
@@ -126,5 +127,5 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """Whether a line of `body` is the end marker. Inside JSON strings newlines are escaped."""
+    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are escaped."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body

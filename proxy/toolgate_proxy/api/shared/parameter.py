@@ -81,7 +81,7 @@ class ParsedParameters:
 
 
 def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Raises ValueError if two rows have the same name."""
+    """Raise ValueError if two rows have the same name."""
     table: dict[str, Parameter] = {}
     for row in rows:
         if row.name in table:
@@ -91,7 +91,7 @@ def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
 
 
 def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
-    """Parse a body. Raises InvalidRequest or UnsupportedParameter for its first invalid field."""
+    """Parse a body. Raise InvalidRequest or UnsupportedParameter for its first invalid field."""
     parsed = ParsedParameters()
     for name, given in body.items():
         if given is None:
@@ -149,5 +149,5 @@ def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Par
 
 
 def shown_default(default: object) -> str:
-    """A default value as JSON."""
+    """Return a default value as JSON."""
     return orjson.dumps(default).decode()

@@ -101,7 +101,8 @@ class HostSide:
         return selection().alternatives([target.row for target in self._route.targets], tried)
 
     def answered(self, whole: Callable[[], Whole]) -> None:
-        """A backend answers. `whole` makes the response without the events of `note_events`."""
+        """Note that a backend responds. `whole` makes the response, to which the events of
+        `note_events` are added."""
         self._whole = whole
 
     def note_events(self, pieces: Iterable[ResponseEvent]) -> None:

@@ -73,7 +73,7 @@ def _unsupported(operation: str) -> Exception:
 
 
 def _kept(chunk: Chunk) -> Chunk:
-    """Keeps a chunk with an empty delta from being dropped by LiteLLM; it may have token ids."""
+    """Keep a chunk with an empty delta from being dropped by LiteLLM; it may have token ids."""
     for choice in chunk["choices"]:
         if not choice["delta"] and choice["finish_reason"] is None:
             choice["delta"] = {"content": ""}

@@ -52,14 +52,14 @@ class _Uncaught(logging.Filter):
 
 
 def set_up() -> None:
-    """Installs the filters."""
+    """Install the filters."""
     for name in LITELLM:
         logging.getLogger(name).addFilter(_OfRequests())
     logging.getLogger("uvicorn.error").addFilter(_Uncaught())
 
 
 def note_cause(context: RequestContext, error: BaseException) -> None:
-    """Sets the request's cause, unless the error is the client's or one of Toolgate's, whose code
+    """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
     says enough."""
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
@@ -76,7 +76,7 @@ def as_own_error(error: Exception) -> ToolgateError:
 
 
 def place(error: BaseException) -> str:
-    """Type of the exception at the root, and the place where it was raised."""
+    """Return the type of the exception at the root, and the place where it was raised."""
     root = _root(error)
     frame = traceback.extract_tb(root.__traceback__)[-1:]
     where = f" at {_short(frame[0].filename)}:{frame[0].lineno}" if frame else ""
@@ -84,7 +84,7 @@ def place(error: BaseException) -> str:
 
 
 def frames(error: BaseException) -> str:
-    """The traceback of the exception at the root, without messages."""
+    """Return the traceback of the exception at the root, without messages."""
     root = _root(error)
     return "".join(traceback.format_tb(root.__traceback__)) + type(root).__name__
 
@@ -98,6 +98,6 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _short(path: str) -> str:
-    """A path below the packages' folder, or the last two parts."""
+    """Return a path below the packages' folder, or the last two parts."""
     _, found, below = path.partition(PACKAGES)
     return below if found else "/".join(path.split("/")[-2:])

@@ -27,7 +27,7 @@ class Disconnect:
         return self
 
     def ignore(self) -> None:
-        """Stops watching. Call it before sending the last message: after that message the ASGI
+        """Stop watching. Call it before sending the last message: after that message the ASGI
         server reports a disconnect for every request."""
         if self._listening is not None:
             self._listening.cancel()
