@@ -164,8 +164,8 @@ class RequestContext:
 
     @classmethod
     def with_request_id(cls, sent_id: str | None) -> RequestContext:
-        """Create the context of a request. `sent_id`: the client's `x-request-id`. A missing or unsafe
-        id is replaced."""
+        """Create the context of a request. `sent_id`: the client's `x-request-id`. A missing or
+        unsafe id is replaced."""
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
 
@@ -243,7 +243,8 @@ class RequestContext:
         self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
 
     def note_changes(self, changes: Iterable[HistoryChange]) -> None:
-        """Note changes of a later step. A step that is repeated at another backend notes the same."""
+        """Note changes of a later step. A step that is repeated at another backend notes the
+        same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
     @property
@@ -261,8 +262,8 @@ class RequestContext:
     def note_enforcement(
         self, constrained: object, residual: Mapping[str, Sequence[ResidualKeyword]]
     ) -> None:
-        """Note how much of the request is enforced. `constrained`: truthy if the request has tools or
-        a content format. `residual`: keywords that masks do not enforce, by tool hash."""
+        """Note how much of the request is enforced. `constrained`: truthy if the request has tools
+        or a content format. `residual`: keywords that masks do not enforce, by tool hash."""
         self.is_fallback = False
         self.enforced = "residual" if residual else "full" if constrained else "none"
         self.residual_tools = len(residual)
@@ -278,8 +279,8 @@ class RequestContext:
         self.corrected_keywords = tuple(sorted({each.keyword for made in found for each in made}))
 
     def await_counts(self, *, stream: bool) -> None:
-        """Note that another provider gets the prompt now, which counts tokens at the end. If the client
-        leaves, only a stream shows how much of the response was generated."""
+        """Note that another provider gets the prompt now, which counts tokens at the end. If the
+        client leaves, only a stream shows how much of the response was generated."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
 

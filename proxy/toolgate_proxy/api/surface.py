@@ -141,8 +141,8 @@ class Surface(Protocol):
         invalid field."""
 
     def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
-        """Return the response as a stream. `model` is the name that the client sent. The response is
-        stored for `client`."""
+        """Return the response as a stream. `model` is the name that the client sent. The response
+        is stored for `client`."""
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
 

@@ -127,5 +127,6 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are escaped."""
+    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are
+    escaped."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body

@@ -107,8 +107,8 @@ def status_of(context: RequestContext) -> str:
 
 
 def noting_events(send: Send, context: RequestContext) -> Send:
-    """Note the events in a response of LiteLLM's handler. In the streams of all APIs, events with output contain
-    the word `delta`. The first one may have a role only."""
+    """Note the events in a response of LiteLLM's handler. In the streams of all APIs, events with
+    output contain the word `delta`. The first one may have a role only."""
     is_stream = False
 
     async def noted(message: Message) -> None:

@@ -110,7 +110,8 @@ class WholeResponse:
 
 
 def first_events(start: Mapping[str, Any]) -> list[Event]:
-    """Return the events that begin a response. `start`: the response object before the first item."""
+    """Return the events that begin a response. `start`: the response object before the first
+    item."""
     return [
         {"type": "response.created", "response": start},
         {"type": "response.in_progress", "response": start},
@@ -130,8 +131,8 @@ def numbered(events: Iterable[Event], first: int) -> list[bytes]:
 
 
 def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
-    """Return the event that reports an error. `error`: the error object. OpenAI documents its fields
-    at the top of the event and sends them in `error`, so both forms are there."""
+    """Return the event that reports an error. `error`: the error object. OpenAI documents its
+    fields at the top of the event and sends them in `error`, so both forms are there."""
     shown = {name: error.get(name) for name in ("code", "message", "param")}
     return server_sent(
         "error", {"type": "error", "sequence_number": number, **shown, "error": error}
