@@ -22,7 +22,7 @@ from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.stored_responses import operations
 from .server.stored_responses.routes import PATHS as STORED
-from .server.transport.reply import Reply
+from .server.transport.connection import Reply
 from .state import gateway
 
 

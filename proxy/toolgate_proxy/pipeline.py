@@ -26,8 +26,7 @@ from .server.authorization import authenticate
 from .server.client import client_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
-from .server.transport.disconnect import Disconnect
-from .server.transport.reply import Reply
+from .server.transport.connection import Disconnect, Reply
 from .state import gateway
 
 

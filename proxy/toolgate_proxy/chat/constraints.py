@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from toolgate_core import wire
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.tools import narrowed_tool
 
 from ..context import RequestContext
+from ..grammars.call_lengths import CallLengths
 from ..grammars.service import LoadedGrammars
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from . import spans
 from .request.backend_request import backend_request, schema_params
-from .request.call_room import with_room_for_call
 from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared
 from .retries import Resample, resample_request
@@ -111,3 +112,25 @@ async def _narrowed(
     narrow = narrowed_tool(tool)
     found = await deployment.grammars.ensure([narrow], {name: "tools"}, info, owner)
     return replace(loaded, keys=loaded.keys | {tool.hash: found.keys[narrow.hash]})
+
+
+def with_room_for_call(
+    plan: EnforcementPlan,
+    sampling: wire.Sampling,
+    setting: Literal["learnt", "schema"] | int,
+    lengths: CallLengths,
+    keys: Iterable[str],
+) -> EnforcementPlan:
+    """Return the plan with the number of tokens that the setting, or earlier calls of the tools
+    with the grammar keys `keys`, determine. A request that sets the number itself keeps it.
+
+    What was learnt changes with the traffic. Requests with a seed or the temperature 0 do without
+    it, so that they always have the same response.
+    """
+    if plan.choice != "required" or plan.call_tokens is not None or setting == "schema":
+        return plan
+    if setting != "learnt":
+        return replace(plan, call_tokens=setting)
+    if sampling.seed is not None or sampling.temperature == 0:
+        return plan
+    return replace(plan, seen_call_tokens=lengths.usual(keys))

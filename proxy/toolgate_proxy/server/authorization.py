@@ -26,7 +26,7 @@ from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
-from .transport.reply import Reply
+from .transport.connection import Reply
 
 READY = "/toolgate/ready"
 READY_MODELS = f"{READY}/"

@@ -21,7 +21,7 @@ from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
 from .traffic.recording import noting_events
-from .transport.reply import Reply
+from .transport.connection import Reply
 
 Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
 """Returns the response to a request; None: LiteLLM answers it. Raises ToolgateError."""

@@ -26,7 +26,7 @@ from .logs import access_log
 from .logs.log_filters import note_cause
 from .response_headers import response_headers
 from .traffic import recording, scraping, spans
-from .transport.reply import Reply
+from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
 END_OF_STREAM = b"data: [DONE]"

@@ -14,11 +14,11 @@ from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.prompt_bounds import check_text, check_token_ids
 
 from ...context import RequestContext
 from ...routing.deployments import Deployment
 from ...settings import Settings
-from . import request_bounds
 from .backend_request import chat_prompt
 from .call_history import with_family_ids
 from .images import Images, without_results
@@ -76,12 +76,29 @@ def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
     """Return the request in the terms of the model. A request that is in these terms stays the
     same. Raise InvalidRequest, ContextLengthExceeded and BackendFailed."""
     dialect = _dialect(info)
-    request_bounds.check(request, info)
+    check_bounds(request, info)
     messages = with_family_ids(request.messages, dialect)
     if messages is not request.messages:
         request = replace(request, messages=messages)
     request = with_reasoning_switch(request, dialect)
     return Prepared(request, info, dialect, make_plan(request, dialect))
+
+
+def check_bounds(request: ChatRequest, info: wire.Info) -> None:
+    """Check the bounds that depend on the model: its context length and its vocabulary. Raise
+    InvalidRequest and ContextLengthExceeded."""
+    limits = info.limits
+    if limits.vocabulary is not None:
+        check_token_ids(request.sampling, limits.vocabulary)
+    if limits.max_token_bytes is not None:
+        tools = [tool.definition for tool in request.tools]
+        check_text(
+            request.messages,
+            tools,
+            request.template_kwargs,
+            context=limits.max_model_len,
+            max_token_bytes=limits.max_token_bytes,
+        )
 
 
 def _dialect(info: wire.Info) -> Dialect:

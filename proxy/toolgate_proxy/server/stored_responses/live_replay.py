@@ -11,8 +11,7 @@ from ...api.responses.state.retrieval import followed
 from ...context import RequestContext
 from ...response_store.errors import EventsTooLarge
 from ...response_store.live import LiveResponse
-from ..transport.disconnect import Disconnect
-from ..transport.reply import Reply
+from ..transport.connection import Disconnect, Reply
 
 
 class LiveReplay:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from toolgate_proxy.server.transport.disconnect import Disconnect
+from toolgate_proxy.server.transport.connection import Disconnect
 
 
 class Client:

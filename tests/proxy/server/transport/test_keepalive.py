@@ -10,7 +10,7 @@ from starlette.types import Message, Send
 from toolgate_proxy.api.surface import COMMENT
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.server.transport.reply import Reply
+from toolgate_proxy.server.transport.connection import Reply
 
 TICK = 0.05
 

@@ -1,9 +1,10 @@
-"""The response to one request. It begins once, with an error or without one, and ends once.
+"""The connection to one client: the reply to its request, and its disconnection.
 
-While a stream is silent, comments keep it alive: for example while the request is queued, a grammar
-compiles, or a long prompt is prefilled. Without them a client or a load balancer may time out.
-Clients of server-sent events ignore comments. The first comment begins the response with status
-200, so a later error is sent as an event in the stream.
+A reply begins once, with an error or without one, and ends once. While a stream is silent, comments
+keep it alive: for example while the request is queued, a grammar compiles, or a long prompt is
+prefilled. Without them a client or a load balancer may time out. Clients of server-sent events
+ignore comments. The first comment begins the response with status 200, so a later error is sent as
+an event in the stream.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import TracebackType
 from typing import Any
 
 import orjson
-from starlette.types import Message, Send
+from starlette.types import Message, Receive, Send
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
@@ -184,6 +185,50 @@ class Reply:
         self._commented = self._commented or not self._begun
         await self._begin_once(200, EVENTS)
         await self._client({"type": "http.response.body", "body": comment, "more_body": True})
+
+
+class Disconnect:
+    """Async context manager that cancels its body when the client disconnects.
+
+    The body then ends without an exception, and `happened` is True. Read the request's body before
+    entering.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._listening: asyncio.Task[None] | None = None
+        self.happened = False
+
+    async def __aenter__(self) -> Disconnect:
+        task = asyncio.current_task()
+        assert task is not None
+        self._listening = asyncio.create_task(self._listen(task))
+        return self
+
+    def ignore(self) -> None:
+        """Stop watching. Call it before sending the last message: after that message the ASGI
+        server reports a disconnect for every request."""
+        if self._listening is not None:
+            self._listening.cancel()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        self.ignore()
+        task = asyncio.current_task()
+        if not self.happened or task is None:
+            return False
+        # Swallows our own cancellation only; one by the server continues.
+        return task.uncancel() == 0 and (kind is None or kind is asyncio.CancelledError)
+
+    async def _listen(self, task: asyncio.Task[object]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.happened = True
+        task.cancel()
 
 
 def _length(content: bytes) -> Header:
