@@ -59,12 +59,12 @@ class Gateway:
             await self._app(scope, receive, send)
             return
         context = context_of(scope)
-        context.form = form = owner_of(absent_routes.meant_path(scope), Headers(scope=scope))
+        context.form = owner_of(scope["path"], Headers(scope=scope))
         try:
             await self._router(scope, receive, send)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
-            await Reply(send, context, form).fail(error.with_traceback(None))
+            await Reply(send, context).fail(error.with_traceback(None))
 
 
 def _api(shown: str, pipeline: Pipeline) -> Path:

@@ -34,6 +34,7 @@ from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
@@ -61,12 +62,25 @@ def slowest(*tiers: Tier) -> Tier:
 
 
 class Form(Protocol):
-    """What the headers of one API have of their own."""
+    """The form of one API's errors and headers."""
 
     rate_limits: RateLimitHeaders
     """Whose names the rate-limit headers have."""
     request_id_header: str | None
-    """A further header with the request's id."""
+    """A further name of the header `x-request-id` in responses."""
+
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of an error response. `request` is the request that failed, if it was
+        parsed; `request_id` the value of `x-request-id`."""
+
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `shown` is
+        what `error` returned."""
 
 
 @dataclass
@@ -109,7 +123,7 @@ class RequestContext:
     settled: Tokens | None = None
     """The tokens that it was settled by."""
     form: Form | None = None
-    """The API in whose form the headers are. None: OpenAI's."""
+    """The API in whose form errors and headers are. None: OpenAI's."""
     extra_headers: dict[str, str] = field(default_factory=dict)
     """Further response headers: rate limits."""
 

@@ -41,7 +41,9 @@ class Pipeline:
     """The operation, if the requests count tokens instead of generating them."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        context, reply = context_of(scope), Reply(send, context_of(scope), self.surface)
+        context = context_of(scope)
+        context.form = self.surface
+        reply = Reply(send, context)
         try:
             await authenticate(scope, context)
             sent = await incoming.read(scope, receive, context)

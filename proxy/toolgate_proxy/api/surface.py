@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
-from ..context import RateLimitHeaders
+from ..context import Form
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
@@ -91,7 +90,7 @@ class Whole(Protocol):
     def body(self) -> dict[str, Any]: ...
 
 
-class Surface(Protocol):
+class Surface(Form, Protocol):
     name: str
     path: re.Pattern[str]
     """Its paths. Its group `model`, if there is one, is the model in the path."""
@@ -101,10 +100,6 @@ class Surface(Protocol):
     """The names of its parameters."""
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
-    rate_limits: RateLimitHeaders
-    """Whose names the rate-limit headers have."""
-    request_id_header: str | None
-    """A further name of the header `x-request-id` in responses."""
     counting: Counting | None
 
     def owns(self, path: str, headers: Container[str]) -> bool:
@@ -145,19 +140,6 @@ class Surface(Protocol):
         is stored for `client`."""
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of an error response. `request` is the request that failed, if it was
-        parsed; `request_id` the value of `x-request-id`."""
-
-    def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `shown` is
-        what `error` returned."""
 
 
 class Stateless:

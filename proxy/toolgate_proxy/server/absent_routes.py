@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError
 
+from ..api.surfaces import owner_of
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.providers import named_providers, passed_through
@@ -70,13 +71,6 @@ IN_BODY = re.compile(rb'\bcustom_llm_provider"\s*:?\s*"?([\w.-]+)')
 """The provider in a body of JSON or of a form."""
 
 
-def meant_path(scope: Scope) -> str:
-    """Return the path that a client meant that repeats a part of its base URL. Return the path of
-    any other request."""
-    found = REPEATED.fullmatch(route_path(scope))
-    return str(scope["path"]) if found is None else _meant(found)
-
-
 async def batches(scope: Scope, context: RequestContext) -> NoReturn:
     """Refuse a request at BATCHES. Raise ToolgateError."""
     await authenticate(scope, context)
@@ -87,12 +81,15 @@ async def batches(scope: Scope, context: RequestContext) -> NoReturn:
 
 
 async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
-    """Refuse a request at REPEATED. Raise ToolgateError."""
-    await authenticate(scope, context)
+    """Refuse a request at REPEATED, in the form of the API that was meant. Raise ToolgateError."""
     found = scope[MATCH]
-    extra = found["again"] if found["first"] else found["extra"]
+    meant, extra = found["path"], found["extra"]
+    if found["first"]:
+        meant, extra = found["first"], found["again"]
+    context.form = owner_of(meant, Headers(scope=scope))
+    await authenticate(scope, context)
     raise RouteNotFound(
-        f"There is no such route. The client adds {_meant(found)!r} or its end to its base URL. "
+        f"There is no such route. The client adds {meant!r} or its end to its base URL. "
         f"Remove {extra!r} from the end of the base URL."
     )
 
@@ -106,10 +103,6 @@ async def without_database(scope: Scope, context: RequestContext) -> None:
         "This route needs LiteLLM's database, which this gateway does not have. `toolgate keys` "
         "creates, lists and limits virtual keys, with teams."
     )
-
-
-def _meant(found: re.Match[str]) -> str:
-    return found["first"] or found["path"]
 
 
 def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:

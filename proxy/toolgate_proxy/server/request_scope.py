@@ -106,8 +106,8 @@ def _refusing(error: ToolgateError) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         context = context_of(scope)
-        context.form = surface = owner_of(scope["path"], Headers(scope=scope))
-        await Reply(send, context, surface).fail(error)
+        context.form = owner_of(scope["path"], Headers(scope=scope))
+        await Reply(send, context).fail(error)
 
     return app
 

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Send
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
-from ...api.surface import COMMENT, Stream, Surface, data_event
+from ...api.surface import COMMENT, Stream, data_event
 from ...context import RequestContext
 from ...keys.header import Header
 
@@ -35,12 +35,11 @@ JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 
 
 class Reply:
-    """Async context manager. `surface`: the API in whose form errors are; None: OpenAI's form."""
+    """Async context manager. Errors are in the form of the context."""
 
-    def __init__(self, send: Send, context: RequestContext, surface: Surface | None = None) -> None:
+    def __init__(self, send: Send, context: RequestContext) -> None:
         self._client = send
         self._context = context
-        self._surface = surface
         self._lock = asyncio.Lock()
         """Keeps comments from splitting an event."""
         self._begun = False
@@ -114,7 +113,7 @@ class Reply:
     async def fail(self, error: ToolgateError) -> None:
         """Send an error: as the whole response, or as the last event if the response has begun."""
         self._context.error_code = error.code
-        shown = self._form(error)
+        shown = self._shown(error)
         async with self._lock:
             if self._begun:
                 self._context.failed = True
@@ -147,18 +146,18 @@ class Reply:
                 event = data_event(self._late_error)
                 await self._client({"type": "http.response.body", "body": event})
 
-    def _form(self, error: ToolgateError) -> dict[str, Any]:
-        if self._surface is None:
+    def _shown(self, error: ToolgateError) -> dict[str, Any]:
+        form = self._context.form
+        if form is None:
             return error.body()
-        return self._surface.error(error, self.request, self._context.request_id)
+        return form.error(error, self.request, self._context.request_id)
 
     def _event(self, shown: dict[str, Any]) -> bytes:
         """Return the event that reports an error."""
         if self.stream is not None and self.has_output:
             return self.stream.failed(shown["error"])
-        if self._surface is not None:
-            return self._surface.error_event(shown)
-        return data_event(orjson.dumps(shown))
+        form = self._context.form
+        return data_event(orjson.dumps(shown)) if form is None else form.error_event(shown)
 
     async def _end(self, data: bytes) -> None:
         self._ended = True

@@ -61,8 +61,8 @@ class Words:
 
 
 async def test_an_error_that_comes_first_is_the_response() -> None:
-    sent, context = Sent(), RequestContext()
-    reply = Reply(sent, context, COMPLETIONS)
+    sent, context = Sent(), RequestContext(form=COMPLETIONS)
+    reply = Reply(sent, context)
     reply.headers = ((b"x-own", b"1"),)
     await reply.fail(RateLimited("Too many requests.", retry_after=7))
     assert (sent.status, context.error_code) == (429, RateLimited.code)
@@ -81,8 +81,8 @@ async def test_a_body_that_never_came_closes_the_connection() -> None:
 
 @pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
 async def test_an_error_after_a_comment_is_an_event_of_the_api(surface: Any) -> None:
-    sent, context = Sent(), RequestContext()
-    reply = Reply(sent, context, surface)
+    sent, context = Sent(), RequestContext(form=surface)
+    reply = Reply(sent, context)
     reply.stream = Words()
     async with reply.kept_alive(TICK, surface.keep_alive):
         await asyncio.sleep(TICK * 2.5)
@@ -94,8 +94,8 @@ async def test_an_error_after_a_comment_is_an_event_of_the_api(surface: Any) -> 
 
 @pytest.mark.parametrize("surface", [RESPONSES, MESSAGES], ids=lambda surface: surface.name)
 async def test_an_error_after_output_is_the_last_event_of_the_stream(surface: Any) -> None:
-    sent, context, words = Sent(), RequestContext(), Words()
-    async with Reply(sent, context, surface) as reply:
+    sent, context, words = Sent(), RequestContext(form=surface), Words()
+    async with Reply(sent, context) as reply:
         reply.stream = words
         await reply.event(b"words ")
         await reply.fail(LOST)
