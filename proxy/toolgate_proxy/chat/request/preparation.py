@@ -16,6 +16,7 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
 from toolgate_core.prompt_bounds import check_text, check_token_ids
 
+from ...backend_client.faults import SAME_RELEASE
 from ...context import RequestContext
 from ...routing.deployments import Deployment
 from ...settings import Settings
@@ -104,7 +105,6 @@ def check_bounds(request: ChatRequest, info: wire.Info) -> None:
 def _dialect(info: wire.Info) -> Dialect:
     if info.dialect not in DIALECTS:
         raise BackendFailed(
-            f"The backend uses the unknown dialect {info.dialect!r}. Install the same release of "
-            "toolgate on the gateway and the backend."
+            f"The backend uses the unknown dialect {info.dialect!r}. {SAME_RELEASE}"
         )
     return DIALECTS[info.dialect]
