@@ -116,9 +116,15 @@ class _Exchange:
             await reserve(here.limiter, context, values, output=counting is None)
         target = await host.choose(values, client.owner)
         request = self.reply.request = await incoming.chat_request(
-            surface, values, context, target, client, recalled=recalled, size=self.size
+            surface,
+            values,
+            context,
+            target,
+            client,
+            model=host.model,
+            recalled=recalled,
+            size=self.size,
         )
-        request = await here.kept_reasoning.restored(request, host.model, client.seal)
         places = (here.deployments, request, target.placement, host.alternatives)
         if counting is not None:
             tokens = await failover.count(here.engine, *places)

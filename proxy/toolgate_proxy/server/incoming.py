@@ -66,12 +66,14 @@ async def chat_request(
     target: Target,
     client: Client,
     *,
+    model: str,
     recalled: int,
     size: int,
 ) -> ChatRequest:
-    """Return the chat request of a body for one of our models. `target`: its first deployment.
-    `recalled`: as `surface.recall` returned it. `size`: of the body, in bytes. A long body is
-    converted in a thread, so that other requests continue.
+    """Return the chat request of a body for one of our models, with the reasoning of earlier turns
+    that was kept. `target`: the first deployment. `model`: its name for clients. `recalled`: as
+    `surface.recall` returned it. `size`: of the body, in bytes. A long body is converted in a
+    thread, so that other requests continue.
 
     Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
     here = gateway()
@@ -89,4 +91,5 @@ async def chat_request(
         recalled=recalled,
     )
     is_long = bool(recalled) or size > PARSED_IN_THREAD
-    return await asyncio.to_thread(convert) if is_long else convert()
+    request = await asyncio.to_thread(convert) if is_long else convert()
+    return await here.kept_reasoning.restored(request, model, client.seal)
