@@ -19,14 +19,10 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.messages import text_of_last
 from ..shared.parameter import read_parameters
-from ..shared.reasoning import reasoning_budget, reasoning_mode
-from ..shared.sampling import make_sampling
-from ..shared.template import template_kwargs
 from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
-from .functions import is_legacy, requested_tool_choice, requested_tools
+from .functions import is_legacy, requested_tools
 from .messages import parse_messages
 from .parameters import BY_NAME
 
@@ -55,10 +51,9 @@ def parse_request(
         parsed.request["parallel_tool_calls"] = False
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
-    tools = requested_tools(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
-    choice = requested_tool_choice(values)
-    hosted.check_choice(choice, tools)
-    mode = reasoning_mode(values)
+    tools, choice = requested_tools(
+        values, hosted, open_objects=open_objects, on_invalid=on_invalid
+    )
     return chat_request(
         parsed,
         prefix="chatcmpl",
@@ -69,12 +64,7 @@ def parse_request(
         tools=tools,
         hosted=hosted,
         choice=choice,
-        reasoning=mode,
-        template_kwargs=template_kwargs(values, mode),
-        sampling=make_sampling(parsed),
-        reasoning_budget=reasoning_budget(values),
         content_format=_content_format(values, open_objects=open_objects),
-        echo=text_of_last(messages) if values.get("echo") else "",
         legacy_functions=legacy,
     )
 

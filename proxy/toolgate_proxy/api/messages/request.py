@@ -22,15 +22,14 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
-from ..shared.sampling import make_sampling
-from ..shared.template import template_kwargs
+from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
 from .context_management import check_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .parameters import BY_NAME
-from .thinking import budget_of, check_thinking, is_omitted, is_shown, mode_of, with_effort
+from .thinking import check_thinking, is_omitted, is_shown, with_effort
 from .tool_choice import read_tool_choice
 from .tools import read_tools
 
@@ -70,7 +69,7 @@ def parse_request(
     )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice.choice, tools.tools)
-    mode = mode_of(values)
+    mode = reasoning_mode(values)
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
         parsed,
@@ -82,11 +81,9 @@ def parse_request(
         tools=tools.tools,
         hosted=hosted,
         choice=choice.choice,
+        template=_template_values(values, mode, conversation),
+        budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
-        reasoning=mode,
-        template_kwargs=_template_kwargs(values, mode, conversation),
-        sampling=make_sampling(parsed),
-        reasoning_budget=budget_of(values, mode),
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
         repeated={
@@ -106,17 +103,17 @@ def _signer(client: Client) -> Callable[[str], str] | None:
     return lru_cache(maxsize=8)(partial(sign, client.seal))
 
 
-def _template_kwargs(
+def _template_values(
     values: Mapping[str, Any], mode: wire.ReasoningMode, conversation: Conversation
-) -> dict[str, Any] | None:
-    """Return the template's arguments. A response continues the text of a last message of the
-    assistant."""
+) -> Mapping[str, Any]:
+    """Return the parameters that decide about the template. A response continues the text of a last
+    message of the assistant."""
     last = conversation.messages[-1]
     prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
     chosen = "continue_final_message" in values or "add_generation_prompt" in values
     if prefilled and not chosen:
         values = {**values, "continue_final_message": True}
-    return template_kwargs(with_effort(values) if mode != "off" else values, mode)
+    return with_effort(values) if mode != "off" else values
 
 
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:

@@ -20,11 +20,7 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.messages import text_of_last
 from ..shared.parameter import ParsedParameters, read_parameters
-from ..shared.reasoning import reasoning_budget, reasoning_mode
-from ..shared.sampling import make_sampling
-from ..shared.template import template_kwargs
 from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import parse_input
@@ -70,7 +66,6 @@ def parse_request(
     )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice, tools.functions)
-    mode = reasoning_mode(values)
     return chat_request(
         parsed,
         prefix="resp",
@@ -81,12 +76,7 @@ def parse_request(
         tools=tools.functions,
         hosted=hosted,
         choice=choice,
-        reasoning=mode,
-        template_kwargs=template_kwargs(values, mode),
-        sampling=make_sampling(parsed),
-        reasoning_budget=reasoning_budget(values),
         content_format=_content_format(values, open_objects=open_objects),
-        echo=text_of_last(messages) if values.get("echo") else "",
         repeated=values | {"tools": tools.shown, "input": given[recalled:] if recalled else given},
     )
 

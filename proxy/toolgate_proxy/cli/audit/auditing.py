@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import OnInvalid, Tool
 
-from ...api.chat_completions.functions import requested_tools
+from ...api.chat_completions.functions import offered_tools
 from ...api.messages.conversation.call_ids import shown_id
 from ...api.messages.tools import read_tools as message_tools
 from ...api.responses.tools import read_tools as response_tools
@@ -105,7 +105,7 @@ def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) ->
         elif line.api == "responses":
             found = response_tools(given, hosted, **options).functions
         else:
-            found = requested_tools(_without_null(request), hosted, **options)
+            found = offered_tools(_without_null(request), hosted, **options)
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found}
