@@ -16,7 +16,7 @@ async def litellm(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 LINES = paths(Forwarding(litellm))
-METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "POST")
+METHODS = ("DELETE", "GET", "HEAD", "OPTIONS", "POST", "PUT")
 
 
 def line_of(method: str, path: str) -> Path | None:

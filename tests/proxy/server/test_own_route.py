@@ -184,12 +184,9 @@ async def test_litellms_router_may_choose_the_deployment(
     assert statuses == [200, 200, 429]
 
 
-async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway: Gateway) -> None:
     assert (await gateway.ask(chat(num_ctx=4096))).status == 400
-    settings = gateway.here.settings.model_copy(update={"unknown_parameters": "ignore"})
-    monkeypatch.setattr(gateway.here, "settings", settings)
+    gateway.configure(unknown_parameters="ignore")
     response = await gateway.ask(chat(num_ctx=4096, think=False, max_tokens=9))
     assert response.status == 200
     headers = response.context.headers()

@@ -14,8 +14,10 @@ from tests.support.litellm.router import Row, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
+from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.chat.constraints import ConstraintLoader
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host.context import current
@@ -101,6 +103,13 @@ class Gateway:
         assert self.here.key_sync is not None
         key = key.model_copy(update={"secrets": key_of(sent).secrets})
         self.here.key_sync.key_cache.replace([], [key])
+
+    def configure(self, **changes: Any) -> None:
+        """Change settings that requests are read and constrained by."""
+        here = self.here
+        here.settings = here.settings.model_copy(update=changes)
+        here.reader = RequestReader(here.settings, here.reader._salts)
+        here.engine._constraints = ConstraintLoader(here.settings, here.engine.validators)
 
     async def ask(
         self,

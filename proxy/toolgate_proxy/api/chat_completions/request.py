@@ -56,7 +56,7 @@ def parse_request(
     )
     return chat_request(
         parsed,
-        prefix="chatcmpl",
+        prefix="chatcmpl-",
         model=model,
         messages=messages,
         paths=paths,

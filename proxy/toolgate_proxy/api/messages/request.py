@@ -73,7 +73,7 @@ def parse_request(
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
         parsed,
-        prefix="msg",
+        prefix="msg_",
         model=model,
         messages=conversation.messages,
         paths=conversation.paths,

@@ -68,7 +68,7 @@ def parse_request(
     hosted.check_choice(choice, tools.functions)
     return chat_request(
         parsed,
-        prefix="resp",
+        prefix="resp_",
         model=model,
         messages=messages,
         paths=paths,

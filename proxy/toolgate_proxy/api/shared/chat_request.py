@@ -43,9 +43,9 @@ def chat_request(
     values, fields = parsed.values, parsed.request | own
     mode = reasoning_mode(values)
     if "request_id" in values:
-        fields["answer_id"] = f"{prefix}_{values['request_id']}"
+        fields["answer_id"] = f"{prefix}{values['request_id']}"
     return ChatRequest(
-        request_id=f"{prefix}_{secrets.token_hex(16)}",
+        request_id=f"{prefix}{secrets.token_hex(16)}",
         model=model,
         messages=tuple(messages),
         message_paths=paths,
