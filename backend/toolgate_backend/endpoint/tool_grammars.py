@@ -10,14 +10,13 @@ from vllm.logger import init_logger
 from toolgate_core import wire
 from toolgate_core.errors import UnsupportedParameter
 
-from ..adapters.vllm_host import Rpc
 from ..errors import QuarantineUnavailable
 from ..grammars.quarantine.fork_server import ForkServer
 from ..grammars.quarantine.protocol import CompileLimits
 from ..grammars.quarantine.service import Quarantine
 from ..grammars.registry import GrammarRegistry
 from ..grammars.store import grammar_format
-from ..grammars.worker_rpc import WorkerRpc
+from ..grammars.worker_rpc import Rpc, WorkerRpc
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from .instances import check_instances

@@ -15,7 +15,8 @@ from toolgate_core.errors import BackendFailed, InvalidRequest
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from . import metrics
-from .engine import Engine, Generation
+from .engine import Engine
+from .generation import Generation
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample
 

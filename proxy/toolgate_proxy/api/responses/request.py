@@ -55,7 +55,7 @@ def parse_request(
     _set_logprobs(parsed)
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
-    given = values.get("input")
+    given: Any = values.get("input")
     messages, paths = parse_input(
         given, values.get("instructions"), history, recalled=recalled, seal=seal
     )
