@@ -1,12 +1,10 @@
-"""Benchmarks and long-running checks. `python -m bench --list` prints all of them.
+"""Benchmarks. `python -m bench --list` prints all of them; `python -m tests.long` has long tests.
 
 - throughput: tokens per second compared with vLLM and LiteLLM
-- growth: cost of enforcement by number of tools, streams, tokens and grammars
+- growth: cost of enforcement by number of tools, streams and tokens, and memory by schemas
 - gateway_overhead: cost of the gateway compared with LiteLLM's `hosted_vllm/`
-- micro: single parts, measured without a server
-- scenarios: whole servers in one situation each
-- surface: each request parameter compared with vLLM's own server
-- conformance: black-box evaluation of the chat endpoint
-- fuzz: random requests
+- engine_steps, gpu_engine: what enforcement adds to a step of vLLM's engine, without and with a GPU
+- grammars, drafts: single parts, measured without a server
+- interference, affinity: whole servers in one situation each
 - support: modules that several benchmarks share
 """

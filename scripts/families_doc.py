@@ -2,8 +2,8 @@
 
     python scripts/families_doc.py [--check]
 
-The measurements are in docs/families.json, which `python -m bench.families.run` and
-`python -m bench.families.vllm_splits` write; without it, the page has no measurements. With
+The measurements are in docs/families.json, which `python -m tests.long families` and
+`python -m tests.long vllm-splits` write; without it, the page has no measurements. With
 `--check` nothing is written. The exit status is 1 if the file is out of date.
 """
 
@@ -19,7 +19,7 @@ from generated import write_or_check
 
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_proxy.cli.dialects.listing import reasoning
+from toolgate_proxy.cli.dialects import reasoning
 
 ROOT = Path(__file__).parents[1]
 TARGET = ROOT / "docs" / "families.md"
@@ -48,19 +48,19 @@ MEASURED_HEAD = """\
 
 Random walks of the enforcement with a required call, half with all marks as tokens, half with marks
 as text except `<tool_call>`, `<think>` and their ends, which are tokens of the test tokenizer
-(`python -m bench.families.run`). Each walk that ended was read by the segmenter, whole and split
+(`python -m tests.long families`). Each walk that ended was read by the segmenter, whole and split
 into events at random places.
 
 - *walks*: walks that ended; *calls*: their calls; *invalid*: calls that violate their schema
 - *splits*: readings of split walks; *differ*: those with other calls than the whole walk
 - *second reader differs*: walks in which a second reader finds other calls. It reads the whole text
   with regular expressions, `json` and `ast`, and has nothing but the texts of the dialect in common
-  with the segmenter (`bench/families/text_reader.py`)
+  with the segmenter (`tests/long/families/text_reader.py`)
 - *vLLM read*, *vLLM differs*: walks that vLLM's parser of the family read, and those in which it
   found other calls
 - *splits of transcripts right*: the transcripts at every split into two deltas, read by the
   segmenter; readings with the calls of the transcript, of all
-- *vLLM right*: the same for vLLM's streaming parser (`python -m bench.families.vllm_splits`)
+- *vLLM right*: the same for vLLM's streaming parser (`python -m tests.long vllm-splits`)
 
 """
 DISAGREEMENTS_HEAD = """

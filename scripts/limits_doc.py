@@ -43,8 +43,8 @@ charged for what was read and generated until then
 ([how limits are counted](decisions/0014-limits.md)).
 
 Each gateway process also bounds what one key has open, whatever its limits are: WebSocket
-connections (`TOOLGATE_KEY_SOCKETS`, and not more than its parallel requests) and the bytes of
-bodies that were not yet admitted (`TOOLGATE_KEY_BODY_BYTES`, see [settings](settings.md)).
+connections (100, and not more than its parallel requests) and the bytes of
+bodies that were not yet admitted (32 MB, or the largest body if that is more).
 """
 
 

@@ -1,7 +1,7 @@
-"""Runs the demo, and writes its recording: docs/demo.svg, and the transcripts in docs/demo.md.
+"""Run the demo, and write its recording: docs/demo.svg, and the transcripts in docs/demo.md.
 
-`make docs-demo` runs it. It starts vLLM twice: with the demo model, and with random weights. The
-figures are those of these runs. Sampling depends on how vLLM batches requests, so that another run
+It starts vLLM twice: with the demo model, and with random weights. The figures are those of these
+runs. Sampling depends on how vLLM batches requests, so that another run
 may have slightly different ones for the unconstrained model.
 """
 
@@ -38,9 +38,9 @@ COMPARISON = "samples at temperature"
 PAGE_TEXT = """\
 # What the demo prints
 
-Recorded by `make docs-demo`, with the figures of that run. `alone` is the raw output of the same \
-model for the same prompt, without enforcement. A valid call has the form that its schema demands. \
-Whether its values are right depends on the model, and this one is very small.
+Recorded by `python scripts/record_demo.py`, with the figures of that run. `alone` is the raw \
+output of the same model for the same prompt, without enforcement. A valid call has the form that \
+its schema demands. Whether its values are right depends on the model, and this one is very small.
 
 The demo shows tool calls only. The demo model was not trained for `response_format`: with it, the \
 answers are valid JSON without meaning. Nor was it trained for long texts: in a string without \

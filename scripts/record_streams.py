@@ -1,4 +1,4 @@
-"""Record token streams of a backend for tests/proxy/chat (`make record-streams`).
+"""Record token streams of a backend for tests/proxy/chat.
 
     python scripts/record_streams.py URL KEY
 
@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 TARGET = ROOT / "tests" / "proxy" / "chat" / "recorded_streams.json"
 
 from tests import tools  # noqa: E402
-from toolgate_proxy.demo.run import closers  # noqa: E402
+from toolgate_proxy.demo.model import closers  # noqa: E402
 
 USER = [{"role": "user", "content": "What is the weather?"}]
 BOTH = [tools.WEATHER, tools.TAGS]
@@ -57,7 +57,6 @@ def requests(bias: dict[str, float]) -> dict[str, dict[str, Any]]:
 
 async def record(url: str, key: str) -> None:
     from tests.models import tiny_model
-
     from toolgate_proxy.api.chat_completions.request import parse_request
     from toolgate_proxy.context import RequestContext
     from toolgate_proxy.routing.deployments import Placement

@@ -32,7 +32,6 @@ SETTINGS = {
     "TOOLGATE_BACKEND_KEY": "backend-key",
     "TOOLGATE_KEY_SECRET": "a-secret-for-the-hashes-of-keys",  # as in tests/proxy
     "TOOLGATE_HEALTH_INTERVAL": "3600",
-    "TOOLGATE_KEY_POLL": "3600",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
 }

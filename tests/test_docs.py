@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.__main__ import BENCHMARKS
+from tests.long.__main__ import CHECKS
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 
@@ -33,6 +36,8 @@ def test_make_docs_runs_every_generator() -> None:
 PAGES = sorted([*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"), ROOT / "README.md"])
 PATHS = re.compile(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|lua|sh|yaml))`")
 LINKS = re.compile(r"\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+PROGRAMS = {"bench": BENCHMARKS, "tests.long": CHECKS}
+COMMANDS = re.compile(r"python -m (bench|tests\.long) ([a-z][a-z-]*)")
 PACKAGES = [ROOT / name / f"toolgate_{name}" for name in ("core", "proxy", "backend", "verify")]
 PARENTS = [ROOT, ROOT / "tests", *PACKAGES, *(package.parent for package in PACKAGES)]
 
@@ -44,3 +49,9 @@ def test_files_and_pages_that_the_documentation_names_exist(page: Path) -> None:
     assert not [path for path in named if not any((each / path).exists() for each in PARENTS)]
     linked = {path for path, _ in LINKS.findall(text)}
     assert not [path for path in linked if not (page.parent / path).exists()]
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_programs_that_the_documentation_names_exist(page: Path) -> None:
+    named = COMMANDS.findall(page.read_text())
+    assert not [name for package, name in named if name not in PROGRAMS[package]]

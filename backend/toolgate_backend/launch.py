@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             vllm_cli.main(["serve", model, *defaults, *flags, *processor_flags])
     except IncompatibleServer as error:
         raise LaunchError(str(error)) from error
-    from .adapters.engine_watch import engine_died
+    from .adapters.lifetimes import engine_died
 
     if engine_died.is_set():  # vLLM itself ends with 0
         sys.exit(1)

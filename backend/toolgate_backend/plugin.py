@@ -33,7 +33,7 @@ def register() -> None:
     check_server()
 
     from .adapters import vllm_host
-    from .adapters.parent_watch import end_with_parent
+    from .adapters.lifetimes import end_with_parent
 
     vllm_host.register()
     end_with_parent()

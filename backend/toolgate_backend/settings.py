@@ -13,8 +13,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from toolgate_core.schema.limits import SchemaLimitSettings
-
 
 class Section(BaseModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
@@ -36,16 +34,10 @@ class EngineSettings(Section):
     max_requests: int = Field(default=2048, gt=0)
     """Maximum number of active requests, including queued ones. Further requests get a 503 with
     Retry-After."""
-    mask_budget_ms: float = Field(default=20.0, gt=0)
-    """Maximum processor time of one sequence's mask in a step, in milliseconds. All other sequences
-    wait for it. The slowest of 3,257 masks of real calls took 1.3 ms."""
     repetition_tokens: int = Field(default=1024, ge=0)
     """Number of tokens after which a call or the content of a `response_format` is closed that has
     repeated the same text or items all that time, at least eight times. 0: never. Backends of one
     model need the same value."""
-    max_slow_masks: int = Field(default=8, gt=0)
-    """Number of consecutive masks over that limit after which the sequence ends with an error. The
-    limit is checked only after a mask that was slow in wall time."""
 
 
 class TraceSettings(Section):
@@ -80,19 +72,9 @@ class GrammarSettings(Section):
 class QuarantineSettings(Section):
     """Quarantine: the process that compiles new schemas"""
 
-    quarantine_cpu_seconds: float = Field(default=5.0, gt=0)
-    """Maximum processor time for compiling one new schema, in seconds. The slowest of 3,107 real
-    ones took 27 ms."""
-    quarantine_wall_seconds: float = Field(default=45.0, gt=0)
-    """Maximum wall-clock time for compiling one new schema, in seconds. It is longer than the
-    processor time, so that a busy machine does not cause a refusal, and shorter than the 60 s that
-    a gateway waits for grammars."""
     quarantine_memory_mb: int = Field(default=1024, gt=0)
     """Maximum memory for compiling one new schema, in megabytes, in addition to what the idle
     quarantine process uses."""
-    quarantine_workers: int | None = Field(default=None, gt=0)
-    """Maximum number of new schemas that are compiled at the same time. With more than one, a slow
-    schema does not delay the next. Unset: a quarter of the cores, from 2 to 8."""
 
 
 class Settings(
@@ -100,7 +82,6 @@ class Settings(
     TraceSettings,
     GrammarSettings,
     QuarantineSettings,
-    SchemaLimitSettings,
     BaseSettings,
 ):
     """Read from variables named TOOLGATE_<FIELD>. An empty variable counts as unset."""

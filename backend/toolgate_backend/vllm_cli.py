@@ -9,8 +9,7 @@ from contextlib import suppress
 from importlib import import_module
 
 from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
-from toolgate_backend.adapters.probe import check_command_line
-from toolgate_backend.adapters.vllm_version import patch_version_lookup
+from toolgate_backend.adapters.probe import check_command_line, patch_version_lookup
 from toolgate_core.host_probe import find
 from toolgate_core.importing import importing
 

@@ -9,8 +9,8 @@ import torch
 from vllm.v1.sample.logits_processor import LogitsProcessors
 from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
 
-from bench.support.request_state import new_request_state
-from toolgate_backend.tokens.rows import Row
+from tests.support.request_state import new_request_state
+from toolgate_backend.tokens.masks import Row
 
 from .cpu_times import CpuTimes
 from .device import wait_until

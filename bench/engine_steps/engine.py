@@ -9,7 +9,7 @@ from vllm.engine.arg_utils import EngineArgs
 from vllm.v1.engine.core import EngineCore
 
 from toolgate_backend.adapters import vllm_host
-from toolgate_backend.adapters.vllm_version import patch_version_lookup
+from toolgate_backend.adapters.probe import patch_version_lookup
 
 from .cpu_times import CpuTimes
 from .device import Device

@@ -13,7 +13,7 @@ from vllm.v1.executor.abstract import Executor
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 from vllm.v1.outputs import EMPTY_MODEL_RUNNER_OUTPUT, ModelRunnerOutput
 
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 from .batch import Batch
 from .cpu_times import CpuTimes

@@ -30,13 +30,14 @@ def natural_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:
     for _ in range(count):
         tool = rng.choice(tools)
         before, after = form.grammar_texts(tool.name)
-        arguments = json.dumps(_value(tool.parameters, rng), ensure_ascii=False)
+        arguments = json.dumps(natural_value(tool.parameters, rng), ensure_ascii=False)
         text = form.begin + form.head(tool.name) + before + arguments + after + form.tail(tool.name)
         calls.append([*vocabulary.literal_tokens(text + form.end), end])
     return calls
 
 
-def _value(schema: Mapping[str, Any], rng: random.Random) -> Any:
+def natural_value(schema: Mapping[str, Any], rng: random.Random) -> Any:
+    """A value that the schema allows, if it has simple types only."""
     if "enum" in schema:
         return rng.choice(schema["enum"])
     match schema.get("type"):
@@ -47,8 +48,11 @@ def _value(schema: Mapping[str, Any], rng: random.Random) -> Any:
         case "boolean":
             return rng.random() < 0.5
         case "array":
-            return [_value(schema.get("items", {}), rng) for _ in range(rng.randrange(1, 4))]
+            return [natural_value(schema.get("items", {}), rng) for _ in range(rng.randrange(1, 4))]
         case "object":
-            return {name: _value(each, rng) for name, each in schema["properties"].items()}
+            return {
+                name: natural_value(each, rng)
+                for name, each in schema.get("properties", {}).items()
+            }
         case _:
             return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(*STRING_WORDS)))

@@ -23,7 +23,7 @@ def in_new_process(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> 
 def write(model: str, text: Text, count: int) -> list[list[int]]:
     """Responses. They are written in another process than the engine's, so that the engine has
     never seen them."""
-    from bench.support.vocabularies import vocabulary_of
+    from tests.support.vocabularies import vocabulary_of
 
     vocabulary = vocabulary_of(model)
     if text == "natural":

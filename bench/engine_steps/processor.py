@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch.overrides import TorchFunctionMode
 
-from toolgate_backend.adapters import row_kernel
+from toolgate_backend.adapters import device_masks
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 from .cpu_times import CpuTimes
 
@@ -48,7 +48,7 @@ class _HostOnly(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-c
 
 class HostProcessor:
     def __init__(self, config: Any, times: CpuTimes) -> None:
-        row_kernel.mask_rows = _NoKernel()
+        device_masks.mask_rows = _NoKernel()
         self.processor = EnforcementLogitsProcessor(config, META, False)
         times.watch(self.processor, "update_state", "worker")
         times.watch(self.processor, "apply", "worker")

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import xgrammar
 
-from bench.micro.masks import JSON_CLOSERS
+from tests.support.vocabularies import JSON_CLOSERS
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.store import GrammarStore

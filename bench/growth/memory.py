@@ -1,4 +1,4 @@
-"""Memory of a backend that gets new schemas without end.
+"""Memory of a backend that gets new schemas without end, and their compile times.
 
     python -m bench memory MODEL_DIR [--schemas N] [--every N] [--calls] > report.md
 
@@ -20,14 +20,14 @@ import gc
 import json
 import random
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import psutil
 
-from bench.growth.grammars import local_registry
 from bench.growth.written_calls import WrittenCalls
-from bench.support.local_workers import LocalWorkers, key_parts
-from bench.support.vocabularies import vocabulary_of
+from bench.support.local_workers import LocalWorkers, key_parts, local_registry
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
@@ -63,15 +63,17 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
     print(
         "| schemas | in the store | memory, MB | allocated, MB | xgrammar's cache, MB "
-        "| KB per new schema | graphs, MB |"
+        "| KB per new schema | graphs, MB | compile p50 / p99, ms |"
     )
-    print("|" + " --- |" * 7, flush=True)
+    print("|" + " --- |" * 8, flush=True)
     loaded = 0
     while loaded < count:
+        times: list[float] = []
         for _ in range(every // BATCH):
             sources = [_source(tool(drawn, loaded + at), parts) for at in range(BATCH)]
             verdicts = await registry.load(sources)
             assert all(verdict.status == "ready" for verdict in verdicts), verdicts
+            times += [verdict.compile_ms or 0 for verdict in verdicts]
             if with_calls:
                 calls.write([source.key for source in sources])
             loaded += BATCH
@@ -80,7 +82,8 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
             f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
             f"| {(allocated() - allocated_before) / 2**20:,.0f} "
             f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} "
-            f"| {calls.graph_bytes / 2**20:,.0f} ({calls.generation}) |",
+            f"| {calls.graph_bytes / 2**20:,.0f} ({calls.generation}) "
+            f"| {median(times):.1f} / {sorted(times)[int(0.99 * (len(times) - 1))]:.1f} |",
             flush=True,
         )
         last = rss
@@ -144,7 +147,3 @@ def _source(entry: dict[str, Any], parts: dict[str, str]) -> GrammarSource:
     (parsed,) = parse_tools([json.loads(json.dumps(entry))])
     key = grammar_key.grammar_key(parsed.hash, **parts)
     return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)
-
-
-if __name__ == "__main__":
-    main()

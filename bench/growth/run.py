@@ -1,20 +1,18 @@
-"""Cost of enforcement by number of tools, streams, tokens and grammars.
+"""Cost of enforcement by number of tools, streams and tokens.
 
-    python -m bench growth MODEL_DIR [MODEL_DIR …] [--only tools,streams,output,grammars]
-        [--rounds N] [--plots DIR] > report.md
+    python -m bench growth MODEL_DIR [--only tools,streams,output] [--rounds N] [--plots DIR]
+        > report.md
 
 Parts:
 
 - tools: time to the first token with all grammars loaded, and ms per token, for 1 to 300 tools
 - streams: tokens per second of 1 to 128 streams
 - output: ms per token as one response grows to 10,000 tokens
-- grammars: memory and compile time of 1 to 10,000 grammars, with and without the default limits
 
-The first three parts run on one backend with the first model. They compare enforced requests with
-the same requests without enforcement. Rounds are interleaved. Reported are the median ratio of the
-rounds and its 95 % bootstrap interval. The tools are BFCL's smallest with two strings
-(`$TOOLGATE_SHARED/data`). With random weights, the strings are long. The part `grammars` runs
-without an engine, once for each model's vocabulary.
+They run on one backend, and compare enforced requests with the same requests without enforcement.
+Rounds are interleaved. Reported are the median ratio of the rounds and its 95 % bootstrap interval.
+The tools are BFCL's smallest with two strings (`$TOOLGATE_SHARED/data`). With random weights, the
+strings are long.
 
 Prints Markdown, and writes `growth-*.svg` to the directory of the plots (docs/plots).
 """
@@ -32,13 +30,12 @@ from pathlib import Path
 
 import httpx
 
-from bench.growth.grammars import COUNTS, grammars_part
 from bench.growth.load import Batch, Load, Pair
-from bench.support import plots
-from bench.support.contenders import exit_on_sigterm, running
-from bench.support.data import ROOT
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
+from tests.models import ROOT
+from tests.support import plots
+from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_proxy.stack.processes import free_port
 
 TOOLS = (1, 8, 30, 60, 150, 300)
@@ -221,16 +218,14 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
 
 
-SERVED: Mapping[str, Part] = {
+PARTS: Mapping[str, Part] = {
     "tools": tools_part,
     "streams": streams_part,
     "output": output_part,
 }
-PARTS = (*SERVED, "grammars")
 
 
 async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> None:
-    """Run the parts that need a backend."""
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
@@ -239,31 +234,24 @@ async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> N
         load = Load(http)
         for name in parts:
             began = time.monotonic()
-            text = await SERVED[name](load, rounds, folder)
+            text = await PARTS[name](load, rounds, folder)
             print(f"\n### {name}\n\n{text}", flush=True)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", type=Path, nargs="+")
+    parser.add_argument("model", type=Path)
     parser.add_argument("--only", default=",".join(PARTS), help="comma-separated parts")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--counts", type=int, nargs="+", default=COUNTS, help="numbers of grammars")
     parser.add_argument("--plots", type=Path, default=ROOT / "docs" / "plots")
     options = parser.parse_args()
     exit_on_sigterm()
-    wanted = options.only.split(",")
-    if unknown := set(wanted) - {*PARTS}:
+    parts = options.only.split(",")
+    if unknown := set(parts) - {*PARTS}:
         parser.error(f"argument --only: unknown parts: {', '.join(sorted(unknown))}")
-    models = [model.resolve() for model in options.models]
-    if parts := [part for part in SERVED if part in wanted]:
-        port = free_port()
-        flags, env = (*FLAGS, "--backend-port", str(port)), {"TOOLGATE_BACKEND_KEY": KEY}
-        with running("toolgate", models[0], flags=flags, env=env, label="growth"):
-            url = f"http://127.0.0.1:{port}"
-            asyncio.run(served(url, parts, options.rounds, options.plots))
-    if "grammars" in wanted:
-        began = time.monotonic()
-        print(f"\n### grammars\n\n{grammars_part(models, options.counts, options.plots)}")
-        print(f"grammars: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    port = free_port()
+    flags, env = (*FLAGS, "--backend-port", str(port)), {"TOOLGATE_BACKEND_KEY": KEY}
+    with running("toolgate", options.model.resolve(), flags=flags, env=env, label="growth"):
+        url = f"http://127.0.0.1:{port}"
+        asyncio.run(served(url, parts, options.rounds, options.plots))

@@ -5,7 +5,12 @@ from typing import Any
 
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
+from toolgate_backend.grammars.quarantine.service import Examined
+from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.worker_rpc import WorkerRpc
+from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 
 def key_parts(vocabulary: Vocabulary) -> dict[str, str]:
@@ -37,3 +42,25 @@ class LocalWorkers:
 
     def wait_until_warm(self) -> None:
         self.store.cache_warmed.result()
+
+
+class NoExaminer:
+    async def examine(self, source: GrammarSource) -> GrammarVerdict:
+        raise NotImplementedError
+
+    async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
+        raise NotImplementedError
+
+
+def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int) -> GrammarRegistry:
+    """A registry that examines no schema and keeps up to `capacity` grammars."""
+    configured, parts = Settings(), key_parts(vocabulary)
+    return GrammarRegistry(
+        WorkerRpc(workers),
+        NoExaminer(),
+        dialect=parts["dialect"],
+        tokenizer=parts["tokenizer"],
+        grammar_format=parts["grammar_format"],
+        capacity=capacity,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
+    )

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from bench.support.data import BFCL, records
+from tests.support.shared_data import BFCL, records
 
 
 def bfcl_tools() -> list[dict[str, Any]]:

@@ -35,10 +35,10 @@ from pathlib import Path
 
 import httpx
 
-from bench.support import contenders, gateways
 from bench.throughput.gpu_report import Found, Measured, report
 from bench.throughput.gpu_streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.gpu_targets import Target, make_targets
+from tests.support.servers import contenders, gateways
 from toolgate_proxy.server.app import Route as Model
 from toolgate_proxy.server.app import make_config
 from toolgate_proxy.stack.processes import free_port
@@ -198,7 +198,3 @@ def keep(out: Path | None, number: int, streams: int, target: Target, each: Meas
         labels = {"round": number, "streams": streams, "target": target.name}
         with out.open("a") as file:
             file.write(json.dumps(labels | asdict(each)) + "\n")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,9 +15,9 @@ from typing import Any
 import httpx
 
 from bench.support.backend_client import lines
-from bench.support.gateways import KEY
-from bench.support.validation import schema_violation
 from bench.throughput.gpu_targets import CHAT, IDENTIFIER, NUMBER, Target
+from tests.support.schemas.validation import schema_violation
+from tests.support.servers.gateways import KEY
 
 WARM_UP_SECONDS = 1.5
 """The streams start one after the other in the first half."""

@@ -10,9 +10,9 @@ from typing import Any
 
 import httpx
 
-from bench.api_conformance.case import by_token
 from bench.support.backend_client import GENERATE_PATH, BackendClient
 from bench.support.tools import small_tools
+from tests.support.logit_bias import by_token
 from toolgate_core import wire
 
 TOOLS = 8

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.support.plots import bars
 from bench.support.ratios import interval, ratio, ratios
 from bench.throughput.clients import Engine
+from tests.support.plots import bars
 
 
 @dataclass(frozen=True)

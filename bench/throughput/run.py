@@ -27,8 +27,6 @@ from typing import Any
 
 import httpx
 
-from bench.support.contenders import MASTER_KEY, exit_on_sigterm, running
-from bench.support.gateways import KEY, litellm_config, start
 from bench.support.tools import small_tools
 from bench.throughput.clients import Client, Engine, backend_clients, chat_client
 from bench.throughput.report import (
@@ -41,6 +39,8 @@ from bench.throughput.report import (
     report,
     write_plots,
 )
+from tests.support.servers.contenders import MASTER_KEY, exit_on_sigterm, running
+from tests.support.servers.gateways import KEY, litellm_config, start
 from toolgate_proxy.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)

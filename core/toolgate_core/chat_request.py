@@ -107,6 +107,9 @@ class ChatRequest:
     """The path of each message in the request's body."""
     omitted_tools: tuple[str, ...] = ()
     """The types of hosted tools in the request, which the model is not offered."""
+    invalid_tools: Mapping[str, str] = field(default_factory=dict)
+    """The invalid tools in the request, which the model is not offered: the reason by the name of
+    the tool, or by its place."""
     history_changes: tuple[HistoryChange, ...] = ()
     """What the model sees in another form than it was sent."""
     repeated: Mapping[str, Any] = field(default_factory=dict)

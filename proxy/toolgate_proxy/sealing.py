@@ -1,11 +1,14 @@
-"""Encryption of data that the gateway gives away: responses in Redis, reasoning at clients.
+"""Protects what the gateway gives away: responses in Redis, reasoning at clients, shared grammars.
 
-Data is encrypted and authenticated with AES-256-GCM (NIST SP 800-38D). It opens only for the
-purpose and the owner that it was sealed for.
+All keys are derived from one secret of the fleet, one for each purpose. Sealed data is encrypted
+and authenticated with AES-256-GCM (NIST SP 800-38D), and opens only for the purpose and the owner
+that it was sealed for. Signed data can be read by anyone, and written by this fleet alone. Virtual
+keys have a secret of their own (keys/hashing.py), which outlives that of a fleet.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import secrets
@@ -62,6 +65,10 @@ class Sealer:
         except InvalidTag as error:
             raise SealBroken("The data was changed, or sealed for another owner.") from error
 
+    def sign(self, data: bytes, *, purpose: str) -> bytes:
+        """Return 64 hexadecimal digits."""
+        return hmac.digest(self._key(purpose), data, hashlib.sha256).hex().encode()
+
     def digest(self, text: str, *, purpose: str) -> str:
         """32 hexadecimal digits that stand for `text` in names. They tell nothing about it without
         the secret."""
@@ -70,8 +77,10 @@ class Sealer:
         return hmac.digest(self._secret, message, hashlib.sha256).hex()[:32]
 
     def _cipher(self, purpose: str) -> AESGCM:
-        derived = hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
-        return AESGCM(derived)
+        return AESGCM(self._key(purpose))
+
+    def _key(self, purpose: str) -> bytes:
+        return hmac.digest(self._secret, b"toolgate seal\0" + purpose.encode(), hashlib.sha256)
 
 
 @dataclass(frozen=True)
@@ -87,6 +96,18 @@ class OwnerSeal:
     def open(self, sealed: bytes, *, purpose: str) -> bytes:
         """Raises SealBroken."""
         return self.sealer.open(sealed, purpose=purpose, owner=self.owner)
+
+    def seal_text(self, text: str, *, purpose: str) -> str:
+        """Return the sealed text in base64, for a member of a JSON object."""
+        return base64.b64encode(self.seal(text.encode(), purpose=purpose)).decode()
+
+    def open_text(self, sealed: str, *, purpose: str) -> str | None:
+        """Return the text; None if it was changed, or sealed for another owner or by another
+        service."""
+        try:
+            return self.open(base64.b64decode(sealed, validate=True), purpose=purpose).decode()
+        except (SealBroken, ValueError):
+            return None
 
 
 def _bound(owner: str) -> bytes:

@@ -14,10 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, fi
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
-from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.schema.limits import SchemaLimitSettings
-from toolgate_core.wire import GrammarVerdict
-
 from .receipts.keys import Ed25519Key, InvalidReceiptKey, read_key
 
 
@@ -43,9 +39,6 @@ class ServerSettings(Section):
     """Whether the gateway serves [its page](page.md) at `/` and the reference of its API at
     `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
     `/litellm/docs`, and otherwise at `/`."""
-    token_traces: bool = False
-    """Whether all keys may ask for a [trace of the tokens](answers.md#token-trace). By default only
-    the master key may. The backend computes each mask of such a response twice."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
@@ -80,16 +73,9 @@ class ResponsesSettings(Section):
     responses_quota_bytes: int = Field(default=256_000_000, ge=1)
     """Maximum size of the stored responses of one key or team, in bytes. Responses are compressed.
     At the maximum, those that were used least recently are dropped."""
-    response_max_bytes: int = Field(default=8_000_000, ge=1)
-    """Maximum size of one stored response with its input and events, in bytes. Larger ones are not
-    stored, and say so."""
-    responses_memory: int = Field(default=64_000_000, ge=1)
-    """Maximum size of the responses that a process without Redis stores, in bytes."""
     responses_redis_url: SecretStr | None = None
     """URL of another Redis for stored responses, so that they do not take memory from keys and
     limits. Without it, `TOOLGATE_REDIS_URL` is used."""
-    responses_redis_timeout: float = Field(default=2.0, gt=0)
-    """Time limit of a Redis command for stored responses, in seconds."""
 
 
 class ToolSettings(Section):
@@ -108,23 +94,9 @@ class BodyLimitSettings(Section):
     max_body_bytes: int = Field(default=32_000_000, ge=1)
     """Maximum size of a request's body, in bytes, with its images. It applies to all routes. Larger
     bodies get a 413 while they are read."""
-    header_timeout: float = Field(default=20.0, gt=0)
-    """Time limit for receiving the headers of a request, in seconds. The connection is closed
-    after it. `litellm --config` does not apply it."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, or a WebSocket message, in seconds. After it
     the request gets a 408, and its connection is closed."""
-    write_timeout: float = Field(default=120.0, gt=0)
-    """Time limit for a client to read what was sent to it, in seconds. The connection of a client
-    that does not read is closed after it. `litellm --config` does not apply it."""
-    key_body_bytes: int = Field(default=32_000_000, ge=1)
-    """Maximum size of the bodies that one virtual key sends at the same time to a process, in
-    bytes, from their first byte until the limits of the key admit them. All requests without a
-    valid key count as one. Bodies with a `content-length` wait for each other, for
-    `TOOLGATE_BODY_TIMEOUT`; others get a 429. The largest body always fits."""
-    key_sockets: int = Field(default=100, ge=1)
-    """Maximum number of open WebSocket connections of one virtual key at a process. A lower
-    `max_parallel_requests` of the key holds for its connections as well."""
 
 
 class BackendSettings(Section):
@@ -134,10 +106,6 @@ class BackendSettings(Section):
     """URL of the backend for deployments without `api_base`."""
     backend_key: SecretStr | None = None
     """API key of the backend (its `--api-key`) for deployments without `api_key`."""
-    max_connections: int = Field(default=1024, gt=0)
-    """Maximum number of open connections to one backend. Each active request uses one."""
-    connect_timeout: float = Field(default=5.0, gt=0)
-    """Time limit for opening a connection to a backend, in seconds."""
     first_token_timeout: float = Field(default=300.0, gt=0)
     """Time limit for the start of a backend's response, in seconds. It includes queueing and
     prefill."""
@@ -146,10 +114,6 @@ class BackendSettings(Section):
     keep-alives count as data."""
     request_timeout: float = Field(default=3600.0, gt=0)
     """Time limit for a complete response, in seconds."""
-    grammar_timeout: float = Field(default=60.0, gt=0)
-    """Time limit for a backend's response about grammars or about itself, in seconds."""
-    info_ttl: float = Field(default=15.0, ge=0)
-    """Time for which a backend's description of itself is cached, in seconds."""
 
 
 class ReasoningSettings(Section):
@@ -160,8 +124,6 @@ class ReasoningSettings(Section):
     A turn with calls that a client sends back without its reasoning gets it back, as the chat
     templates of some families need it. Reasoning is encrypted for the team of the API key, or for
     the key."""
-    keep_reasoning_ttl: float = Field(default=86_400, ge=1)
-    """Time for which reasoning is kept, in seconds."""
 
 
 class RoutingSettings(Section):
@@ -169,8 +131,6 @@ class RoutingSettings(Section):
 
     health_interval: float = Field(default=1.0, gt=0)
     """Interval of the health probes of a backend, in seconds."""
-    health_timeout: float = Field(default=2.0, gt=0)
-    """Time limit of a health probe, in seconds."""
     prefix_cache: Literal["owner", "shared"] = "owner"
     """Who may use a prompt that a backend has cached. `owner`: the team that sent it, or the key if
     it has no team. `shared`: everyone, so that common prompts are computed once, but response times
@@ -223,8 +183,6 @@ class KeySettings(Section):
     keys_file: Path | None = None
     """YAML file of virtual keys, used in addition to those in Redis, or instead of them. The file
     is read again when it changes."""
-    key_poll: float = Field(default=0.25, gt=0)
-    """Interval at which a gateway checks for changed keys, in seconds."""
     key_grace: float = Field(default=300, ge=0)
     """Time for which cached keys stay valid while Redis is down, in seconds."""
     wrong_keys_per_minute: int = Field(default=20, ge=1)
@@ -248,47 +206,14 @@ class LimitSettings(Section):
     limits_without_redis: Literal["closed", "open"] = "closed"
     """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
     each process applies the limits by itself."""
-    limit_timeout: float = Field(default=0.3, gt=0, le=0.3)
-    """Time limit of a Redis command for keys or limits, in seconds. After it, Redis counts as
-    down."""
-    limit_lease: float = Field(default=6.0, ge=1)
-    """Time after which the active requests of a crashed gateway no longer count towards
-    `max_parallel_requests`, in seconds."""
-    limit_output_estimate: int = Field(default=1024, ge=1)
-    """Tokens reserved for the response to a request without `max_tokens`."""
 
 
 class GrammarSettings(Section):
     """Grammars"""
 
-    grammar_ttl: float = Field(default=7 * 86_400, ge=1)
-    """Time for which a grammar is cached after its last use, in seconds."""
-    grammar_refusal_ttl: float = Field(default=600, ge=1)
-    """Time for which the refusal of a schema is cached, in seconds."""
-    grammar_limit_ttl: float = Field(default=60, ge=1)
-    """The same time for a schema that exceeded the limits on compile time or memory, in seconds. It
-    is shorter, because the schema may compile on a less busy machine."""
-    grammar_blob_limit: int = Field(default=1_000_000, ge=0)
-    """Maximum size of a compiled grammar in Redis, in bytes. Each backend compiles larger ones by
-    itself."""
-    grammar_lock_ttl: float = Field(default=3.0, ge=0.1)
-    """Time after which another gateway takes over a compile from a crashed gateway, in seconds."""
-    prewarm_limit: int = Field(default=256, ge=0)
-    """Maximum number of grammars that a starting gateway loads into its backends: those used most
-    in the last day. 0 disables this."""
     open_objects: bool = False
     """Whether objects that declare properties may have further ones where the schema does not set
     `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
-
-
-class BudgetSettings(Section):
-    """Token budgets"""
-
-    required_call_tokens: Literal["learnt", "schema"] | Annotated[int, Field(ge=0)] = "learnt"
-    """Tokens of `max_tokens` that reasoning leaves for a required call, at most half of them.
-    `schema`: as many as the tool's schema suggests. `learnt`: also as many as 95 % of the earlier
-    calls of the tool needed. A number: that many. The parameter `toolgate.call_tokens` overrides
-    it."""
 
 
 class ValidationSettings(Section):
@@ -298,15 +223,6 @@ class ValidationSettings(Section):
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
     masks can't enforce. Two of three attempts continue inside the call, at the invalid value. The
     last of several attempts uses a grammar of fewer arguments, which masks enforce."""
-    validators: int = Field(default=4096, ge=1)
-    """Maximum number of tool schemas that are kept compiled for validation."""
-    validation_workers: int = Field(default=2, ge=1)
-    """Maximum number of processes for expensive validations. One key uses all but one of them at
-    most, or the only one."""
-    validation_cpu_seconds: float = Field(default=1.0, gt=0)
-    """Limit on the processor time of an expensive validation, in seconds."""
-    validation_wall_seconds: float = Field(default=10.0, gt=0)
-    """Limit on the wall-clock time of an expensive validation, in seconds."""
 
 
 class ImageSettings(Section):
@@ -314,12 +230,6 @@ class ImageSettings(Section):
 
     image_urls: bool = True
     """Whether images given by URL are fetched. `false` allows data URIs only."""
-    image_limit: int = Field(default=16, ge=0)
-    """Maximum number of images in one request."""
-    image_bytes: int = Field(default=10_000_000, ge=1)
-    """Maximum size of one image, in bytes."""
-    image_timeout: float = Field(default=10.0, gt=0)
-    """Time limit for fetching one image, in seconds."""
 
 
 class Settings(
@@ -335,10 +245,8 @@ class Settings(
     KeySettings,
     LimitSettings,
     GrammarSettings,
-    BudgetSettings,
     ValidationSettings,
     ImageSettings,
-    SchemaLimitSettings,
     BaseSettings,
 ):
     """Read from variables named TOOLGATE_<FIELD>. An empty variable counts as unset."""
@@ -382,13 +290,6 @@ class Settings(
                 "In its password, use percent-encoding for / ? # @ : and % (%2F for /)."
             ) from None
         return url
-
-    def verdict_ttl(self, verdict: GrammarVerdict) -> float:
-        """Seconds for which a backend's verdict on a grammar is cached."""
-        if verdict.status == "ready":
-            return self.grammar_ttl
-        limits = verdict.code == SchemaTooComplex.code
-        return self.grammar_limit_ttl if limits else self.grammar_refusal_ttl
 
 
 @lru_cache(maxsize=1)

@@ -27,7 +27,7 @@ def create() -> Any:
     from .app import Gateway
     from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
     from .litellm_host.error_bodies import repair_error_bodies
-    from .litellm_host.probe import check_private_names
+    from .litellm_host.private_names import check_private_names
     from .server.authorization import ClosedRoutes
     from .server.lifespan import extend_lifespan
     from .server.logs import log_filters

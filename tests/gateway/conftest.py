@@ -18,7 +18,7 @@ import pytest
 from tests.models import tiny_model
 from tests.support.servers.http_client import openai_client
 from toolgate_core import wire
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 from .servers import ORDER, Backend, Gateway, Servers, adapters
 from .stack import Stack

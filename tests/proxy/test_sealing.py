@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_proxy.sealing import SealBroken, Sealer
+from toolgate_proxy.sealing import OwnerSeal, SealBroken, Sealer
 
 DATA = b"the reasoning of a model"
 
@@ -47,3 +47,18 @@ def test_every_changed_byte_is_noticed() -> None:
 def test_cut_data_is_noticed(length: int) -> None:
     with pytest.raises(SealBroken):
         Sealer(b"secret").open(sealed()[:length], purpose="reasoning", owner="team-a")
+
+
+def test_a_signature_depends_on_secret_and_purpose() -> None:
+    signed = Sealer(b"secret").sign(DATA, purpose="a")
+    assert signed == Sealer(b"secret").sign(DATA, purpose="a")
+    others = (Sealer(b"other").sign(DATA, purpose="a"), Sealer(b"secret").sign(DATA, purpose="b"))
+    assert signed not in others
+
+
+def test_a_sealed_text_opens_for_its_owner_alone() -> None:
+    mine, theirs = (OwnerSeal(Sealer(b"secret"), owner) for owner in ("team-a", "team-b"))
+    text = mine.seal_text("naïve 🙂", purpose="reasoning")
+    assert mine.open_text(text, purpose="reasoning") == "naïve 🙂"
+    assert theirs.open_text(text, purpose="reasoning") is None
+    assert mine.open_text("no base64!", purpose="reasoning") is None

@@ -50,7 +50,7 @@ async def info() -> object:
 
 
 async def grammars() -> object:
-    return await GrammarService(Failing(), Settings()).ensure(TOOLS, places(TOOLS), INFO)
+    return await GrammarService(Failing()).ensure(TOOLS, places(TOOLS), INFO)
 
 
 @pytest.mark.parametrize("shared", [info, grammars])

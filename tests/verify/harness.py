@@ -16,7 +16,7 @@ from tests.verify.faults.fault import Fault
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
 from toolgate_verify.check import Check
-from toolgate_verify.engine.client import Client
+from toolgate_verify.engine.client import SCENARIO, Client
 from toolgate_verify.engine.run import Run, run
 from toolgate_verify.engine.target import Target
 
@@ -32,13 +32,14 @@ async def verify(checks: Sequence[Check], fault: Fault | None = None, scenario: 
 @contextmanager
 def served(server: ReferenceServer, *, keys: bool = True) -> Iterator[str]:
     """Serves the reference server at a free port, and yields its URL. Without `keys` it takes
-    requests with any key, and without one."""
+    requests with any key, and without one. A fault of the server applies to all requests."""
     right = [(b"authorization", f"Bearer {KEY}".encode())]
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             headers = scope["headers"] if keys else right
-            await server({**scope, "headers": headers, "extensions": {}}, receive, send)
+            extensions = {SCENARIO: server.scenario}  # HTTP does not tell it
+            await server({**scope, "headers": headers, "extensions": extensions}, receive, send)
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         config = uvicorn.Config(app, lifespan="off", log_level="critical")

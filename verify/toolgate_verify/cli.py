@@ -20,6 +20,7 @@ EPILOG = "\b\nExamples:\n" + "\n".join(
         "toolgate-verify http://vllm:8000 --only schema --only chat.stream.calls_same",
         "toolgate-verify --explain chat.choice.named",
         "toolgate-verify --replay report.json",
+        "toolgate-verify --compare old=report.json --compare new=new.json",
     )
 )
 
@@ -92,6 +93,12 @@ def verify(
     replay: Annotated[
         Path | None, typer.Option(help="Judge the answers in a report again. Nothing is sent.")
     ] = None,
+    compare: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=REPORT", help="Print the judged reports of several servers as one page."
+        ),
+    ] = None,
     json_path: Annotated[
         Path | None, typer.Option("--json", help="Write a report with all answers.")
     ] = None,
@@ -108,6 +115,7 @@ def verify(
     from .engine.estimate import estimate
     from .engine.session import NotVerified, Session, verified
     from .report import terminal
+    from .report.comparison import comparison
     from .report.record import NotAReport
     from .report.record import replay as judged_again
     from .report.sample_metrics import metrics
@@ -136,6 +144,9 @@ def verify(
         if list_all:
             terminal.list_checks(session.checks(), console)
             return
+        if compare:
+            typer.echo(comparison(dict(_judged(each, session) for each in compare)))
+            return
         if replay is not None:
             run, target = judged_again(replay, session.every_check())
         elif url is None:
@@ -159,6 +170,16 @@ def verify(
 
 def main() -> None:
     app()
+
+
+def _judged(given: str, session: Any) -> tuple[str, Any]:
+    """The name and the run of an option `NAME=REPORT`. Raises ValueError, NotAReport."""
+    from .report.record import replay
+
+    name, is_given, path = given.partition("=")
+    if not is_given:
+        raise ValueError(f"--compare {given}: write NAME=REPORT, as in --compare vLLM=report.json")
+    return name, replay(Path(path), session.every_check())[0]
 
 
 def _fields(body: str | None) -> dict[str, Any]:

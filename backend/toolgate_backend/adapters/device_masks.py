@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
+import triton
+import triton.language as tl
 
-from ..tokens.masks import BitmaskRow, unpack, words_per_row
-from ..tokens.rows import Row
-from . import row_kernel
-from .staging import Staging
+from ..tokens.masks import BitmaskRow, Row, unpack, words_per_row
 
 SLOTS = 2048
 """Rows in the table: 39 MB of the GPU's memory for a vocabulary of 151,936 tokens. Eight tools need
@@ -32,7 +31,7 @@ class DeviceMasks:
         pin_memory: bool = False,
         slots: int = SLOTS,
     ) -> None:
-        """`pin_memory`: copy to the device from page-locked memory, see staging.py."""
+        """`pin_memory`: copy to the device from page-locked memory, see `Staging`."""
         self._device = device
         self._vocabulary_size = vocabulary_size
         self._staging = Staging(device) if pin_memory and device.type == "cuda" else None
@@ -53,7 +52,7 @@ class DeviceMasks:
         self.apply(logits, [0], [Row(bytes(4 * self._table.shape[1]))])
 
     def apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
-        """As in MaskApplier."""
+        """Forbid what the rows forbid, as MaskApplier does."""
         if self._staging is not None:
             self._staging.begin()
         for at in range(0, len(rows), len(self._held)):
@@ -67,7 +66,7 @@ class DeviceMasks:
         numbers = np.empty((3, len(rows)), np.int32)
         numbers[0], numbers[1], numbers[2] = indices, slots, self._forced[slots]
         width = logits.shape[1]
-        row_kernel.mask_rows[len(rows), -(-width // row_kernel.BLOCK)](
+        mask_rows[len(rows), -(-width // BLOCK)](
             logits,
             width,
             logits.stride(0),
@@ -75,12 +74,12 @@ class DeviceMasks:
             self._table.shape[1],
             self._on_device(numbers),
             len(rows),
-            BLOCK=row_kernel.BLOCK,
+            BLOCK=BLOCK,
         )
 
     def _slots_of(self, rows: Sequence[Row]) -> list[int]:
-        """The slots of these rows, at most as many as the table has. New rows take the slots that
-        were unused for longest."""
+        """Return the slots of these rows, at most as many as the table has. New rows take the slots
+        that were unused for longest."""
         self._applied += 1
         known = self._slots
         missing = [row for row in dict.fromkeys(rows) if row not in known]
@@ -106,9 +105,76 @@ class DeviceMasks:
 
 
 def _only_token(words: BitmaskRow, vocabulary_size: int) -> int:
-    """The only token of the vocabulary that a row allows; -1 if it allows another number."""
+    """Return the only token of the vocabulary that a row allows; -1 if it allows another number."""
     if np.count_nonzero(words) > 2:  # bits beyond the vocabulary may be set in the last one
         return -1
     tokens = unpack(words)
     tokens = tokens[tokens < vocabulary_size]
     return int(tokens[0]) if len(tokens) == 1 else -1
+
+
+BYTES = 1 << 20
+"""Size of the page-locked memory at first. It is doubled when the copies of one round need more."""
+ALIGNMENT = 64
+
+
+class Staging:
+    """Copies arrays to a GPU without a wait, in rounds between `begin` and `end`.
+
+    A copy from pageable memory, and the first use of page-locked memory, wait until the GPU has
+    done its earlier work, which is the forward pass. So arrays are written to page-locked memory
+    that is kept."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._memory = self._allocate(BYTES)
+        self._used = 0
+        self._copied = torch.cuda.Event()
+
+    def begin(self) -> None:
+        """Wait for the copies of the round before, which are usually done."""
+        self._copied.synchronize()
+        self._used = 0
+
+    def copy(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
+        """Return a tensor on the GPU, valid for work that is queued later."""
+        if self._used + numbers.nbytes > len(self._memory):
+            # Copies of this round still read the old memory. torch keeps it until they are done.
+            self._memory = self._allocate(2 * max(len(self._memory), numbers.nbytes))
+            self._used = 0
+        end = self._used + numbers.nbytes
+        part = self._memory[self._used : end].view(torch.from_numpy(numbers[:0]).dtype)
+        part = part.view(numbers.shape)
+        np.copyto(part.numpy(), numbers)
+        self._used = -(-end // ALIGNMENT) * ALIGNMENT
+        return part.to(self._device, non_blocking=True)
+
+    def end(self) -> None:
+        self._copied.record()
+
+    def _allocate(self, size: int) -> torch.Tensor:
+        return torch.empty(size, dtype=torch.uint8, pin_memory=True)
+
+
+BLOCK = 8192
+"""Tokens of a program, a multiple of 32."""
+
+
+@triton.jit(do_not_specialize=["count"])  # type: ignore[misc]  # else compiled for 1, 2 and 16 rows
+def mask_rows(logits, width, stride, table, words, numbers, count, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """Apply a row of `table` to each of `count` rows of `logits`, `BLOCK` tokens in a program.
+
+    `numbers` has three rows: the row of `logits`, the row of `table`, and the token that the latter
+    forces, or -1. `width` and `words` are the widths of `logits` and of `table`, and `stride` is
+    the distance of rows of `logits`."""
+    sequence = tl.program_id(0)
+    row = tl.load(numbers + sequence).to(tl.int64)
+    slot = tl.load(numbers + count + sequence).to(tl.int64)
+    forced = tl.load(numbers + 2 * count + sequence)
+    word = tl.program_id(1) * (BLOCK // 32) + tl.arange(0, BLOCK // 32)
+    packed = tl.load(table + slot * words + word, mask=word < words, other=0)
+    bits = ((packed[:, None] >> tl.arange(0, 32)[None, :]) & 1).reshape(BLOCK)
+    token = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    entries = logits + row * stride + token
+    tl.store(entries, -float("inf"), mask=(bits == 0) & (token < width))
+    tl.store(entries, 0.0, mask=token == forced)

@@ -25,7 +25,7 @@ def flags(count: int) -> list[str]:
 
 
 def is_configured(config: Any) -> bool:
-    """Whether an engine with this VllmConfig drafts forced text under async scheduling."""
+    """Return whether an engine with this VllmConfig drafts forced text under async scheduling."""
     speculative = config.speculative_config
     if getattr(speculative, "method", None) != METHOD:
         return False
@@ -34,7 +34,7 @@ def is_configured(config: Any) -> bool:
 
 
 def check(config: Any, wanted: int) -> None:
-    """Raises IncompatibleServer if the server would not draft as TOOLGATE_FORCED_DRAFTS states, or
+    """Raise IncompatibleServer if the server would not draft as TOOLGATE_FORCED_DRAFTS states, or
     would draft wrongly."""
     if not wanted:
         if is_configured(config):

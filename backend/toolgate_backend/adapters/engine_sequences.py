@@ -17,9 +17,8 @@ from ..grammars import store
 from ..settings import settings
 from ..tokens.masks import words_per_row
 from ..tokens.vocabulary import from_model_config
-from .failed_sequence import FailedSequence
 from .step_masks import StepMasks
-from .structured_output import EnforcementGrammar, Shared
+from .structured_output import EnforcementGrammar, FailedSequence, Shared
 
 NO_GRAMMAR = "toolgate: the grammar of this request could not be created in vLLM's engine"
 """The exception that vLLM's engine gets then. From 0.33 on, vLLM reports it as an error of the
@@ -36,7 +35,7 @@ class EngineSequences:
         self.store = store.GrammarStore(vocabulary)
         self.store.on_load = self._static.graphs.prepare
         self.store.on_release = self._static.turns.forget
-        self.step_masks = StepMasks(words_per_row(vocabulary.size), settings().mask_budget_ms / 1e3)
+        self.step_masks = StepMasks(words_per_row(vocabulary.size))
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
 

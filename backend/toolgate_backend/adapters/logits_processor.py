@@ -25,15 +25,13 @@ from vllm.v1.sample.logits_processor.interface import (
 
 from ..enforcement import spec
 from ..enforcement.automaton import Automaton
-from ..enforcement.mask_time_budget import MaskTimeBudget
+from ..enforcement.mask_time_budget import MaskTimeBudget, StepTimer
 from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars import store
-from ..settings import settings
-from ..tokens.rows import Row
+from ..tokens.masks import Row
 from ..tokens.vocabulary import from_model_config
 from .apply_masks import make_applier
-from .step_timer import StepTimer
 
 logger = init_logger(__name__)
 
@@ -47,11 +45,7 @@ class _Sequence:
     output: list[int]
     """vLLM's own list of output tokens, which vLLM extends."""
     accepted: int = 0
-    mask_time: MaskTimeBudget = field(
-        default_factory=lambda: MaskTimeBudget(
-            settings().mask_budget_ms / 1e3, settings().max_slow_masks
-        )
-    )
+    mask_time: MaskTimeBudget = field(default_factory=MaskTimeBudget)
 
 
 class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
@@ -65,13 +59,13 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         self._store.on_release = self._static.turns.forget
         store.install(self._store)
         self._sequences: dict[int, _Sequence] = {}
-        """By row of the batch."""
+        """The sequences by row of the batch."""
         self._failure_row = self._static.row_of(self._static.failure_mask)
-        self._timer = StepTimer(settings().mask_budget_ms / 1e3)
+        self._timer = StepTimer()
 
     @classmethod
     def validate_params(cls, sampling_params: Any) -> None:
-        """Raises ValueError, which vLLM returns as a 400, for a spec that a client sent directly to
+        """Raise ValueError, which vLLM returns as a 400, for a spec that a client sent directly to
         vLLM in `vllm_xargs`."""
         try:
             spec.from_extra_args(sampling_params.extra_args, sampling_params.seed)
@@ -112,8 +106,8 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         return logits
 
     def _create_sequence(self, params: SamplingParams, output: list[int]) -> _Sequence | None:
-        """None for a request without enforcement. A sequence without an automaton if the automaton
-        could not be created, for any reason; see `_next_row`."""
+        """Return None for a request without enforcement, and a sequence without an automaton if the
+        automaton could not be created, for any reason; see `_next_row`."""
         try:
             constraints = spec.from_extra_args(params.extra_args, params.seed)
             if constraints is None:

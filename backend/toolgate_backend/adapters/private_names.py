@@ -17,7 +17,7 @@ from toolgate_core.host_probe import PrivateName
 COMMAND_LINE = PrivateName(
     "vllm.entrypoints.cli.main:main", "`toolgate backend` starts vLLM's server"
 )
-"""It looks up the version of the distribution `vllm`; see vllm_version.py for the CPU build."""
+"""It looks up the version of the distribution `vllm`; see probe.py for the CPU build."""
 
 CALL_IDS = PrivateName(
     "vllm.renderers.chat_utils:get_tool_call_id_type",

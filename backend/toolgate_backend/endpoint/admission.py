@@ -1,12 +1,19 @@
-"""Admission control: a limit on the number of active requests, and none while shutting down."""
+"""Admission of requests: a limit on their number, none while shutting down, and bounds on the
+instances that one walks through masks."""
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
-from toolgate_core.errors import BackendUnavailable
+from toolgate_core.dialects.codecs import Json
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.errors import BackendUnavailable, InvalidRequest, UnsupportedParameter
+from toolgate_core.schema.canonical import MAX_DEPTH
+from toolgate_core.wire import MAX_INSTANCE_LENGTH, MAX_INSTANCES
 
 RETRY_SECONDS = 2
 POLL_SECONDS = 0.05
@@ -22,11 +29,11 @@ class InFlightRequests:
         self.count = 0
 
     def close(self) -> None:
-        """From now on there are no new requests: the backend is shutting down."""
+        """Refuse new requests from now on: the backend is shutting down."""
         self._closed = True
 
     def require_open(self) -> None:
-        """Raises BackendUnavailable while the backend is shutting down. Gateways then send nothing
+        """Raise BackendUnavailable while the backend is shutting down. Gateways then send nothing
         more."""
         if self._closed:
             raise BackendUnavailable(
@@ -35,7 +42,7 @@ class InFlightRequests:
             )
 
     def wait_until_idle(self, seconds: float) -> None:
-        """Blocks the thread until no request is active, but no longer than `seconds`."""
+        """Block the thread until no request is active, but no longer than `seconds`."""
         ends = time.monotonic() + seconds
         while self.count and time.monotonic() < ends:
             time.sleep(POLL_SECONDS)
@@ -57,3 +64,49 @@ class InFlightRequests:
             yield
         finally:
             self.count -= 1
+
+
+def check_instances(instances: Sequence[Any], dialect: Dialect) -> None:
+    """Raise InvalidRequest for too many or too large instances, and UnsupportedParameter if the
+    model does not write arguments as JSON."""
+    if dialect.calls is None or not isinstance(dialect.calls.codec, Json):
+        raise UnsupportedParameter(
+            f"Models of the dialect {dialect.name!r} do not write arguments as JSON, so instances "
+            "have no text in it. Use a model that writes JSON arguments.",
+            param="instances",
+        )
+    if len(instances) > MAX_INSTANCES:
+        raise InvalidRequest(
+            f"There are {len(instances)} instances. Send at most {MAX_INSTANCES} in one request.",
+            param="instances",
+        )
+    for at, value in enumerate(instances):
+        problem = _problem(value)
+        if problem:
+            raise InvalidRequest(f"instances[{at}] {problem}.", param=f"instances[{at}]")
+
+
+def _problem(value: Any) -> str | None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
+            break
+    else:
+        return f"is nested deeper than {MAX_DEPTH} levels"
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except UnicodeEncodeError:
+        return "has half of a surrogate pair, which is not valid Unicode"
+    except ValueError:
+        return "has a number beyond the range of double precision"
+    if len(text) > MAX_INSTANCE_LENGTH:
+        return f"is longer than {MAX_INSTANCE_LENGTH:,} characters"
+    return None
+
+
+def _children(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else []

@@ -6,6 +6,7 @@ The prefix /v1 is deliberate: vLLM's `--api-key` protects it, and leaves most ot
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TypeVar
@@ -13,6 +14,8 @@ from typing import TypeVar
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, ValidationError
+from starlette.responses import StreamingResponse
+from starlette.types import Send
 from vllm.entrypoints.serve.utils.api_utils import with_cancellation
 from vllm.exceptions import GenerationError, GracefulHTTPError
 from vllm.logger import init_logger
@@ -27,7 +30,6 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from .keepalive import EventStreamResponse
 from .service import Service
 
 logger = init_logger(__name__)
@@ -95,7 +97,7 @@ async def generate(raw_request: Request) -> Response:
 
 
 def _require_format(version: int) -> None:
-    """Raises InvalidRequest."""
+    """Raise InvalidRequest."""
     if version != wire.FORMAT:
         raise InvalidRequest(
             f"This backend uses wire format {wire.FORMAT}, but the request uses format "
@@ -152,7 +154,7 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def _body(raw_request: Request) -> bytes:
-    """Raises RequestTooLarge as soon as the body exceeds MAX_BODY_BYTES."""
+    """Raise RequestTooLarge as soon as the body exceeds MAX_BODY_BYTES."""
     size, parts = 0, []
     async for part in raw_request.stream():
         size += len(part)
@@ -186,3 +188,43 @@ def _json(body: BaseModel) -> Response:
 async def _error_response(_: Request, error: Exception) -> Response:
     assert isinstance(error, ToolgateError)
     return JSONResponse(error.body(), status_code=error.status)
+
+
+COMMENT = b": keep-alive\n\n"
+
+
+class EventStreamResponse(StreamingResponse):
+    """A stream of server-sent events, with a keep-alive comment after each `seconds` without one.
+
+    One task for each stream watches for silence. A wait with a time-out for each event would need a
+    task for each event, which is most of an event's cost.
+    """
+
+    def __init__(self, events: AsyncGenerator[bytes, None], seconds: float) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+        self._seconds = seconds
+        self._sent = False
+
+    async def stream_response(self, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        watch = asyncio.create_task(self._watch(send))
+        try:
+            async with aclosing(self._events):
+                async for event in self._events:
+                    self._sent = True
+                    await _write(send, event)
+        finally:
+            watch.cancel()
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _watch(self, send: Send) -> None:
+        while True:
+            self._sent = False
+            await asyncio.sleep(self._seconds)
+            if not self._sent:
+                await _write(send, COMMENT)
+
+
+async def _write(send: Send, data: bytes) -> None:
+    await send({"type": "http.response.body", "body": data, "more_body": True})

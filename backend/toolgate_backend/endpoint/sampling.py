@@ -21,19 +21,21 @@ from ..tokens.vocabulary import Vocabulary
 
 
 def make_spec(
+    request: wire.GenerateRequest,
     enforcement: wire.Enforcement,
-    sampling: wire.Sampling,
     vocabulary: Vocabulary,
     *,
     reasoning: ReasoningStart,
     budget: int,
-    repetition_tokens: int = 0,
-    accepted: tuple[int, ...] = (),
-    excluded: tuple[int, ...] = (),
+    repetition_tokens: int,
+    least_tokens: Callable[[str], int | None],
 ) -> Spec:
-    """The constraints of the sequence. `budget` is the number of tokens allowed after `accepted`.
-    Raises UnsupportedParameter for stop tokens that are marks."""
-    return Spec(
+    """Return the constraints of the sequence, as `enforcement` of the request asks. `budget` is the
+    number of tokens allowed after the accepted ones, `least_tokens` returns that of the shortest
+    call of a grammar. Raise UnsupportedParameter for stop tokens that are marks, and for a budget
+    as `check_budget` does."""
+    sampling, accepted = request.sampling, request.accepted
+    spec = Spec(
         choice=enforcement.choice,
         keys=tuple(candidate.key for candidate in enforcement.candidates),
         max_calls=enforcement.max_calls,
@@ -43,7 +45,7 @@ def make_spec(
         budget=budget + len(accepted),
         accepted=accepted,
         accepted_keys=tuple(each.key for each in enforcement.accepted_candidates or ()),
-        excluded=excluded,
+        excluded=request.excluded or (),
         call_tokens=enforcement.call_tokens,
         seen_call_tokens=enforcement.seen_call_tokens or 0,
         repetition_tokens=0 if enforcement.repetition_guard is False else repetition_tokens,
@@ -58,6 +60,9 @@ def make_spec(
         stop_ids=_stop_ids(sampling, vocabulary),
         bad_words=_bad_words(sampling, vocabulary),
     )
+    names = [candidate.name for candidate in enforcement.candidates]
+    check_budget(spec, least_tokens, vocabulary, asked_for=sampling.max_tokens, names=names)
+    return spec
 
 
 def check_budget(
@@ -68,7 +73,7 @@ def check_budget(
     asked_for: int | None,
     names: Sequence[str] = (),
 ) -> None:
-    """Raises BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
+    """Raise BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
     of a tool can't be closed at the budget. `names` are the tools' names, as `spec.keys` are their
     grammars' keys. `asked_for` is the request's max_tokens if that determines the budget."""
     if spec.choice != "required" and not spec.close_at_budget:
@@ -165,7 +170,7 @@ def client_error(error: Exception) -> InvalidRequest:
 
 
 def _check_allowed(sampling: wire.Sampling, spec: Spec | None, vocabulary: Vocabulary) -> None:
-    """Raises an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
+    """Raise an error if `allowed_token_ids` conflicts with the enforcement, or contains no text
     token."""
     if sampling.allowed_token_ids is None:
         return
@@ -208,8 +213,8 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
 
 
 def _bad_words(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[tuple[int, ...], ...]:
-    """The same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading space
-    if that changes its first token."""
+    """Return the same tokenizations as in vLLM's SamplingParams: the word alone, and with a leading
+    space if that changes its first token."""
     found: list[tuple[int, ...]] = []
     for word in sampling.bad_words:
         alone = vocabulary.encode(word.lstrip())

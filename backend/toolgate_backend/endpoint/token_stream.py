@@ -1,22 +1,32 @@
-"""Conversion of vLLM's request outputs to the raw events of the wire format: ids, text,
-logprobs."""
+"""Convert vLLM's request outputs to the raw events of the wire format: ids, text and bytes of the
+tokens, and logprobs."""
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from vllm.exceptions import VLLMClientError
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from toolgate_core.errors import EnforcementFailed
 from toolgate_core.wire import (
     EndEvent,
+    PromptLogprob,
     StartEvent,
     StreamEvent,
+    TokenLogprob,
     TokensEvent,
+    TopLogprob,
     UsageEvent,
 )
 
+from ..adapters.engine_sequences import NO_GRAMMAR
+from ..adapters.lifetimes import engine_died
 from ..tokens.vocabulary import Vocabulary
-from .logprobs import LogprobFormat, PromptLogprobs, prompt_logprobs
+from .sampling import client_error
 from .trace import Trace
 
 
@@ -37,6 +47,24 @@ class TextDecoder:
         return self._decoder.decode(b"", final=True)
 
 
+async def with_client_errors(outputs: AsyncIterator[Any]) -> AsyncIterator[Any]:
+    """Return vLLM's outputs, and raise its rejections of a request as errors of the client, except
+    the one about a grammar of ours. vLLM validates parameters against the model when it admits a
+    request."""
+    try:
+        async for output in outputs:
+            yield output
+    except VLLMClientError as error:
+        if NO_GRAMMAR in str(error):
+            raise EnforcementFailed(
+                "The engine ended the response early. Send the request again."
+            ) from error
+        raise client_error(error) from error
+    except EngineDeadError:
+        engine_died.set()
+        raise
+
+
 async def raw_events(
     outputs: AsyncIterator[Any],
     vocabulary: Vocabulary,
@@ -46,14 +74,16 @@ async def raw_events(
     accepted: Sequence[int] = (),
     trace: Trace | None = None,
 ) -> AsyncIterator[StreamEvent]:
-    """The events of one request. `outputs` are vLLM RequestOutputs of kind DELTA. `logprob_format`
-    is None if the request wants no logprobs. `trace`: None if it wants no traces."""
+    """Yield the events of one request. `outputs` are vLLM RequestOutputs of kind DELTA.
+    `logprob_format` is None if the request wants no logprobs. `trace`: None if it wants no
+    traces."""
     yield start
     decoders: dict[int, TextDecoder] = {}
     completion_tokens = cached_tokens = 0
     of_prompt: PromptLogprobs | None = None
     async for output in outputs:
-        cached_tokens = output.num_cached_tokens or cached_tokens
+        # vLLM counts `accepted` as a part of the prompt.
+        cached_tokens = min(output.num_cached_tokens or cached_tokens, start.prompt_tokens)
         if output.prompt_logprobs:
             of_prompt = prompt_logprobs(output.prompt_logprobs, vocabulary)
         for choice in output.outputs:
@@ -92,3 +122,69 @@ def _finish_reason(reason: str) -> Any:
     # vLLM's finish reason `repetition`, from its repetition detection, is a normal stop for
     # clients.
     return reason if reason in ("stop", "length", "abort", "error") else "stop"
+
+
+PromptLogprobs = tuple[dict[int, PromptLogprob] | None, ...]
+
+
+@dataclass(frozen=True)
+class LogprobFormat:
+    """Format in which a request wants its tokens and logprobs."""
+
+    vocabulary: Vocabulary
+    top: int
+    """Number of most likely alternatives."""
+    selected_ids: tuple[int, ...] | None = None
+    """Token ids to report as alternatives, instead of the most likely ones."""
+    as_ids: bool = False
+    """Write tokens as `token_id:<id>` (vLLM's `return_tokens_as_token_ids`)."""
+
+    def token_logprobs(self, ids: Sequence[int], logprobs: Any) -> tuple[TokenLogprob, ...] | None:
+        """Return the logprobs of the tokens `ids`, from vLLM's list of dicts by token id."""
+        if logprobs is None:
+            return None
+        return tuple(
+            self._token(token, entries) for token, entries in zip(ids, logprobs, strict=False)
+        )
+
+    def _token(self, token: int, entries: Mapping[int, Any]) -> TokenLogprob:
+        """vLLM reports the sampled token and the alternatives in no particular order."""
+        if self.selected_ids is not None:
+            shown = [each for each in dict.fromkeys(self.selected_ids) if each in entries]
+        else:
+            shown = sorted(entries, key=lambda each: -entries[each].logprob)[: self.top]
+        alternatives = tuple(
+            TopLogprob(**self._token_fields(each), logprob=_finite(entries[each].logprob))
+            for each in shown
+        )
+        return TokenLogprob(
+            **self._token_fields(token), logprob=_finite(entries[token].logprob), top=alternatives
+        )
+
+    def _token_fields(self, token: int) -> dict[str, Any]:
+        text = self.vocabulary.token_bytes[token]
+        shown = f"token_id:{token}" if self.as_ids else text.decode(errors="replace")
+        return {"token": shown, "bytes": tuple(text)}
+
+
+def prompt_logprobs(
+    logprobs: Sequence[Mapping[int, Any] | None], vocabulary: Vocabulary
+) -> PromptLogprobs:
+    """Convert the logprobs of a prompt, whose first token has none."""
+    return tuple(
+        {
+            token: PromptLogprob(
+                logprob=_finite(entry.logprob),
+                rank=entry.rank,
+                decoded_token=vocabulary.token_bytes[token].decode(errors="replace"),
+            )
+            for token, entry in entries.items()
+        }
+        if entries
+        else None
+        for entries in logprobs
+    )
+
+
+def _finite(logprob: float) -> float:
+    return max(logprob, -9999.0)  # JSON has no −inf; vLLM's own servers use the same number

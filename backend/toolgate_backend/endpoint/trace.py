@@ -102,7 +102,7 @@ class Trace:
         self._choices: dict[int, _Choice] = {}
 
     async def event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
-        """The traces of the next tokens of a choice. The masks are computed in a thread."""
+        """Return the traces of the next tokens of a choice. The masks are computed in a thread."""
         return await asyncio.to_thread(self._event, choice, ids)
 
     def _event(self, choice: int, ids: Sequence[int]) -> TraceEvent:
@@ -157,7 +157,7 @@ def _kind(mask: masks.Mask, allowed: int) -> TokenKind:
 
 
 async def _loaded(store: GrammarStore, keys: Sequence[str]) -> None:
-    """Waits until the store has all grammars. Raises BackendUnavailable."""
+    """Wait until the store has all grammars. Raises BackendUnavailable."""
     deadline = time.monotonic() + LOAD_SECONDS
     while len(verdicts := store.verdicts(keys)) < len(keys):
         if time.monotonic() > deadline:

@@ -36,7 +36,7 @@ class TurnStart:
         self._call = (units(vocabulary.form.trigger, vocabulary.form.marks), text(closing))
 
     def refuse_open_call(self, prompt_ids: Sequence[int]) -> None:
-        """Raises UnsupportedParameter if the prompt ends inside a tool call. The beginning of that
+        """Raise UnsupportedParameter if the prompt ends inside a tool call. The beginning of that
         call was not constrained by its schema."""
         begin, end = self._call
         if begin and self._last_of(prompt_ids, begin, end) == begin:
@@ -49,7 +49,8 @@ class TurnStart:
     def reasoning(
         self, prompt_ids: Sequence[int], mode: ReasoningMode, *, continues: bool = False
     ) -> ReasoningStart:
-        """The state of the reasoning, from the last text of the prompt that begins or ends it."""
+        """Return the state of the reasoning, from the last text of the prompt that begins or ends
+        it."""
         begin, end = self._content
         if begin and self._last_of(prompt_ids, begin, end) == begin:
             return "content"
@@ -66,7 +67,7 @@ class TurnStart:
         return "closed" if mode == "off" or last == end else "may"
 
     def _last_of(self, prompt_ids: Sequence[int], begin: bytes, end: bytes) -> bytes | None:
-        """The last of two texts in the open turn; None if there is none."""
+        """Return the last of two texts in the open turn; None if there is none."""
         if {begin, end} <= self._marks:
             turn = (self._unit_bytes[token] for token in self._reversed(prompt_ids, self._ends))
             return next((unit for unit in turn if unit in (begin, end)), None)
@@ -82,7 +83,7 @@ class TurnStart:
         return begin if at_begin > at_end else end
 
     def _reversed(self, prompt_ids: Sequence[int], borders: frozenset[int]) -> Iterator[int]:
-        """The tokens after the last of `borders`, from the last to the first."""
+        """Yield the tokens after the last of `borders`, from the last to the first."""
         for token in reversed(prompt_ids):
             if token in borders:
                 return

@@ -12,15 +12,15 @@ no edge, and where a limit on tokens may decide.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
-from ..tokens.masks import BitmaskRow
-from ..tokens.rows import Row
+from ..tokens.masks import BitmaskRow, Row
 from .closing import NEVER, Closer, Plan
 from .room import UNLIMITED, Room
 from .spec import Spec
@@ -182,6 +182,11 @@ class Automaton:
     @property
     def tokens(self) -> Sequence[int]:
         return self._tokens
+
+    def last_steps(self, count: int) -> Iterator[tuple[TurnNode | Node, int]]:
+        """The last `count` tokens, each after the node where it was accepted, last first. At most
+        ROLLBACK_WINDOW."""
+        return islice(zip(reversed(self._trail), reversed(self._tokens), strict=False), count)
 
     @property
     def call_tokens(self) -> Sequence[int]:

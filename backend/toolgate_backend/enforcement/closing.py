@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.ending import Path
-from ..grammars.completions.scan import Scan
+from ..grammars.completions.json_texts import Scan
 from .calls.call_text import CallText
 from .calls.candidates import Candidates
 from .repetition import TOKENS_BETWEEN_CHECKS, repeats

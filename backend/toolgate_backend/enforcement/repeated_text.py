@@ -19,10 +19,12 @@ class RepeatedText:
         self._text = bytearray(array("i", prompt).tobytes())
         self._prompt = len(prompt)
 
-    def update(self, output: Sequence[int]) -> None:
-        """Add the tokens of the response that are not known yet. `output` is all of them."""
+    def update(self, output: Sequence[int]) -> int:
+        """Add the tokens of the response that are not known yet. `output` is all of them. Returns
+        the number of new ones."""
         known = len(self._text) // WIDTH - self._prompt
         self._text += array("i", output[known:]).tobytes()
+        return max(0, len(output) - known)
 
     def following(self, last: Sequence[int], limit: int) -> list[int]:
         """At most `limit` tokens that followed the end of the text with `last` added, where it

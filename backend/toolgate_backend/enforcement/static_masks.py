@@ -13,12 +13,12 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
+from ..grammars.engines.engine import EmptyGrammar
 from ..grammars.graph.token_graphs import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
-from ..grammars.literal_grammar import EmptyGrammar
 from ..settings import settings
 from ..tokens import masks
-from ..tokens.rows import Row, Rows
+from ..tokens.masks import Row, Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
 from .calls.call_ids import CallIdentifiers

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.memory import NODE_BYTES
-from ..grammars.graph.node import Node
+from ..grammars.graph.node import UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
-from ..tokens.rows import Row
+from ..tokens.masks import Row
 from .calls.candidates import Candidates, Runner
 from .room import UNLIMITED
 from .spec import Spec
@@ -31,7 +31,7 @@ anew."""
 class TurnNode:
     """A position outside of the grammars' graphs."""
 
-    __slots__ = ("crossings", "loop", "next", "plain", "row", "state")
+    __slots__ = ("crossings", "loop", "next", "plain", "row", "state", "usual")
 
     def __init__(self, state: State) -> None:
         self.state = state
@@ -45,6 +45,8 @@ class TurnNode:
         """In free text: the node after each of the tokens of `TurnGraph.plain`."""
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
+        self.usual = UNSEEN
+        """For drafts: the token that usually follows (usual_tokens.py)."""
 
     def cut(self) -> None:
         """Remove all edges."""

@@ -1,21 +1,26 @@
-"""A compiled grammar with the measurements that token budgets need."""
+"""A compiled grammar with the measurements that token budgets and the bounds on values need."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from toolgate_core import grammar_key
-from toolgate_core.schema.walk import subschemas
+from toolgate_core.custom_tools import grammar_of
+from toolgate_core.schema.canonical import TEXT
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
 from toolgate_core.wire import NO_HINTS, Hints
 
+from .codecs.rules import TagText
 from .completions.hints import hints_of
-from .completions.scan import Scan
+from .completions.json_texts import Scan
 from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
-from .usual_length import extra_tokens
-from .value_limits import ValueLimits, limits_of
+from .engines.llguidance_matcher import Compiled
 
 UNKNOWN_VALUE_BYTES = 24
 """Assumed bytes of a value that only has a pattern or a format."""
@@ -34,11 +39,11 @@ class MeasuredGrammar:
     name: str = ""
     """The tool's name; `grammar_key.CONTENT` for the content."""
     extra_tokens: int = 0
-    """By how many tokens a usual call is longer than the shortest one (usual_length.py)."""
+    """By how many tokens a usual call is longer than the shortest one (`extra_tokens`)."""
     hints: Hints = NO_HINTS
-    """For the search for completions."""
+    """What the search for completions knows of the schema."""
     limits: ValueLimits | None = None
-    """Of numbers; None for grammars of text, in which digits are no numbers."""
+    """The limits of numbers; None for grammars of text, in which digits are no numbers."""
 
     @property
     def fixed_prefix(self) -> bytes:
@@ -96,8 +101,8 @@ class _MinimumBytes:
         branches = [
             branch for word in ("anyOf", "oneOf", "allOf") for branch in _list(schema.get(word))
         ]
-        if "$ref" in schema:
-            branches.append(_resolve(str(schema["$ref"]), self._root))
+        if (target := pointer_of_ref(schema.get("$ref"))) is not None:
+            branches.append(at_pointer(self._root, target))
         return max([self._minimum_of_keywords(schema), *map(self, branches)])
 
     def _minimum_of_keywords(self, schema: dict[str, Any]) -> int:
@@ -117,17 +122,120 @@ class _MinimumBytes:
         return total + (UNKNOWN_VALUE_BYTES + 6) * _count(schema.get("minProperties"))
 
 
-def _resolve(reference: str, root: dict[str, Any]) -> Any:
-    found: Any = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        found = found.get(name) if isinstance(found, dict) and name else found
-    return found
-
-
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
 def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return int(value) if isinstance(value, int | float) and value > 0 else 0
+
+
+STRING_TOKENS = 64
+"""Tokens of a usual string without an upper bound."""
+CHARACTERS_PER_TOKEN = 3
+OPEN_OBJECT_TOKENS = 64
+"""Tokens of a usual object without declared properties."""
+MAX_TOKENS = 512
+
+
+def extra_tokens(parameters: dict[str, Any]) -> int:
+    """Return the number of tokens by which a usual call is longer than the shortest one, estimated
+    from the schema, at most `MAX_TOKENS`. The shortest call has empty strings. After long
+    reasoning, a budget with room for no more would make the model write them."""
+    return min(MAX_TOKENS, _Estimate(parameters).of(parameters))
+
+
+class _Estimate:
+    """Each subschema is estimated once, however often it is referenced."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self._root = root
+        self._known: dict[int, int] = {}
+
+    def of(self, schema: Any) -> int:
+        if not isinstance(schema, dict):
+            return 0
+        if id(schema) not in self._known:
+            self._known[id(schema)] = 0  # for references back to this schema
+            self._known[id(schema)] = min(MAX_TOKENS, self._of(schema))
+        return self._known[id(schema)]
+
+    def _of(self, schema: dict[str, Any]) -> int:
+        if "enum" in schema or "const" in schema:
+            return 0
+        if (target := pointer_of_ref(schema.get("$ref"))) is not None:
+            return self.of(at_pointer(self._root, target))
+        # Alternatives that are no longer than others, such as null, are not what a call needs.
+        branches = [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+        longest = max(map(self.of, branches), default=0)
+        together = sum(map(self.of, schema.get("allOf", ())))
+        return longest + together + self._of_type(schema)
+
+    def _of_type(self, schema: dict[str, Any]) -> int:
+        kinds = schema.get("type", ())
+        kinds = {kinds} if isinstance(kinds, str) else set(kinds)
+        tokens = 0
+        if "string" in kinds and not schema.keys() & {"format", "pattern"}:
+            bound = schema.get("maxLength")
+            tokens = STRING_TOKENS
+            if isinstance(bound, int | float):
+                tokens = min(tokens, int(bound) // CHARACTERS_PER_TOKEN)
+        if "array" in kinds:
+            items = schema.get("items")
+            tokens = max(tokens, self.of(items) * max(1, _count(schema.get("minItems"))))
+        if "object" in kinds or "properties" in schema:
+            tokens = max(tokens, self._of_object(schema))
+        return tokens
+
+    def _of_object(self, schema: dict[str, Any]) -> int:
+        properties = schema.get("properties")
+        if not properties:
+            return 0 if schema.get("additionalProperties") is False else OPEN_OBJECT_TOKENS
+        return sum(self.of(properties.get(name)) for name in schema.get("required", ()))
+
+
+DIGITS = 24
+"""Digits before the decimal point, and after it. JavaScript writes numbers below 1e21, and from
+1e-6 on, without an exponent: 21 digits, or 22 with the zeros before them."""
+EXPONENT_DIGITS = 3
+DIGITS_PER_BIT = 0.30103
+
+
+@dataclass(frozen=True, eq=False)
+class ValueLimits:
+    """The number of digits that masks allow in the numbers of a grammar.
+
+    It is enough for every double in its shortest notation and for every 64-bit integer. A schema
+    that names longer numbers, in its bounds, in `multipleOf` or in listed values, gets as many
+    digits as these have."""
+
+    integer: int = DIGITS
+    fraction: int = DIGITS
+    tags: Mapping[bytes, TagText] = field(default_factory=dict)
+    """What the text in tags is, by name (codecs/rules.py)."""
+
+
+def limits_of(compiled: CompiledGrammar, parameters: dict[str, Any]) -> ValueLimits | None:
+    """The limits of a grammar of JSON values; None for one of text. `parameters` is the schema
+    before it was rewritten for an engine, which removes the bounds that the engine can't enforce.
+    """
+    if TEXT in parameters or grammar_of(parameters) is not None:
+        return None
+    integer, fraction = _digits(value for _, value in values(parameters))
+    tags = compiled.tags if isinstance(compiled, Compiled) else {}
+    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), tags)
+
+
+def _digits(found: Iterable[Any]) -> tuple[int, int]:
+    """The most digits before and after the decimal point, and one more for numbers beside these."""
+    integer = fraction = 0
+    for value in found:
+        if isinstance(value, int):
+            # Python refuses to write very long integers.
+            integer = max(integer, int(value.bit_length() * DIGITS_PER_BIT) + 2)
+        elif isinstance(value, float) and isfinite(value):
+            number = Decimal(repr(value))
+            exponent = int(number.as_tuple().exponent)
+            integer = max(integer, number.adjusted() + 2)
+            fraction = max(fraction, 1 - exponent)
+    return integer, fraction

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
@@ -89,10 +88,6 @@ class Compiler:
         self._form = form
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
-        self._engines: dict[str, Engine] = {
-            "xgrammar": xgrammar_engine,
-            "llguidance": llguidance_engine,
-        }
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
@@ -113,22 +108,93 @@ class Compiler:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
         self._llguidance.prepare_custom(self._form)
-        if isinstance(self._form.codec, Json):
-            for engine in self._engines.values():
-                engine.compile(self._form, "common", COMMON_SCHEMA)
-            return
-        for engine in self._engines.values():
-            engine.compile(self._form, grammar_key.CONTENT, COMMON_SCHEMA)
-        self._llguidance.compile_arguments(self._form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
+        is_json = isinstance(self._form.codec, Json)
+        engines: tuple[Engine, ...] = (self._xgrammar, self._llguidance)
+        for engine in engines:
+            engine.compile(self._form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
+        if not is_json:
+            self._llguidance.compile_arguments(self._form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
     ) -> CompileResult:
-        """`parameters` is canonical JSON. `compile_ms` is the processor time of this thread."""
+        """Compile the grammar of a tool, or refuse its schema. `parameters` is canonical JSON.
+        `compile_ms` of the verdict is the processor time of this thread."""
         started = time.thread_time()
-        fields, grammar = self._compile_or_refuse(name, parameters, rewritten)
+        grammar: CompiledGrammar | None = None
+        try:
+            choice, compiled = self._compiled(name, parameters, rewritten)
+        except GrammarRefused as refused:
+            fields = _refused_fields(refused.reason, refused.pointer)
+        except SchemaNotEnforceable as error:
+            fields = _refused_fields(error.message, error.pointer)
+        except (MemoryError, KeyboardInterrupt, SystemExit):
+            raise  # a resource limit or a signal to this process is no verdict on the schema
+        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
+            fields = _refused_fields(f"not a valid JSON Schema ({type(error).__name__}: {error})")
+        else:
+            fields = _ready_fields(choice, parameters)
+            if self.size(compiled) > MAX_GRAMMAR_BYTES:
+                reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
+                fields = _refused_fields(reason, code=SchemaTooComplex.code)
+            elif len(fields["rewritten"] or "") > MAX_REWRITTEN:
+                reason = f"its rewritten form has more than {MAX_REWRITTEN:,} characters"
+                fields = _refused_fields(reason, code=SchemaTooComplex.code)
+            else:
+                grammar = compiled
         fields["compile_ms"] = (time.thread_time() - started) * 1e3
         return CompileResult(GrammarVerdict(key=key, **fields), grammar)
+
+    def _compiled(
+        self, name: str, parameters: str, rewritten: RewrittenSchema | None
+    ) -> tuple[Choice, CompiledGrammar]:
+        """Return the grammar, and the choice that an engine compiled. Raise GrammarRefused or
+        SchemaNotEnforceable."""
+        schema, narrow = _parsed(parameters)
+        if (definition := grammar_of(schema)) is not None:
+            choice = Choice("llguidance", "a grammar of text", schema)
+            return choice, self._llguidance.compile_custom(self._form, name, definition)
+        if name == grammar_key.CONTENT and TEXT in schema:
+            choice = Choice("llguidance", "a text format, not JSON", schema)
+            return choice, self._llguidance.compile_text(schema[TEXT])
+        if rewritten is None:
+            schema = without_endless(schema)
+            if (found := contradiction_in(schema)) is not None:
+                raise GrammarRefused(found.reason, found.pointer)
+        is_json = isinstance(self._form.codec_of(name), Json)
+        first: GrammarRefused | None = None
+        for choice in self._choices(name, schema, narrow, rewritten):
+            try:
+                if is_json and choice.engine == "xgrammar":
+                    return choice, self._xgrammar.compile(self._form, name, choice.schema)
+                grammar, residual = self._llguidance.compile_call(
+                    self._form, name, choice.schema, schema
+                )
+                return choice if is_json else choice.beyond_json(residual), grammar
+            except NotRepresentable:
+                raise
+            except GrammarRefused as refused:
+                if first is not None and not choice.as_given and UNSATISFIABLE in refused.reason:
+                    break  # even a looser schema is unsatisfiable
+                first = first or refused
+        assert first is not None
+        raise first
+
+    def _choices(
+        self, name: str, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
+    ) -> Iterator[Choice]:
+        """Return the choices to try in turn. A schema that was rewritten before has one only."""
+        if rewritten is not None:
+            return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
+
+        def compiles(prepared: dict[str, Any]) -> bool:
+            try:
+                self._llguidance.compile_call(self._form, name, prepared, schema)
+            except GrammarRefused:
+                return False
+            return True
+
+        return (narrow_choices if narrow else fallback_choices)(schema, compiles)
 
     def load(
         self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
@@ -152,7 +218,7 @@ class Compiler:
         return self._xgrammar.size(grammar)
 
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
-        """The grammar's blob; None if it has no serial form or is too large."""
+        """Return the grammar's blob; None if it has no serial form or is too large."""
         if self.size(grammar) > MAX_PACKED_BYTES:
             return None
         serialized = self._xgrammar.serialize(grammar)
@@ -164,111 +230,15 @@ class Compiler:
             return None
         return InstanceWalker(self._form, self._llguidance, self._xgrammar.token_bytes)
 
-    def _compile_or_refuse(
-        self, name: str, parameters: str, rewritten: RewrittenSchema | None
-    ) -> tuple[dict[str, Any], CompiledGrammar | None]:
-        """The fields of the verdict, and the grammar if the verdict is `ready`."""
-        refusal: dict[str, Any] = {"status": "refused", "code": SchemaNotEnforceable.code}
-        try:
-            schema, narrow = _parsed(parameters)
-            if (grammar := grammar_of(schema)) is not None:
-                choice = Choice("llguidance", "a grammar of text", schema)
-                compiled = self._llguidance.compile_custom(self._form, name, grammar)
-            elif name == grammar_key.CONTENT and TEXT in schema:
-                choice, compiled = self._compile_text(schema)
-            else:
-                if rewritten is None:
-                    schema = without_endless(schema)
-                    if (found := contradiction_in(schema)) is not None:
-                        raise GrammarRefused(found.reason, found.pointer)
-                choices = self._choices(name, schema, narrow, rewritten)
-                choice, compiled = self._first_compilable(name, schema, choices)
-        except GrammarRefused as refused:
-            reason = _clean_reason(refused.reason)
-            return refusal | {"reason": reason, "pointer": refused.pointer}, None
-        except SchemaNotEnforceable as error:
-            reason = _clean_reason(error.message)
-            return refusal | {"reason": reason, "pointer": error.pointer}, None
-        except (MemoryError, KeyboardInterrupt, SystemExit):
-            raise  # a resource limit or a signal to this process is no verdict on the schema
-        except BaseException as error:  # noqa: BLE001 - a panic in Rust is no Exception
-            reason = f"not a valid JSON Schema ({type(error).__name__}: {error})"
-            return refusal | {"reason": _clean_reason(reason), "pointer": ""}, None
-        ready = _ready_fields(choice, parameters)
-        if self.size(compiled) > MAX_GRAMMAR_BYTES:
-            reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
-        elif len(ready["rewritten"] or "") > MAX_REWRITTEN:
-            reason = f"its rewritten form has more than {MAX_REWRITTEN:,} characters"
-        else:
-            return ready, compiled
-        return refusal | {"code": SchemaTooComplex.code, "reason": reason, "pointer": ""}, None
-
-    def _compile_text(self, schema: dict[str, Any]) -> tuple[Choice, CompiledGrammar]:
-        choice = Choice("llguidance", "a text format, not JSON", schema)
-        return choice, self._llguidance.compile_text(schema[TEXT])
-
-    def _first_compilable(
-        self, name: str, parameters: dict[str, Any], candidates: Iterator[Choice]
-    ) -> tuple[Choice, CompiledGrammar]:
-        """The first choice that its engine compiles. If there is none, or if even a looser schema
-        is unsatisfiable, the first choice's GrammarRefused is raised."""
-        first: GrammarRefused | None = None
-        is_json = isinstance(self._form.codec_of(name), Json)
-        for choice in candidates:
-            try:
-                if not is_json:
-                    return self._compile_arguments(name, parameters, choice)
-                engine = self._engines[choice.engine]
-                return choice, engine.compile(self._form, name, choice.schema)
-            except NotRepresentable:
-                raise
-            except GrammarRefused as refused:
-                is_looser = first is not None and not choice.as_given
-                if is_looser and UNSATISFIABLE in refused.reason:
-                    break
-                first = first or refused
-        assert first is not None
-        raise first
-
-    def _choices(
-        self, name: str, schema: dict[str, Any], narrow: bool, rewritten: RewrittenSchema | None
-    ) -> Iterator[Choice]:
-        if rewritten is None:
-            compiles = partial(self._compiles, name, schema)
-            return (narrow_choices if narrow else fallback_choices)(schema, compiles)
-        return iter([make_choice(json.loads(rewritten.schema), rewritten.residual)])
-
-    def _compiles(self, name: str, parameters: dict[str, Any], schema: dict[str, Any]) -> bool:
-        """Whether llguidance compiles a prepared schema of a tool."""
-        try:
-            if isinstance(self._form.codec_of(name), Json):
-                self._llguidance.compile(self._form, name, schema)
-            else:
-                self._llguidance.compile_arguments(self._form, name, schema, parameters)
-        except GrammarRefused:
-            return False
-        return True
-
-    def _compile_arguments(
-        self, name: str, parameters: dict[str, Any], choice: Choice
-    ) -> tuple[Choice, CompiledGrammar]:
-        """Compile arguments that are not JSON. Only llguidance can."""
-        grammar, residual = self._llguidance.compile_arguments(
-            self._form, name, choice.schema, parameters
-        )
-        residual = tuple(dict.fromkeys((*choice.residual, *residual)))
-        reason = "the arguments are not JSON"
-        return Choice("llguidance", reason, choice.schema, residual), grammar
-
 
 def _parsed(parameters: str) -> tuple[dict[str, Any], bool]:
-    """The schema, and whether a narrower one is wanted."""
+    """Return the schema, and whether a narrower one is wanted."""
     schema = json.loads(parameters)
     return schema, schema.pop(NARROW, False) is True
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
-    """The fields of a `ready` verdict."""
+    """Return the fields of a `ready` verdict."""
     text = canonical_json(choice.schema)
     return {
         "status": "ready",
@@ -276,6 +246,18 @@ def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:
         "reason": _clean_reason(choice.reason),
         "residual": choice.residual,
         "rewritten": None if text == parameters else text,
+    }
+
+
+def _refused_fields(
+    reason: str, pointer: str = "", code: str = SchemaNotEnforceable.code
+) -> dict[str, Any]:
+    """Return the fields of a `refused` verdict."""
+    return {
+        "status": "refused",
+        "code": code,
+        "reason": _clean_reason(reason),
+        "pointer": pointer,
     }
 
 

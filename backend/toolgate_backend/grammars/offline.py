@@ -10,25 +10,63 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
+from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
-from .engines.assumed_engine import AssumedEngine
+from .engines.engine import CompiledGrammar, EngineMatcher
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer
+from .graph.free_strings import NOT_FREE, FreeTexts
 
 _PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _END = "<|end|>"
 
 
+class AssumedEngine:
+    """Stand in for xgrammar, which needs torch, and compile all schemas that are chosen for it. The
+    verdicts on them are right, but their grammars have no masks."""
+
+    name = "xgrammar"
+
+    @property
+    def token_bytes(self) -> list[bytes]:
+        return []
+
+    def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        return _Assumed()
+
+    def size(self, grammar: CompiledGrammar) -> int:
+        return 0
+
+    def serialize(self, grammar: CompiledGrammar) -> str | None:
+        return None
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
+        raise BlobRejected("there is no engine that could load it")
+
+
+class _Assumed:
+    by_text = True
+    free: FreeTexts = NOT_FREE
+    fixed_prefix = b""
+
+    @property
+    def make(self) -> Callable[[], EngineMatcher]:
+        return self.matcher
+
+    def matcher(self) -> NoReturn:
+        raise NotImplementedError("a grammar of an assumed engine has no masks")
+
+
 def compiler_of(dialect: str) -> Compiler:
-    """The compiler for a dialect. Raises LookupError for an unknown one."""
+    """Return the compiler for a dialect. Raise LookupError for an unknown one."""
     marks = marks_of(DIALECTS[dialect])
     characters = _byte_characters()
     added = [_END, *marks]
@@ -56,7 +94,7 @@ def compiler_of(dialect: str) -> Compiler:
 
 
 def _byte_characters() -> list[str]:
-    """The characters that stand for the bytes in tokenizers of single bytes (GPT-2)."""
+    """Return the characters that stand for the bytes in tokenizers of single bytes (GPT-2)."""
     printed = set(_PRINTED)
     others = iter(range(256, 512))
     return [chr(byte if byte in printed else next(others)) for byte in range(256)]

@@ -23,13 +23,19 @@ from toolgate_core.errors import (
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
 from ..errors import QuarantineUnavailable
+from ..settings import Settings
+from ..tokens.vocabulary import Vocabulary
 from . import metrics
-from .quarantine.service import Examined
-from .worker_rpc import WorkerRpc
+from .blob import BlobCache
+from .quarantine.fork_server import ForkServer
+from .quarantine.protocol import CompileLimits
+from .quarantine.service import Examined, Quarantine
+from .store import grammar_format
+from .worker_rpc import Rpc, WorkerRpc
 
 RETRY_SECONDS = 2
 COMPLEX_RETRY_SECONDS = 60.0
@@ -55,7 +61,6 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
-        schema_limits: SchemaLimits,
         blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -67,18 +72,21 @@ class GrammarRegistry:
             "grammar_format": grammar_format,
         }
         self._capacity = capacity
-        self._schema_limits = schema_limits
         self._verdicts: OrderedDict[str, GrammarVerdict] = OrderedDict()
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
-        self._blobs = _BlobCache(blob_cache_bytes)
+        self._blobs = BlobCache(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
     @property
     def pinned(self) -> int:
         return len(self._pinned)
+
+    @property
+    def grammar_format(self) -> str:
+        return self._key_parts["grammar_format"]
 
     async def load(
         self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
@@ -195,7 +203,7 @@ class GrammarRegistry:
         """Refusals for size are not cached, because the key is only verified for schemas within
         limits."""
         try:
-            check_limits(source.parameters, self._schema_limits, param="grammars")
+            check_limits(source.parameters, param="grammars")
         except SchemaTooComplex as error:
             metrics.SCHEMA_REFUSALS.labels(error.code).inc()
             return GrammarVerdict(
@@ -268,22 +276,19 @@ def _not_compiled() -> BackendUnavailable:
     )
 
 
-class _BlobCache:
-    """The newest blobs up to a total size, for a fleet whose Redis was emptied."""
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._blobs: OrderedDict[str, str] = OrderedDict()
-        self._bytes = 0
-
-    def put(self, verdict: GrammarVerdict) -> None:
-        if verdict.blob is None or verdict.key in self._blobs:
-            return
-        self._blobs[verdict.key] = verdict.blob
-        self._bytes += len(verdict.blob)
-        while self._bytes > self._capacity:
-            _, dropped = self._blobs.popitem(last=False)
-            self._bytes -= len(dropped)
-
-    def attach(self, verdict: GrammarVerdict) -> GrammarVerdict:
-        return verdict.model_copy(update={"blob": self._blobs.get(verdict.key)})
+def make_registry(
+    rpc: Rpc, vocabulary: Vocabulary, configured: Settings
+) -> tuple[GrammarRegistry, Quarantine]:
+    """Return the registry of this API process, and the quarantine in which it examines schemas."""
+    limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
+    quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits)
+    registry = GrammarRegistry(
+        WorkerRpc(rpc),
+        quarantine,
+        dialect=vocabulary.dialect.name,
+        tokenizer=vocabulary.fingerprint,
+        grammar_format=grammar_format(),
+        capacity=configured.max_grammars,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
+    )
+    return registry, quarantine

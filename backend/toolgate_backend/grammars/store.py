@@ -30,10 +30,10 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..errors import BlobRejected, GrammarNotLoaded
 from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
-from .compiled_grammar import MeasuredGrammar
+from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, LoaderThreads, LoadLimits
-from .value_limits import limits_of
+from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
 
@@ -221,14 +221,39 @@ class GrammarStore:
 
 
 def _load_limits() -> LoadLimits:
-    quarantine = settings()
-    return LoadLimits(
-        cpu_seconds=CPU_SHARE * quarantine.quarantine_cpu_seconds,
-        wall_seconds=WALL_SHARE * quarantine.quarantine_wall_seconds,
-    )
+    return LoadLimits(cpu_seconds=CPU_SHARE * CPU_SECONDS, wall_seconds=WALL_SHARE * WALL_SECONDS)
 
 
-# --- methods added to vLLM's workers ---
+# --- methods added to vLLM's processes ---
+
+
+def host_methods(
+    store_of: Callable[[Any], GrammarStore], count_sequences: Callable[[Any], int]
+) -> dict[str, Callable[..., Any]]:
+    """Return the methods of a class of vLLM's, by name. All arguments are positional, and plain
+    values, because vLLM's RPC transfers no others. `store_of` returns the store of an object of the
+    class, `count_sequences` its number of running sequences."""
+
+    def load(host: Any, owner: str, sources: dict[str, str]) -> None:
+        store_of(host).load(owner, sources)
+
+    def verdicts(host: Any, keys: list[str]) -> list[str]:
+        return [verdict.model_dump_json() for verdict in store_of(host).verdicts(keys)]
+
+    def release(host: Any, owner: str, keys: list[str]) -> None:
+        store_of(host).release(owner, keys)
+
+    def report(host: Any) -> dict[str, int]:
+        """Numbers for tests and status pages."""
+        return {"grammars": len(store_of(host)), "sequences": count_sequences(host)}
+
+    return {
+        "toolgate_load": load,
+        "toolgate_verdicts": verdicts,
+        "toolgate_release": release,
+        "toolgate_report": report,
+    }
+
 
 _installed: GrammarStore | None = None
 _sequences = 0
@@ -255,27 +280,4 @@ def report_sequences(count: int) -> None:
     _sequences = count
 
 
-def worker_load(_worker: object, owner: str, sources: dict[str, str]) -> None:
-    """The sources are strings, because vLLM's RPC transfers plain values. The pool parses them."""
-    installed_store().load(owner, sources)
-
-
-def worker_verdicts(_worker: object, keys: list[str]) -> list[str]:
-    return [verdict.model_dump_json() for verdict in installed_store().verdicts(keys)]
-
-
-def worker_release(_worker: object, owner: str, keys: list[str]) -> None:
-    installed_store().release(owner, keys)
-
-
-def worker_report(_worker: object) -> dict[str, int]:
-    """Numbers for tests and status pages."""
-    return {"grammars": len(installed_store()), "sequences": _sequences}
-
-
-WORKER_METHODS = {
-    "toolgate_load": worker_load,
-    "toolgate_verdicts": worker_verdicts,
-    "toolgate_release": worker_release,
-    "toolgate_report": worker_report,
-}
+WORKER_METHODS = host_methods(lambda _worker: installed_store(), lambda _worker: _sequences)

@@ -38,7 +38,7 @@ class WorkerRpc:
         self._polling: asyncio.Task[None] | None = None
 
     async def load(self, source: GrammarSource) -> GrammarVerdict:
-        """The common verdict of all ranks. It is a refusal if one rank refuses."""
+        """Return the common verdict of all ranks. It is a refusal if one rank refuses."""
         self._unsent[source.key] = source_text(source)
         if source.blob is not None:
             self._blobs.add(source.key)
@@ -119,7 +119,7 @@ class WorkerRpc:
 
 
 def source_text(source: GrammarSource) -> str:
-    """A source as a worker's store loads it."""
+    """Return a source as a worker's store loads it."""
     return json.dumps(
         {
             "name": source.name,

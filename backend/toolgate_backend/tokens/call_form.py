@@ -1,4 +1,5 @@
-"""The text of a call, split between the literals that the automaton enforces and the grammar.
+"""The text of a call, split between the literals that the automaton enforces and the grammar, and
+its numbers of tokens.
 
 A call is: opening, head, grammar text, tail. The opening is the text before the first call or
 between two calls. The head ends with the last mark or id before the arguments, the tail begins with
@@ -8,8 +9,8 @@ no text in a grammar of xgrammar, and an id differs in each request.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 
 from toolgate_core import grammar_key
 from toolgate_core.dialects.codecs import Codec, Json
@@ -42,7 +43,7 @@ class CallForm:
         self._after, self._tail = after[:outside], after[outside:]
 
     def _boundary(self, atoms: list[Part], *, ids_only: bool = False) -> int:
-        """The number of atoms before the first id or mark."""
+        """Return the number of atoms before the first id or mark."""
         for at, atom in enumerate(atoms):
             if atom is ID or (isinstance(atom, str) and self.marks.is_mark(atom) and not ids_only):
                 return at
@@ -81,17 +82,17 @@ class CallForm:
     def grammar_texts(
         self, name: str, parameters: Mapping[str, object] | None = None
     ) -> tuple[str, str]:
-        """The text of the grammar before and after the arguments.
+        """Return the text of the grammar before and after the arguments.
 
-        Content has no such text. A value whose end is ambiguous, such as a number, is followed by
-        a newline.
+        Content has no such text. A value whose end is ambiguous, such as a number, is followed by a
+        newline.
         """
         if name == grammar_key.CONTENT:
             return "", "" if (parameters or {}).get("type") in ("object", "array") else "\n"
         return _fill(self._before, name, ""), _fill(self._after, name, "")
 
     def codec_of(self, name: str) -> Codec:
-        """The codec of a tool's arguments. Content is JSON."""
+        """Return the codec of a tool's arguments. Content is JSON."""
         if name != grammar_key.CONTENT:
             return self.codec
         return self.codec if isinstance(self.codec, Json) else CONTENT_CODEC
@@ -113,3 +114,60 @@ def _leading_text(atoms: list[Part]) -> str:
 
 def _fill(atoms: list[Part], name: str, call_id: str) -> str:
     return "".join({NAME: name, ID: call_id}[a] if isinstance(a, Slot) else a for a in atoms)
+
+
+END_OF_TURN = 1
+ID_EXAMPLE = "0" * 12
+"""Stands for an id of a call where only the number of its tokens matters."""
+
+
+class CallTokens:
+    """The tokens that the texts of a dialect take, and their numbers, for budgets."""
+
+    def __init__(
+        self, dialect: Dialect, form: CallForm, tokens: Callable[[str], tuple[int, ...]]
+    ) -> None:
+        """`tokens` returns the tokens of an encoded text (`Marks.encode`)."""
+        self._form = form
+        self._tokens = tokens
+        reasoning, encode = dialect.reasoning, form.marks.encode
+        self.reasoning_begin = tokens(encode(reasoning.begin)) if reasoning else ()
+        self.reasoning_end = tokens(encode(reasoning.end)) if reasoning else ()
+        self.after_reasoning = tokens(encode(reasoning.after)) if reasoning else ()
+        content = dialect.content
+        before = encode(content.begin + content.end) if content.always else ""
+        self.before_calls = len(tokens(before))
+        """Number of tokens of the empty message of content that comes before all calls."""
+        self.trigger = tokens(form.trigger) if dialect.calls else ()
+        self.end = tokens(form.end)
+        """The text that ends the calls."""
+        self.tail = lru_cache(1024)(self._tail)
+        self.head_count = lru_cache(4096)(self._head_count)
+
+    def _tail(self, name: str, call_id: str) -> tuple[int, ...]:
+        """Return the tokens after the grammar of a call."""
+        return self._tokens(self._form.tail(name, call_id))
+
+    def _head_count(self, name: str, first: bool) -> int:
+        """Number of tokens of a call before its grammar. Those of the first call are counted
+        without the trigger."""
+        form = self._form
+        text = (form.begin if first else form.separator) + form.head(name, ID_EXAMPLE)
+        text = text.removeprefix(form.trigger) if first else text
+        return len(self._tokens(text))
+
+    def after_grammar(self, name: str) -> int:
+        """Number of tokens after the grammar of the last call: its tail, the end of the calls, and
+        the end of the turn."""
+        return len(self.tail(name, ID_EXAMPLE)) + len(self.end) + END_OF_TURN
+
+    def shortest_call(self, name: str, grammar_tokens: int, *, first: bool) -> int:
+        """Number of tokens from the beginning of a call to the end of the turn."""
+        before = self.head_count(name, first)
+        before += len(self.trigger) + self.before_calls if first else 0
+        return before + grammar_tokens + self.after_grammar(name)
+
+    @property
+    def reasoning_end_count(self) -> int:
+        """Number of tokens from the end of the reasoning to the content."""
+        return len(self.reasoning_end) + len(self.after_reasoning)

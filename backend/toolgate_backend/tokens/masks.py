@@ -1,10 +1,12 @@
-"""Masks of the next token, each in the representation that is cheapest to apply."""
+"""Masks of the next token, each in the representation that is cheapest to apply, and rows of a
+bitmask that are shared."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import lru_cache
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -47,7 +49,7 @@ Mask = Forbid | Allow | Bits
 
 
 def token_ids(tokens: object) -> TokenIds:
-    """The unique ids of an iterable, sorted."""
+    """Return the unique ids of an iterable, sorted."""
     return np.array(sorted(set(tokens)), dtype=np.int64)  # type: ignore[call-overload]
 
 
@@ -58,7 +60,7 @@ def single(token: int) -> Allow:
 
 
 def pack(tokens: TokenIds, vocabulary_size: int) -> BitmaskRow:
-    """A row with the bits of `tokens` set."""
+    """Return a row with the bits of `tokens` set."""
     words = np.zeros(words_per_row(vocabulary_size), dtype=np.uint32)
     np.bitwise_or.at(words, tokens >> 5, np.uint32(1) << (tokens & 31).astype(np.uint32))
     return words.view(np.int32)
@@ -76,7 +78,7 @@ def also_allow(mask: Allow | Bits, tokens: Collection[int]) -> Allow | Bits:
 
 
 def _set_bits(row: BitmaskRow, tokens: Collection[int]) -> None:
-    """For a few tokens; `pack` is faster for many."""
+    """Set the bits of a few tokens; `pack` is faster for many."""
     words = row.view(np.uint32)
     for token in tokens:
         words[token >> 5] |= np.uint32(1 << (token & 31))
@@ -96,7 +98,8 @@ def without(mask: Mask, tokens: Collection[int]) -> Mask | None:
 
 
 def unpack(words: BitmaskRow) -> TokenIds:
-    """The tokens of a row. Only non-zero words are read, because most grammars allow few tokens."""
+    """Return the tokens of a row. Only non-zero words are read, because most grammars allow few
+    tokens."""
     (filled,) = words.nonzero()
     bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(-1, 32)
     row, column = bits.nonzero()
@@ -120,7 +123,7 @@ def _packed(mask: Allow | Forbid, vocabulary_size: int) -> BitmaskRow:
 
 
 def count(mask: Mask, vocabulary_size: int) -> int:
-    """The number of tokens that a mask allows."""
+    """Return the number of tokens that a mask allows."""
     match mask:
         case Allow(ids):
             return int(ids.size)
@@ -128,3 +131,32 @@ def count(mask: Mask, vocabulary_size: int) -> int:
             return vocabulary_size - int(ids.size)
         case Bits(words):
             return int(unpack(words).size)
+
+
+class Row:
+    """One mask as a row of a bitmask. Rows with the same bits are one object, compared and hashed
+    by identity: whoever has written a row somewhere can tell that the next mask is already there,
+    and keep what was made of a row with it."""
+
+    __slots__ = ("__weakref__", "view", "words")
+
+    def __init__(self, data: bytes) -> None:
+        self.words: BitmaskRow = np.frombuffer(data, dtype=np.int32)
+        """Read-only. One bit for each token id, as in all bitmasks."""
+        self.view = memoryview(data)
+        """The same bytes. Copying from a memoryview keeps Python's lock, numpy gives it up."""
+
+
+class Rows:
+    """All rows in use."""
+
+    def __init__(self) -> None:
+        self._rows: WeakValueDictionary[bytes, Row] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def row(self, words: BitmaskRow) -> Row:
+        """Return the row with these bits. `words` is copied."""
+        data = words.tobytes()
+        return self._rows.setdefault(data, Row(data))

@@ -1,4 +1,5 @@
-"""Texts of a dialect as bytes in which each mark is one indivisible unit.
+"""Texts of a dialect as bytes in which each mark is one indivisible unit, and the index of a
+vocabulary's tokens by them.
 
 A mark (a special token that occurs in the dialect's texts) is written as `\\xff[id]`, as llguidance
 writes it. Text is UTF-8, which never contains the byte 0xff, so a mark and text that looks like it
@@ -7,6 +8,7 @@ are different. Both are handled by the same code: prefixes, masks of literals, p
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Sequence
 
 from toolgate_core.dialects.marks import Marks
@@ -21,13 +23,13 @@ def mark_unit(token: int) -> bytes:
 
 
 def units(encoded: str, marks: Marks) -> bytes:
-    """The units of a text from `Marks.encode`."""
+    """Return the units of a text from `Marks.encode`."""
     parts = (mark_unit(marks.token(c)) if marks.is_mark(c) else c.encode() for c in encoded)
     return b"".join(parts)
 
 
 def unit_tokens(encoded: str, marks: Marks, encode: Encode) -> tuple[int, ...]:
-    """The tokenizer's own tokens of a text from `Marks.encode`."""
+    """Return the tokenizer's own tokens of a text from `Marks.encode`."""
     tokens: list[int] = []
     text = ""
     for char in encoded:
@@ -46,3 +48,77 @@ def unit_bytes(token_bytes: Sequence[bytes], mark_ids: Collection[int]) -> list[
     for token in mark_ids:
         found[token] = mark_unit(token)
     return found
+
+
+MAX_LENGTH = 24
+"""Maximum length in bytes of the tokens that are tried for a text of fewest tokens."""
+
+
+class TokenIndex:
+    """The ordinary tokens of a vocabulary and the marks, indexed by their units."""
+
+    def __init__(
+        self,
+        token_bytes: Sequence[bytes],
+        special: frozenset[int],
+        marks: Collection[int] = (),
+    ) -> None:
+        self._ids: dict[bytes, list[int]] = {}
+        for token, text in enumerate(token_bytes):
+            # No text of a dialect contains the byte of ESCAPE.
+            if token not in special and ESCAPE not in text:
+                self._ids.setdefault(text, []).append(token)
+        for token in marks:
+            self._ids[mark_unit(token)] = [token]
+        self._sorted = sorted(self._ids)
+        self._longest = max(map(len, self._sorted), default=0)
+
+    def prefixes_of(self, text: bytes) -> list[int]:
+        """Return the tokens whose bytes are a prefix of `text`."""
+        found: list[int] = []
+        for length in range(1, min(len(text), self._longest) + 1):
+            found += self._ids.get(text[:length], ())
+        return found
+
+    def has_extension(self, text: bytes) -> bool:
+        """Return whether the bytes of some token begin with `text` and are longer."""
+        after = bisect_right(self._sorted, text)
+        return after < len(self._sorted) and self._sorted[after].startswith(text)
+
+    def fewest(self, text: bytes) -> list[int] | None:
+        """Return the fewest tokens that spell `text`, none of which is longer than `MAX_LENGTH`
+        bytes; None if there are none."""
+        best: list[tuple[int, int, int] | None] = [(0, 0, 0), *[None] * len(text)]
+        """By length of the text: the number of tokens, the last one, and the length before it."""
+        for at in range(len(text)):
+            if (here := best[at]) is None:
+                continue
+            for end in range(at + 1, min(at + MAX_LENGTH, len(text)) + 1):
+                after = best[end]
+                if (after is None or after[0] > here[0] + 1) and (
+                    tokens := self._ids.get(text[at:end])
+                ):
+                    best[end] = (here[0] + 1, tokens[0], at)
+        found: list[int] = []
+        end = len(text)
+        while end:
+            if (step := best[end]) is None:
+                return None
+            found.append(step[1])
+            end = step[2]
+        return found[::-1]
+
+    def cover(self, text: bytes) -> list[int] | None:
+        """Return some tokens that spell `text`: the longest first. None if there are none."""
+        found: list[int] = []
+        at = 0
+        while at < len(text):
+            longest = min(len(text) - at, self._longest)
+            for length in range(longest, 0, -1):
+                if tokens := self._ids.get(text[at : at + length]):
+                    found.append(tokens[0])
+                    at += length
+                    break
+            else:
+                return None
+        return found

@@ -18,8 +18,7 @@ from toolgate_core.wire import MarkIds
 
 from ..errors import IncompatibleServer
 from ..settings import settings
-from .call_form import CallForm
-from .call_tokens import CallTokens
+from .call_form import CallForm, CallTokens
 from .units import unit_bytes, unit_tokens
 
 
@@ -58,7 +57,7 @@ class Vocabulary:
     @cached_property
     def call_tokens(self) -> CallTokens:
         """The numbers of tokens of the dialect's texts."""
-        return CallTokens(self)
+        return CallTokens(self.dialect, self.form, self.literal_tokens)
 
     @cached_property
     def unit_bytes(self) -> list[bytes]:
@@ -66,16 +65,17 @@ class Vocabulary:
         return unit_bytes(self.token_bytes, self.marks.tokens.values())
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """The token ids of `text`, without special tokens around them."""
+        """Return the token ids of `text`, without special tokens around them."""
         return tuple(self.tokenizer.encode(text, add_special_tokens=False))
 
     def literal_tokens(self, encoded: str) -> tuple[int, ...]:
-        """The token ids of a text of the dialect, encoded by `Marks.encode`."""
+        """Return the token ids of a text of the dialect, encoded by `Marks.encode`."""
         return unit_tokens(encoded, self.form.marks, self.encode)
 
 
 def from_model_config(model_config: Any) -> Vocabulary:
-    """The vocabulary of a vLLM `ModelConfig`; identical in the API process and in the workers."""
+    """Return the vocabulary of a vLLM `ModelConfig`; identical in the API process and in the
+    workers."""
     from vllm.tokenizers import cached_tokenizer_from_config
 
     tokenizer = cached_tokenizer_from_config(model_config)
@@ -88,7 +88,7 @@ def from_model_config(model_config: Any) -> Vocabulary:
 
 
 def _configured_dialect(name: str) -> Dialect | None:
-    """The dialect of TOOLGATE_DIALECT; None if it is to be recognised."""
+    """Return the dialect of TOOLGATE_DIALECT; None if it is to be recognised."""
     if name == "auto":
         return None
     if name not in DIALECTS:
@@ -135,7 +135,7 @@ def make_vocabulary(
 
 
 def _chat_template(tokenizer: Any) -> str | None:
-    """The text of the chat template, of all of them if there are several by name."""
+    """Return the text of the chat template, of all of them if there are several by name."""
     template = getattr(tokenizer, "chat_template", None)
     if isinstance(template, dict):
         return "\n".join(map(str, template.values()))

@@ -40,7 +40,7 @@ class ToolSchemaViolation(ToolgateError):
 
 
 class ArgumentsNotChecked(ToolgateError):
-    """The validation of a completed call exceeded one of the limits `TOOLGATE_VALIDATION_…`. The
+    """The validation of a completed call exceeded its limits on time or memory. The
     call is not sent, because it might be invalid.
 
     Simplify the references and patterns of the tool's schema.

@@ -132,8 +132,8 @@ class SchemaNotEnforceable(InvalidRequest):
 
 
 class SchemaTooComplex(SchemaNotEnforceable):
-    """A schema exceeds one of the limits `TOOLGATE_SCHEMA_MAX_…`, or compiling it exceeds one of
-    the limits `TOOLGATE_QUARANTINE_…`.
+    """A schema exceeds one of the limits on schemas (docs/refused.md), or compiling it exceeds
+    the limits on time or memory.
 
     Simplify the schema, or split the tool.
 

@@ -1,6 +1,6 @@
 """Limits on the size of a schema, checked before any other processing.
 
-The defaults are those of OpenAI for strict tools (platform.openai.com/docs/guides/
+They are those of OpenAI for strict tools (platform.openai.com/docs/guides/
 structured-outputs, supported schemas): 5,000 properties, 120,000 characters of names and values,
 1,000 enum values. The limit on depth is higher: 64 levels instead of 10.
 """
@@ -10,62 +10,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
-
 from ..errors import SchemaTooComplex
 from ..pointer import Trail, escape, joined
-from .canonical import MAX_DEPTH, MAX_NODES, canonical_json
+from .canonical import canonical_json
 from .paths import check_paths
 
 
 @dataclass(frozen=True)
 class SchemaLimits:
-    """Limits on the schema of one tool's parameters. `SchemaLimitSettings` describes each."""
+    """Limits on the schema of one tool's parameters."""
 
     bytes: int = 1_000_000
+    """Size as canonical JSON."""
     depth: int = 64
+    """Nesting, in levels of JSON. One level of objects takes two. At most 100, because Python and
+    the grammar engines recurse."""
     nodes: int = 50_000
+    """JSON values of any type. At most 100,000."""
     properties: int = 5_000
+    """Members of all `properties` together."""
     enum_values: int = 1_000
+    """Values in all `enum` together."""
     text: int = 120_000
+    """Characters in the names of properties and in the strings of `enum` and `const` together."""
 
 
-_DEFAULTS = SchemaLimits()
+SCHEMA_LIMITS = SchemaLimits()
 
 
-class SchemaLimitSettings(BaseModel):
-    """Limits on tool schemas"""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    schema_max_bytes: int = Field(default=_DEFAULTS.bytes, gt=0)
-    """Maximum size of a schema as canonical JSON, in bytes."""
-    schema_max_depth: int = Field(default=_DEFAULTS.depth, gt=0, le=MAX_DEPTH)
-    """Maximum nesting of a schema, in levels of JSON. One level of objects takes two. At most
-    100."""
-    schema_max_nodes: int = Field(default=_DEFAULTS.nodes, gt=0, le=MAX_NODES)
-    """Maximum number of JSON values of any type in a schema. At most 100,000."""
-    schema_max_properties: int = Field(default=_DEFAULTS.properties, gt=0)
-    """Maximum number of members of all `properties` of a schema together."""
-    schema_max_enum_values: int = Field(default=_DEFAULTS.enum_values, gt=0)
-    """Maximum number of values in all `enum` of a schema together."""
-    schema_max_text: int = Field(default=_DEFAULTS.text, gt=0)
-    """Maximum number of characters in the names of properties and in the strings of `enum` and
-    `const` of a schema together."""
-
-    @property
-    def schema_limits(self) -> SchemaLimits:
-        return SchemaLimits(
-            bytes=self.schema_max_bytes,
-            depth=self.schema_max_depth,
-            nodes=self.schema_max_nodes,
-            properties=self.schema_max_properties,
-            enum_values=self.schema_max_enum_values,
-            text=self.schema_max_text,
-        )
-
-
-def check_limits(parameters: dict[str, Any], limits: SchemaLimits, *, param: str) -> None:
+def check_limits(
+    parameters: dict[str, Any], limits: SchemaLimits = SCHEMA_LIMITS, *, param: str
+) -> None:
     """Raise SchemaTooComplex with the pointer of the place at which a limit is exceeded.
 
     The check walks the schema once, level by level, without recursion, and stops at the first limit

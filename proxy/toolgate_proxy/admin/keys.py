@@ -8,8 +8,7 @@ from datetime import datetime
 from pydantic import BaseModel
 from redis.exceptions import RedisError
 
-from ..keys.hashing import Hasher
-from ..keys.key import Key, now
+from ..keys.key import Hasher, Key, now
 from ..keys.redis_store import KeyUsage, RedisStore
 from ..settings import Settings
 from ..state import GatewayState
@@ -53,7 +52,7 @@ async def list_keys(state: GatewayState) -> KeyList:
 
 
 async def _usages(keys: Sequence[Key], settings: Settings) -> list[KeyUsage] | None:
-    """None without Redis, and while it does not respond."""
+    """Return None without Redis, and while it does not respond."""
     if settings.redis_url is None or settings.key_secret is None:
         return None
     store = RedisStore(settings.redis_url, Hasher(settings.key_secret))

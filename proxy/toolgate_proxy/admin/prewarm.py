@@ -17,7 +17,7 @@ from ..grammars.redis_cache import RedisCache
 from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from .tool_entries import ToolReport, parse_entries
+from .tools import ToolReport, parse_entries
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ class BackendReport(BaseModel):
 async def prewarm(
     deployments: Sequence[Deployment], entries: Sequence[object], settings: Settings
 ) -> list[BackendReport]:
-    """Loads `entries`, tools in the form of OpenAI's `tools`, into all deployments."""
+    """Load `entries`, tools in the form of OpenAI's `tools`, into all deployments."""
     tools, invalid = parse_entries(entries, settings)
     backends = await asyncio.gather(*(_prewarm_one(each, tools) for each in deployments))
     return [
@@ -48,7 +48,7 @@ async def prewarm(
 async def prewarm_most_used(
     deployments: Sequence[Deployment], cache: RedisCache, limit: int
 ) -> None:
-    """Loads the grammars that all gateways used most recently, into the backends that they were
+    """Load the grammars that all gateways used most recently, into the backends that they were
     compiled for. Errors of backends are not raised: missing grammars are loaded on demand."""
     records = await cache.most_used(limit)
     tools = [

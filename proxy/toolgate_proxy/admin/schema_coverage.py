@@ -14,7 +14,7 @@ from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
-from .tool_entries import parse_entries
+from .tools import parse_entries
 
 Status = Literal["masked", "checked", "refused", "invalid", "failed"]
 
@@ -75,7 +75,7 @@ def report_by_verdict(tool: Tool, verdict: wire.GrammarVerdict) -> SchemaReport:
 
 
 def lines(reports: Iterable[SchemaReport]) -> list[str]:
-    """The reports as text."""
+    """Return the reports as text."""
     text: list[str] = []
     for report in reports:
         about = [report.engine, f"{report.compile_ms:.1f} ms" if report.compile_ms else None]
@@ -95,21 +95,13 @@ def lines(reports: Iterable[SchemaReport]) -> list[str]:
 def read_entries(
     entries: Sequence[object], settings: Settings
 ) -> tuple[list[Tool], list[SchemaReport]]:
+    """Return the tools, and reports on invalid entries."""
     tools, invalid = parse_entries(entries, settings)
-    return tools, [
-        SchemaReport(
-            name=each.name,
-            status="refused" if each.status == "refused" else "invalid",
-            reason=each.reason,
-            code=each.code,
-            pointer=each.pointer,
-        )
-        for each in invalid
-    ]
+    return tools, [SchemaReport.model_validate(each.model_dump()) for each in invalid]
 
 
 def report_by_coverage(tool: Tool) -> SchemaReport:
-    """What masks enforce as far as the keywords of the schema tell, without a compiler."""
+    """Return what masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
         keywords = coverage(tool.parameters).residual
     except SchemaNotEnforceable as error:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TypeVar
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any, TypeVar
 
 import aiohttp
 
+from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 
 from ..json_values import exceeds
@@ -58,7 +60,7 @@ class Body:
             raise self._too_large()
 
     async def part(self) -> bytes:
-        """All bytes that have arrived, at least one; empty at the end of the body."""
+        """Return all bytes that have arrived, at least one; empty at the end of the body."""
         part = await self._response.content.readany()
         self._size += len(part)
         if self._size > self._bound.bytes:
@@ -74,7 +76,7 @@ class Body:
     async def parsed(
         self, content: bytes | bytearray, parse: Callable[[bytes | bytearray], T]
     ) -> T:
-        """`content`, a part of this body or all of it, converted by `parse`. A large one is
+        """Return `content`, a part of this body or all of it, converted by `parse`. A large one is
         converted in a thread."""
         if exceeds(content, self._bound.values):
             raise BackendFailed(
@@ -89,3 +91,108 @@ class Body:
             f"The backend sent more than {self._bound.bytes:,} bytes, which is more than a "
             f"response to this request can have. {ADVICE}"
         )
+
+
+MAX_INTERIM = 8
+
+
+class BoundedResponse(aiohttp.ClientResponse):
+    """A response with a bound on the interim responses (1xx) before it, which aiohttp reads without
+    one. Reading interim responses that have arrived never waits, so without end they would stop the
+    event loop."""
+
+    async def start(self, connection: Any) -> aiohttp.ClientResponse:
+        """Begin to read the response. Raises BackendFailed."""
+        protocol, number = connection.protocol, count(1)
+        read = protocol.read
+
+        async def bounded() -> Any:
+            if next(number) > MAX_INTERIM + 1:
+                raise BackendFailed(
+                    f"The backend sent more than {MAX_INTERIM} interim responses. Check that it is "
+                    "a Toolgate backend of the same release."
+                )
+            return await read()
+
+        protocol.read = bounded
+        try:
+            return await super().start(connection)
+        finally:
+            del protocol.read
+
+
+BASE = Bound(1_000_000, 10_000)
+MAX_TOKENS = 2**20
+"""Tokens of a choice whose request states no maximum, at most."""
+MAX_WHOLE = Bound(64_000_000, 8_000_000)
+"""For a response that is not streamed, whatever the request asks for."""
+
+# Per token, upper bounds of averages over a response.
+TOKEN_BYTES = 160
+"""The id and the text: the longest tokens of vocabularies are runs of 128 spaces."""
+TOKEN_VALUES = 8
+EVENT_BYTES = 256
+EVENT_VALUES = 12
+"""The event of one token in a stream."""
+ENTRY_BYTES = 256
+"""One alternative of a token's logprobs: its text, its bytes and its logprob."""
+ENTRY_VALUES = 24
+TRACE_BYTES = 512
+
+
+@dataclass(frozen=True)
+class GenerationBound:
+    """The bound on the response to a request to generate, by what the request asks for."""
+
+    body: Bound
+    prompt_tokens: int
+    tokens: int
+    """Of all choices."""
+
+
+def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.GenerateRequest:
+    """Return the request, streamed by the backend if the response could be too large for one
+    message."""
+    if request.stream or info is None:
+        return request
+    body = _unlimited(request, info).body
+    fits = body.bytes <= MAX_WHOLE.bytes and body.values <= MAX_WHOLE.values
+    return request if fits else request.model_copy(update={"stream": True})
+
+
+def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
+    """Return the bound on the response to a request. `info`: the description of the backend."""
+    bound = _unlimited(request, info)
+    body = Bound(bound.body.bytes, min(bound.body.values, MAX_WHOLE.values))
+    if not request.stream:
+        body = Bound(min(body.bytes, MAX_WHOLE.bytes), body.values)
+    return replace(bound, body=body)
+
+
+def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:
+    sampling = request.sampling
+    context = info.limits.max_model_len if info is not None else wire.MAX_COUNT
+    each = min(context, MAX_TOKENS if sampling.max_tokens is None else sampling.max_tokens)
+    entries = 0
+    if sampling.logprobs is not None:
+        entries = 1 + max(sampling.logprobs, len(sampling.logprob_token_ids or ()))
+    token_bytes = TOKEN_BYTES + entries * ENTRY_BYTES
+    if request.stream:
+        token_bytes += EVENT_BYTES
+    if request.trace is not None:
+        token_bytes += TRACE_BYTES
+    token_values = TOKEN_VALUES + entries * ENTRY_VALUES
+    if request.stream:
+        token_values += EVENT_VALUES
+    tokens = sampling.n * each
+    bytes_, values = tokens * token_bytes, tokens * token_values
+    prompt = min(context, MAX_TOKENS)
+    if request.return_prompt_ids or request.return_prompt_text:
+        bytes_ += prompt * TOKEN_BYTES
+        values += prompt
+    if sampling.prompt_logprobs is not None:
+        of_prompt = sampling.prompt_logprobs + 1
+        bytes_ += prompt * of_prompt * ENTRY_BYTES
+        values += prompt * of_prompt * ENTRY_VALUES
+    body = Bound(BASE.bytes + bytes_, BASE.values + values)
+    return GenerationBound(body, prompt_tokens=context, tokens=tokens)

@@ -25,17 +25,26 @@ from toolgate_core.errors import (
 from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
-from .body import ADVICE, GRAMMARS, SMALL, Body, Bound
+from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
 from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, backend_error, within
-from .generation_bound import bound_of, fitting
-from .interim import BoundedResponse
 from .message_json import Pieces, encoded
 
 KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE). Closing them here first means that no request is written to a
 connection that the backend is just closing."""
+MAX_CONNECTIONS = 2048
+"""To one backend. Each active request uses one, and by default a backend accepts no more requests
+than this (its TOOLGATE_MAX_REQUESTS)."""
+CONNECT_TIMEOUT = 5.0
+"""Seconds for opening a connection: several retransmissions of its first packet."""
+GRAMMAR_TIMEOUT = 60.0
+"""Seconds for a backend's response about grammars. It is longer than the backend needs to refuse a
+schema that takes too long (WALL_SECONDS of its quarantine)."""
+INFO_TTL = 15.0
+"""Seconds for which a backend's description of itself is believed. An error of the backend, as
+after a restart with another model, ends it at once."""
 INFO_TIMEOUT = 10.0
 """Seconds for a backend's description. It needs no computation, so a backend that takes longer does
 not respond; as nothing was asked of it yet, another one can serve the request."""
@@ -62,11 +71,11 @@ class Backend:
         self._info_request: asyncio.Task[wire.Info] | None = None
 
     async def info(self) -> wire.Info:
-        """The backend's description, cached for the setting `info_ttl`.
+        """Return the backend's description, cached for `INFO_TTL`.
 
         Raises BackendFailed when the backend speaks another version of the wire format.
         """
-        if self._info is not None and time.monotonic() - self._info_at < self._settings.info_ttl:
+        if self._info is not None and time.monotonic() - self._info_at < INFO_TTL:
             return self._info
         if self._info_request is None:
             self._info_request = asyncio.create_task(self._shared_info())
@@ -80,18 +89,18 @@ class Backend:
         return self._last_info
 
     async def probe(self) -> int | None:
-        """Requests the backend's description. Returns the number of its in-flight requests, if it
+        """Request the backend's description. Returns the number of its in-flight requests, if it
         reports them. Raises the error if there is no valid response."""
         return (await self._fetch_info()).in_flight
 
     def forget_info(self) -> None:
-        """Drops the cached description: the backend may have restarted with another model."""
+        """Drop the cached description: the backend may have restarted with another model."""
         self._info = None
 
     async def load_grammars(
         self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
-        """Compiles and loads grammars. Returns one verdict for each source, in any order."""
+        """Compile and load grammars. Returns one verdict for each source, in any order."""
         message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         verdicts = await self._json("PUT", "/v1/toolgate/grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
@@ -99,7 +108,7 @@ class Backend:
     async def walk_instances(
         self, source: wire.GrammarSource, instances: Sequence[Any]
     ) -> wire.InstanceWalks:
-        """Walks instances through the masks of a tool."""
+        """Walk instances through the masks of a tool."""
         message = wire.WalkInstances(grammar=source, instances=tuple(instances))
         walks = await self._json("POST", "/v1/toolgate/instances", message, GRAMMARS)
         result = _checked(wire.InstanceWalks, walks, "a walk of instances")
@@ -111,14 +120,14 @@ class Backend:
         return result
 
     async def count(self, request: wire.CountTokens) -> int:
-        """The number of tokens of a prompt. Raises the backend's refusal."""
+        """Return the number of tokens of a prompt. Raises the backend's refusal."""
         counted = await self._json("POST", "/v1/toolgate/count", request)
         return _checked(wire.TokenCount, counted, "a count of tokens").tokens
 
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Starts a generation. Raises the backend's refusal, for example GrammarUnknown.
+        """Start a generation. Raises the backend's refusal, for example GrammarUnknown.
 
         `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
         must close the stream. Closing it early makes the backend stop generating.
@@ -172,8 +181,9 @@ class Backend:
         bound: Bound = SMALL,
         limit: float | None = None,
     ) -> Any:
-        """`limit`: in seconds, for the begin and again for the end of the response."""
-        limit = limit or self._settings.grammar_timeout
+        """Return the JSON body of a response. `limit`: in seconds, for the begin and again for the
+        end of the response."""
+        limit = limit or GRAMMAR_TIMEOUT
         response = await self._send(method, path, message, limit)
         try:
             body = Body(response, bound)
@@ -188,7 +198,8 @@ class Backend:
     async def _send(
         self, method: str, path: str, message: wire.Message | None, limit: float
     ) -> aiohttp.ClientResponse:
-        """The response, with its body not read yet. Raises the error of an unsuccessful one."""
+        """Return the response, with its body not read yet. Raises the error of an unsuccessful
+        one."""
         content = encoded(message) if message else None
         try:
             async with within(limit, "start its response", begun=False):
@@ -209,7 +220,7 @@ class Backend:
     async def _request(
         self, method: str, path: str, content: bytes | Pieces | None
     ) -> aiohttp.ClientResponse:
-        """Tries to connect twice, which sends no request twice. In a process that was stalled for
+        """Try to connect twice, which sends no request twice. In a process that was stalled for
         longer than the connect time-out, the time-out expires though the backend had responded."""
         headers = tracing.outgoing()
         if content is not None:
@@ -228,16 +239,18 @@ class Backend:
             return await send()
 
     def _open_session(self) -> aiohttp.ClientSession:
-        """The session, created on first use because aiohttp needs a running event loop for it."""
+        """Return the session, created on first use because aiohttp needs a running event loop for
+        it."""
         if self._session is None or self._session.closed:
-            connect = self._settings.connect_timeout
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._settings.max_connections, keepalive_timeout=KEEPALIVE_SECONDS
+                    limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
                 ),
                 headers=self._headers,
                 # `within` times reads: the limits for the first token and for the next one differ.
-                timeout=aiohttp.ClientTimeout(total=None, connect=connect, sock_connect=connect),
+                timeout=aiohttp.ClientTimeout(
+                    total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 response_class=BoundedResponse,
                 auto_decompress=False,  # a small body may have any size without compression
@@ -278,7 +291,7 @@ def _checked_info(body: object) -> wire.Info:
 
 
 def _parsed(body: bytes | bytearray) -> object:
-    """The JSON value, or the beginning of a text."""
+    """Return the JSON value, or the beginning of a text."""
     try:
         return from_json(body)
     except ValueError:

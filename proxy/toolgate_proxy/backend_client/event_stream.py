@@ -11,10 +11,8 @@ from pydantic import ValidationError
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
-from .body import ADVICE, Body
+from .body import ADVICE, Body, GenerationBound
 from .faults import backend_error, within
-from .generation_bound import GenerationBound
-from .sse import SseParser
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -78,14 +76,14 @@ class EventStream:
         self._check_ended()
 
     async def _events(self, body: bytes | bytearray) -> list[wire.StreamEvent]:
-        """The events of a JSON array."""
+        """Return the events of a JSON array."""
         try:
             return await self._body.parsed(body, wire.stream_events.validate_json)
         except ValidationError as error:
             raise BackendFailed(f"The backend sent an invalid event. {ADVICE}") from error
 
     async def _read(self) -> bytes:
-        """All bytes that have arrived, at least one; empty at the end of the response.
+        """Return all bytes that have arrived, at least one; empty at the end of the response.
 
         aiohttp's buffer joins what arrives while this process is busy, so a busy gateway handles
         many tokens at once, and an idle one each token as it arrives.
@@ -95,7 +93,7 @@ class EventStream:
             return await self._body.part()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
-        """The events before an ErrorEvent; then raises that event's error."""
+        """Yield the events before an ErrorEvent; then raise that event's error."""
         for position, event in enumerate(events):
             if isinstance(event, wire.ErrorEvent):
                 if position:
@@ -110,7 +108,7 @@ class EventStream:
             yield events
 
     def _check(self, event: wire.StreamEvent) -> None:
-        """Raises BackendFailed for what the types of the messages do not exclude. Budgets of keys
+        """Raise BackendFailed for what the types of the messages do not exclude. Budgets of keys
         are settled by these numbers."""
         match event:
             case wire.TokensEvent():
@@ -143,3 +141,27 @@ class EventStream:
     def _check_ended(self) -> None:
         if self._choices_left > 0:
             raise BackendLost("The backend closed the connection mid-response.")
+
+
+class SseParser:
+    """Parser of server-sent events (WHATWG HTML, section 9.2). It takes bytes in parts of any size
+    and returns the payloads of completed `data:` lines."""
+
+    def __init__(self) -> None:
+        self._rest: list[bytes] = []
+        """The parts of the line that is not complete yet."""
+        self.pending = 0
+        """Bytes of that line."""
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the payloads of completed lines. Skips comments (keep-alives), blank lines and
+        other fields."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = b"".join((*self._rest, lines[0]))
+            self._rest.clear()
+            self.pending = 0
+        if rest:
+            self._rest.append(rest)
+            self.pending += len(rest)
+        return [line[len(b"data:") :].strip() for line in lines if line.startswith(b"data:")]

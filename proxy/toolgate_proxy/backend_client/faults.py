@@ -27,7 +27,7 @@ RETRY_AFTER = 2
 
 @asynccontextmanager
 async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncIterator[None]:
-    """Limits a wait on the backend to `seconds`, and converts network errors.
+    """Limit a wait on the backend to `seconds`, and convert network errors.
 
     `begun`: the response has started, so a broken connection loses a part of it (BackendLost).
     Raises BackendTimeout, BackendLost and BackendUnavailable.
@@ -49,20 +49,21 @@ async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncItera
 
 
 def refused_connection(error: ToolgateError) -> bool:
-    """Whether no connection could be made: nothing listens, or the host can't be found."""
+    """Return whether no connection could be made: nothing listens, or the host can't be found."""
     cause = error.__cause__
     return isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
 
 
 def lost_connection(error: ToolgateError) -> bool:
-    """Whether an established connection broke before any response. Most likely the backend closed
-    an idle connection while the request was sent on it, so the same backend can be tried again."""
+    """Return whether an established connection broke before any response. Most likely the backend
+    closed an idle connection while the request was sent on it, so the same backend can be tried
+    again."""
     broke = isinstance(error.__cause__, aiohttp.ClientError | ConnectionError)
     return isinstance(error, BackendUnavailable) and broke and not refused_connection(error)
 
 
 def backend_error(status: int, body: object) -> ToolgateError:
-    """The error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
+    """Return the error of an HTTP response, or of an ErrorEvent in the middle of a stream."""
     error = from_body(status, body)
     # An untyped server error is most likely an engine that died.
     return BackendLost(error.message) if type(error) is BackendFailed else error

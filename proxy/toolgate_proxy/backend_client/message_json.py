@@ -36,7 +36,7 @@ class Pieces:
 
 
 def encoded(message: wire.Message) -> bytes | Pieces:
-    """Raises InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
+    """Raise InvalidRequest for values that JSON can't represent: pydantic's serializer nests about
     250 levels, and the depth of a request's fields is not limited."""
     prompt = getattr(message, "prompt", None)
     if isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
@@ -72,7 +72,7 @@ def _has_long(messages: Iterable[Any]) -> bool:
 
 
 def _marked(value: Any, mark: str, long: list[str]) -> Any:
-    """The value with `mark` in place of its long strings, which are added to `long`."""
+    """Return the value with `mark` in place of its long strings, which are added to `long`."""
     if isinstance(value, str):
         if len(value) < LONG:
             return value
@@ -86,7 +86,7 @@ def _marked(value: Any, mark: str, long: list[str]) -> Any:
 
 
 def _is_valid(text: str) -> bool:
-    """Whether it is valid Unicode, so that JSON can represent it."""
+    """Return whether it is valid Unicode, so that JSON can represent it."""
     try:
         return text.isascii() or all(
             text[at : at + LONG].encode() for at in range(0, len(text), LONG)
@@ -118,7 +118,7 @@ def _json_of(message: wire.Message) -> bytes | None:
 
 
 def _unencodable(message: wire.Message) -> tuple[str | None, Any]:
-    """The parameter with the value that is not valid JSON, and that value."""
+    """Return the parameter with the value that is not valid JSON, and that value."""
     if isinstance(message, wire.LoadGrammars):
         return "tools", [source.parameters for source in message.grammars]
     if isinstance(message, wire.WalkInstances):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from toolgate_core import wire
 from toolgate_core.plan import EnforcementPlan, make_plan
@@ -60,7 +59,6 @@ class ConstraintLoader:
     def __init__(self, settings: Settings, validators: ValidationService) -> None:
         self._validators = validators
         self._omits_invalid = settings.invalid_tools == "omit"
-        self._call_tokens = settings.required_call_tokens
 
     async def load(
         self,
@@ -92,9 +90,7 @@ class ConstraintLoader:
                 deployment, plan, loaded, resample.narrow, prepared.info, owner
             )
         used = [loaded.keys[tool.hash] for tool in plan.candidates]
-        plan = with_room_for_call(
-            plan, request.sampling, self._call_tokens, deployment.call_lengths, used
-        )
+        plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
         left = replace(prepared, request=request, plan=plan)
         return Constraints(left, loaded, resample, accepted)
 
@@ -117,20 +113,17 @@ async def _narrowed(
 def with_room_for_call(
     plan: EnforcementPlan,
     sampling: wire.Sampling,
-    setting: Literal["learnt", "schema"] | int,
     lengths: CallLengths,
     keys: Iterable[str],
 ) -> EnforcementPlan:
-    """Return the plan with the number of tokens that the setting, or earlier calls of the tools
-    with the grammar keys `keys`, determine. A request that sets the number itself keeps it.
+    """Return the plan with the number of tokens that earlier calls of the tools with the grammar
+    keys `keys` needed. A request that sets the number itself keeps it.
 
     What was learnt changes with the traffic. Requests with a seed or the temperature 0 do without
     it, so that they always have the same response.
     """
-    if plan.choice != "required" or plan.call_tokens is not None or setting == "schema":
+    if plan.choice != "required" or plan.call_tokens is not None:
         return plan
-    if setting != "learnt":
-        return replace(plan, call_tokens=setting)
     if sampling.seed is not None or sampling.temperature == 0:
         return plan
     return replace(plan, seen_call_tokens=lengths.usual(keys))

@@ -36,19 +36,18 @@ MAX_SENDS = 6
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService(settings)
+        self.validators = ValidationService()
         self._preparation = Preparation(settings)
         self._constraints = ConstraintLoader(settings, self.validators)
         self._receipts = Receipts(settings)
         self._resamples = settings.resamples
-        self._token_traces = settings.token_traces
 
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
         self._receipts.check(request)
-        self._check_trace(request, context)
+        _check_trace(request, context)
         request = await self._preparation.with_images(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
@@ -100,10 +99,11 @@ class Engine:
         found = await self._preparation.prepared(request, deployment)
         return await unconstrained.begun(found, deployment)
 
-    def _check_trace(self, request: ChatRequest, context: RequestContext) -> None:
-        has_master_key = context.authenticated and context.key is None
-        if request.trace and not (self._token_traces or has_master_key):
-            raise PermissionDenied(
-                "`stream_options.toolgate_trace` requires the gateway's master key. The "
-                "administrator can allow it for all keys with TOOLGATE_TOKEN_TRACES=1."
-            )
+
+def _check_trace(request: ChatRequest, context: RequestContext) -> None:
+    has_master_key = context.authenticated and context.key is None
+    if request.trace and not has_master_key:
+        raise PermissionDenied(
+            "`stream_options.toolgate_trace` requires the gateway's master key, because the "
+            "backend computes each mask of such a response twice."
+        )

@@ -19,8 +19,8 @@ from ..backend_client.faults import (
     refused_connection,
 )
 from ..context import RequestContext
-from ..routing.backend_cause import cause_of
 from ..routing.deployments import Deployment, Deployments, Placement
+from ..routing.health import cause_of
 from . import metrics, resampling
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent

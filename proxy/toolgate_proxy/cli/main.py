@@ -1,14 +1,99 @@
-"""The command `toolgate`."""
+"""The command `toolgate`: a group that imports the module of a command when it runs."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from toolgate_core.version import VERSION
 
-from .app import LazyGroup, examples, new_app
+from ..stack.processes import StackFailed
+from .output import CommandFailed
+
+COMMANDS = {
+    "serve": "start",
+    "demo": "start",
+    "chat": "chat",
+    "launch": "launch",
+    "proxy": "start",
+    "backend": "start",
+    "keys": "keys.commands",
+    "status": "status",
+    "schema": "tools.commands",
+    "prewarm": "tools.commands",
+    "doctor": "doctor.command",
+    "dialects": "dialects",
+    "parse": "dialects",
+    "verify": "start",
+    "audit": "audit.command",
+}
+"""The modules of the commands in this package, in the order of `toolgate --help`. The command has
+its name in the module."""
+
+
+class LazyGroup(TyperGroup):
+    """Imports only the command that runs. Importing all of them takes longer than most."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if (module := COMMANDS.get(cmd_name)) is None:
+            return None
+        found = getattr(import_module(f"{__package__}.{module}"), cmd_name)
+        command = typer.main.get_command(found)
+        command.name = cmd_name
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        """Print the errors of users as lines, without a traceback, and exit with status 2."""
+        try:
+            return super().invoke(ctx)
+        except (CommandFailed, StackFailed) as error:
+            lines = [str(error)]
+        except ValueError as error:
+            from .settings_check import invalid_settings
+
+            lines = invalid_settings(error)
+            if not lines:
+                raise
+        for line in lines:
+            typer.echo(line, err=True)
+        raise typer.Exit(2)
+
+
+def new_app(**options: Any) -> typer.Typer:
+    """Make the app of one command, or of a group of commands."""
+    return typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,  # the help contains square brackets
+        pretty_exceptions_show_locals=False,  # they contain keys
+        **options,
+    )
+
+
+def command(**options: Any) -> Callable[[Callable[..., None]], typer.Typer]:
+    """Make a function the only command of an app."""
+
+    def decorate(function: Callable[..., None]) -> typer.Typer:
+        app = new_app()
+        app.command(**options)(function)
+        return app
+
+    return decorate
+
+
+def examples(*lines: str) -> str:
+    """Return an epilog with commands, which is not wrapped."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+"""`context_settings` of commands that pass unknown options on."""
 
 app = new_app(
     name="toolgate",

@@ -1,23 +1,27 @@
-"""The six cases of the demo: their requests, and the properties that every response must have."""
+"""The six cases of the demo: their requests, and what every response to them must be."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from .properties import (
-    AT_LEAST_ONE,
-    AT_MOST_ONE,
-    NO_CALL,
-    REASONING,
-    SENTENCE,
-    Property,
-    always,
-    arguments,
-    calls_for_cities,
-    calls_of,
-    three_short_tags,
-)
+import jsonschema
+
+MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", "<|im_end|>")
+TWO_CITIES = "What's the weather in Beijing and Shanghai?"
+NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
+
+
+@dataclass
+class ChoiceOutput:
+    """The output of one choice, in the same form for streamed and complete responses."""
+
+    content: str | None = None
+    reasoning: str | None = None
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    finish_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -25,149 +29,93 @@ class Case:
     title: str
     """Cases with the same title are variants of one."""
     request: dict[str, Any]
-    properties: dict[str, Property]
-    """Enforced properties, which the output of any model has."""
-    correctness: dict[str, Property] = field(default_factory=dict)
-    """Properties of the output of a model that understands the request."""
+    expected: tuple[tuple[str, dict[str, Any]], ...]
+    """Calls of a model that understands the request. They may have further arguments."""
+
+    def understood(self, output: ChoiceOutput) -> bool:
+        if not self.expected:  # a sentence
+            return (output.content or "").rstrip().endswith((".", "!", "?"))
+        if output.finish_reason == "length":
+            return False
+        calls = [(name, json.loads(text)) for name, text in output.calls]
+        pairs = zip(calls, self.expected, strict=False)
+        right = [(name, arguments | values) for (_, arguments), (name, values) in pairs]
+        return right == calls and len(calls) == len(self.expected)
 
 
-def _function(name: str, description: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    parameters = {"type": "object", **parameters, "additionalProperties": False}
+def _tool(name: str, description: str, **properties: Any) -> dict[str, Any]:
+    """Return a tool. All arguments but `unit` are required."""
+    parameters: dict[str, Any] = {"type": "object", "properties": properties}
+    parameters["required"] = [each for each in properties if each != "unit"]
+    parameters["additionalProperties"] = False
     function = {"name": name, "description": description, "parameters": parameters}
     return {"type": "function", "function": function}
 
 
+STRING, UNIT = {"type": "string"}, {"type": "string", "enum": ["celsius", "fahrenheit"]}
+THREE = {"type": "array", "minItems": 3, "maxItems": 3, "items": {**STRING, "maxLength": 6}}
 # The demo model was trained with these descriptions.
-WEATHER = _function(
-    "get_weather",
-    "The weather in a city, now",
-    {
-        "properties": {
-            "city": {"type": "string"},
-            "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]},
-        },
-        "required": ["city"],
-    },
-)
-RETURN_JSON = _function(
-    "return_json",
-    "Return the answer and how sure you are of it",
-    {
-        "properties": {"answer": {"type": "string"}, "confidence": {"type": "number"}},
-        "required": ["answer", "confidence"],
-    },
-)
-TAGS = _function(
-    "set_tags",
-    "Set exactly three short tags",
-    {
-        "properties": {
-            "tags": {
-                "type": "array",
-                "minItems": 3,
-                "maxItems": 3,
-                "items": {"type": "string", "maxLength": 6},
-            }
-        },
-        "required": ["tags"],
-    },
-)
-SCHEMAS = {
-    tool["function"]["name"]: tool["function"]["parameters"]
-    for tool in (WEATHER, RETURN_JSON, TAGS)
-}
-
-TWO_CITIES = [{"role": "user", "content": "What's the weather in Beijing and Shanghai?"}]
-NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
+WEATHER = _tool("get_weather", "The weather in a city, now", city=STRING, unit=UNIT)
+SURE = "Return the answer and how sure you are of it"
+ANSWER = _tool("return_json", SURE, answer=STRING, confidence={"type": "number"})
+TAGS = _tool("set_tags", "Set exactly three short tags", tags=THREE)
 
 
-_ALWAYS = always(SCHEMAS)
+def cases() -> Iterator[Case]:
+    """Yield the cases. The first three have two variants: `auto`, where a model may call, and
+    `required`, where it must. A random model rarely calls a tool with `auto`."""
+    weather = _asked(TWO_CITIES, WEATHER)
+    one, two = (("get_weather", {"city": city}) for city in ("Beijing", "Shanghai"))
+    single = {"parallel_tool_calls": False, **NO_THINKING}
+    for title, more, expected in (
+        ("two cities, parallel calls", NO_THINKING, (one, two)),
+        ("parallel_tool_calls=False", single, (one,)),
+        ('reasoning_effort="high"', {"reasoning_effort": "high"}, (one, two)),
+    ):
+        for choice in ("auto", "required"):
+            yield Case(title, weather | more | {"tool_choice": choice}, expected)
+    yield Case('tool_choice="none"', weather | {"tool_choice": "none"} | NO_THINKING, ())
+    named = {"type": "function", "function": {"name": "return_json"}}
+    request = _asked("Is the earth round?", WEATHER, ANSWER) | {"tool_choice": named} | NO_THINKING
+    yield Case("the named function return_json", request, (("return_json", {"answer": "yes"}),))
+    request = _asked("Tag this: a fast red car", TAGS) | {"tool_choice": "required"} | single
+    tags = ("set_tags", {"tags": ["fast", "red", "car"]})
+    yield Case("an array of exactly 3 strings of at most 6 characters", request, (tags,))
 
 
-def cases() -> list[Case]:
-    """The first three cases run with `auto`, where a model may call, and with `required`, where it
-    must. A random model rarely calls a tool with `auto`."""
-    return [
-        *_both(
-            "two cities, parallel calls",
-            {"messages": TWO_CITIES, "tools": [WEATHER], **NO_THINKING},
-            {},
-            {"one call for each city": calls_for_cities("Beijing", "Shanghai")},
-        ),
-        *_both(
-            "parallel_tool_calls=False",
-            {
-                "messages": TWO_CITIES,
-                "tools": [WEATHER],
-                "parallel_tool_calls": False,
-                **NO_THINKING,
-            },
-            AT_MOST_ONE,
-            {"a call for the first city": calls_for_cities("Beijing")},
-        ),
-        *_both(
-            'reasoning_effort="high"',
-            {"messages": TWO_CITIES, "tools": [WEATHER], "reasoning_effort": "high"},
-            REASONING,
-            {"one call for each city": calls_for_cities("Beijing", "Shanghai")},
-        ),
-        Case(
-            'tool_choice="none"',
-            {"messages": TWO_CITIES, "tools": [WEATHER], "tool_choice": "none", **NO_THINKING},
-            {**NO_CALL, **_ALWAYS},
-            SENTENCE,
-        ),
-        Case(
-            "the named function return_json",
-            {
-                "messages": [{"role": "user", "content": "Is the earth round?"}],
-                "tools": [WEATHER, RETURN_JSON],
-                "tool_choice": {"type": "function", "function": {"name": "return_json"}},
-                **NO_THINKING,
-            },
-            {"exactly one call of return_json": calls_of("return_json"), **_ALWAYS},
-            {
-                'the answer is "yes"': Property(
-                    lambda output: arguments(output)[0]["answer"].lower() == "yes"
-                )
-            },
-        ),
-        Case(
-            "an array of exactly 3 strings of at most 6 characters",
-            {
-                "messages": [{"role": "user", "content": "Tag this: a fast red car"}],
-                "tools": [TAGS],
-                "tool_choice": "required",
-                "parallel_tool_calls": False,
-                **NO_THINKING,
-            },
-            {"three tags of at most 6 characters": Property(three_short_tags), **_ALWAYS},
-            {
-                "the words of the text": Property(
-                    lambda output: arguments(output)[0]["tags"] == ["fast", "red", "car"]
-                )
-            },
-        ),
-    ]
+def _asked(text: str, *tools: dict[str, Any]) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}], "tools": [*tools]}
 
 
-def _both(
-    title: str,
-    request: dict[str, Any],
-    properties: dict[str, Property],
-    correctness: dict[str, Property],
-) -> list[Case]:
-    return [
-        Case(
-            title,
-            {**request, "tool_choice": "auto"},
-            {**properties, **_ALWAYS},
-            correctness,
-        ),
-        Case(
-            title,
-            {**request, "tool_choice": "required"},
-            {**AT_LEAST_ONE, **properties, **_ALWAYS},
-            correctness,
-        ),
-    ]
+def properties(request: dict[str, Any], output: ChoiceOutput) -> dict[str, bool]:
+    """Return what enforcement promises of the response to a case, and whether it is so. What the
+    output does not have is left out: all calls of one without calls are valid."""
+    calls, choice = output.calls, request["tool_choice"]
+    ends = ("tool_calls", "stop", "length") if calls else ("stop", "length")
+    found = {"correct finish_reason": output.finish_reason in ends}
+    if isinstance(choice, dict):
+        name = choice["function"]["name"]
+        found[f"exactly one call of {name}"] = [each for each, _ in calls] == [name]
+    elif choice != "auto":
+        found |= {"no call": not calls} if choice == "none" else {"at least one call": bool(calls)}
+    if calls:
+        found["all calls are valid"] = _valid(output, request["tools"])
+        if request.get("parallel_tool_calls") is False:
+            found["at most one call"] = len(calls) == 1
+    if request.get("reasoning_effort") != "none":
+        found["reasoning separate from content"] = bool(output.reasoning)
+    for part, text in (("content", output.content), ("reasoning", output.reasoning)):
+        if text:
+            found[f"no markup in the {part}"] = not any(mark in text for mark in MARKUP)
+    return found
+
+
+def _valid(output: ChoiceOutput, tools: list[dict[str, Any]]) -> bool:
+    """Check all calls. The last one may be incomplete if `max_tokens` was reached."""
+    schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
+    try:
+        for name, text in output.calls[: -1 if output.finish_reason == "length" else None]:
+            jsonschema.validate(json.loads(text), schemas[name])
+    except (ValueError, KeyError, jsonschema.ValidationError):
+        return False
+    return True

@@ -1,183 +1,161 @@
-"""Samples a tool at temperature 1, without enforcement and with it, and counts valid calls."""
+"""Samples a tool at temperature 1, by vLLM alone and through Toolgate, and counts valid calls.
+
+The tool has the keywords with which models fail most often: an enumeration, a pattern, a date-time,
+an array of an exact length, and an object that may be null.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import httpx
+import jsonschema_rs
 from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.pointer import pointer_of
 
 from ..stack.stack import Stack
-from .hard_tool import REQUESTS, SAMPLES, SUMMARY, TOOL
-from .unconstrained import unconstrained_outputs
-from .verdict import Call, Problem, problem_of, read_calls, read_json
 
+FORWARDED = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias", "n")
+NAME = "open_ticket"
+PARAMETERS = json.loads("""{"type": "object", "properties": {
+    "code": {"type": "string", "pattern": "^[A-Z]{2,4}-[0-9]{3,5}$"},
+    "priority": {"type": "string", "enum": ["low", "medium", "high"]},
+    "due": {"type": "string", "format": "date-time"},
+    "labels": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
+        "minItems": 2, "maxItems": 2},
+    "contact": {"anyOf": [{"type": "object", "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "channel": {"type": "string", "enum": ["email", "sms", "push"]}},
+        "required": ["name", "channel"], "additionalProperties": false}, {"type": "null"}]}},
+    "required": ["code"], "additionalProperties": false}""")
+FUNCTION = {"name": NAME, "description": "Open a ticket", "parameters": PARAMETERS}
+SUMMARY = (
+    "code (a pattern), priority (an enum), due (a date-time), exactly 2 labels, contact or null"
+)
+REQUESTS = (
+    "Open ticket WEB-2143 with high priority",
+    "Open ticket WEB-2143 with labels auth and urgent",
+    "Open ticket OPS-318, due tomorrow",
+    "Open ticket OPS-318 with low priority, due 2026-03-02T09:00:00Z",
+    "Open ticket WEB-2143 with contact Anna by email",
+)
+SAMPLES = 10  # of each request
 NUMBER = len(REQUESTS) * SAMPLES
-"""Number of samples of each way."""
-MAX_TOKENS = 300
+CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
+"""How calls are written in the dialects whose raw text can be read: Hermes, Qwen3 …"""
 BEGIN = '<tool_call>{"name":"'
-"""How calls begin, without spaces, in the dialects whose raw text can be read: Hermes, Qwen3 …"""
-SHOWN = 3
-"""Maximum number of different problems that are shown of one request."""
+VALIDATOR = jsonschema_rs.Draft202012Validator(PARAMETERS, validate_formats=True)
+
+Samples = dict[str, list[list[tuple[str, str]]]]
+"""Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
+if they are valid."""
 
 
-@dataclass(frozen=True)
-class Sample:
-    text: str
-    """The calls, as they are shown."""
-    problem: Problem | None
-    closed: bool = False
-    """Whether the call was closed because max_tokens was reached."""
+def unconstrained_outputs(stack: Stack, request: dict[str, Any]) -> list[str]:
+    """Return the raw output of each choice, with its marks, for a request to the gateway.
 
-
-@dataclass(frozen=True)
-class Samples:
-    """All samples, by request."""
-
-    alone: list[list[Sample]]
-    enforced: list[list[Sample]]
+    The prompt is the same. Parameters that require enforcement (`tool_choice`,
+    `parallel_tool_calls`) are not sent. Raise httpx.HTTPError if there is no output."""
+    body = {name: request[name] for name in FORWARDED if name in request}
+    thinks = request.get("reasoning_effort") != "none"
+    body |= {"model": stack.model, "skip_special_tokens": False}
+    body["chat_template_kwargs"] = {"enable_thinking": thinks}
+    if "tools" in request:
+        body["tool_choice"] = "none"  # the prompt contains the tools, but vLLM parses no calls
+    headers = {"authorization": f"Bearer {stack.backend_key}"}
+    url = f"{stack.backend_url}/v1/chat/completions"
+    response = httpx.post(url, json=body, headers=headers, timeout=120, trust_env=False)
+    messages = [choice["message"] for choice in response.raise_for_status().json()["choices"]]
+    return [(message["content"] or "").replace("<|im_end|>", "") for message in messages]
 
 
 def is_possible(stack: Stack) -> bool:
-    """Raises httpx.HTTPError."""
+    """Raise httpx.HTTPError if the backend does not say which dialect it has."""
     url = f"{stack.backend_url}/v1/toolgate/info"
     headers = {"authorization": f"Bearer {stack.backend_key}"}
-    response = httpx.get(url, headers=headers, timeout=30, trust_env=False)
-    response.raise_for_status()
+    response = httpx.get(url, headers=headers, timeout=30, trust_env=False).raise_for_status()
     calls = DIALECTS[response.json()["dialect"]].calls
     return calls is not None and "".join(str(calls.call[0]).split()) == BEGIN
 
 
 def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
-    """Samples every request both ways. All requests of one way run at the same time."""
-    requests = [
-        {
-            **common,
-            "messages": [{"role": "user", "content": text}],
-            "tools": [TOOL],
-            "temperature": 1,
-            "max_tokens": MAX_TOKENS,
-            "n": SAMPLES,
-            "tool_choice": "required",
-            "reasoning_effort": "none",
-        }
-        for text in REQUESTS
-    ]
-    return Samples(
-        alone=_each(lambda request: _alone(stack, request), requests),
-        enforced=_each(lambda request: _enforced(client, request), requests),
-    )
+    """Sample every request both ways. All requests of one way run at the same time."""
+    common = common | {"temperature": 1, "max_tokens": 300, "n": SAMPLES}
+    common |= {"tool_choice": "required", "reasoning_effort": "none"}
+    common["tools"] = [{"type": "function", "function": FUNCTION}]
+    requests = [common | {"messages": [{"role": "user", "content": text}]} for text in REQUESTS]
+
+    def alone(request: dict[str, Any]) -> list[tuple[str, str]]:
+        texts = unconstrained_outputs(stack, request)
+        return [(" ".join(text.split()), problem_of_raw(text)) for text in texts]
+
+    def enforced(request: dict[str, Any]) -> list[tuple[str, str]]:
+        """A call that max_tokens would cut is closed, so that its arguments are valid."""
+        body = {**request, "extra_body": {"toolgate": {"on_budget": "close"}}}
+        found = []
+        for choice in client.chat.completions.create(**body).choices:
+            made = [each.function for each in choice.message.tool_calls or []]
+            calls = [(each.name, each.arguments) for each in made]
+            found.append((" ".join(map(" ".join, calls)), problem_of(calls)))
+        return found
+
+    with ThreadPoolExecutor(len(requests)) as pool:
+        ways = {"alone": pool.map(alone, requests), "Toolgate": pool.map(enforced, requests)}
+        return {name: list(groups) for name, groups in ways.items()}
 
 
 def show(samples: Samples, console: Console) -> int:
-    """Prints the problems of each request and a table. Returns the number of invalid samples with
-    enforcement."""
-    console.print(f"[dim]{escape(SUMMARY)}")
-    console.print(
-        "[dim]A valid call has the form that the schema demands. Whether its values are right "
-        "depends on the model."
-    )
-    for text, alone, enforced in zip(REQUESTS, samples.alone, samples.enforced, strict=True):
+    """Print what each request got. Return the number of invalid samples with enforcement."""
+    console.print(f"[dim]{NAME}: {escape(SUMMARY)}")
+    for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
-        for line in [*_problems("alone", alone), *_problems("Toolgate", enforced)]:
-            _print(f"  [red]✗ {escape(line)}", console)
-        for name, color, group in (("alone", "", alone), ("Toolgate", "green", enforced)):
-            valid = [each for each in group if each.problem is None]
-            if valid:
-                count = f"{name} ({len(valid)} of {len(group)}):"
-                mark = f"[{color}]✓[/]" if color else "✓"
-                _print(f"  {mark} {count} [cyan]{escape(valid[0].text)}", console)
-    console.print()
-    console.print(_table(samples))
-    console.print(summary(samples))
-    return sum(each.problem is not None for group in samples.enforced for each in group)
+        for name, groups in samples.items():
+            for problem, number in Counter(problem for _, problem in groups[at]).most_common():
+                shown = problem or next(answer for answer, each in groups[at] if not each)
+                mark, color = ("[red]✗", "red") if problem else ("[green]✓", "cyan")
+                line = f"  {mark}[/] {name} ({number} of {SAMPLES}): [{color}]{escape(shown)}"
+                console.print(line, no_wrap=True, overflow="ellipsis")
+    console.print(f"\n{summary(samples)}")
+    return sum(bool(problem) for group in samples["Toolgate"] for _, problem in group)
 
 
 def summary(samples: Samples) -> str:
-    return f"alone {_valid(samples.alone)} valid · Toolgate {_valid(samples.enforced)} valid"
+    valid = {name: sum(not p for group in g for _, p in group) for name, g in samples.items()}
+    return " · ".join(f"{name} {number}/{NUMBER} valid" for name, number in valid.items())
 
 
-def _table(samples: Samples) -> Table:
-    table = Table("", "valid calls", "notes")
-    for name, groups in (("alone", samples.alone), ("Toolgate", samples.enforced)):
-        problems = [each.problem for group in groups for each in group if each.problem]
-        kinds = Counter(_category(problem) for problem in problems)
-        closed = sum(each.closed for group in groups for each in group)
-        notes = [f"{number} {kind}" for kind, number in kinds.most_common()]
-        notes += [f"{closed} closed at {MAX_TOKENS} tokens"] if closed else []
-        color = "red" if problems else "green"
-        table.add_row(name, f"[{color}]{_valid(groups)}", escape(", ".join(notes)))
-    return table
+def problem_of_raw(text: str) -> str:
+    """Judge a raw text in the form of Hermes and Qwen3: JSON between marks."""
+    written = CALL.findall(text.rpartition("</think>")[2])
+    if not all(end for _, end in written):
+        return "the last call has no end"
+    try:
+        calls = [json.loads(call) for call, _ in written]
+        return problem_of([(call["name"], json.dumps(call.get("arguments"))) for call in calls])
+    except ValueError as error:
+        return f"the call is not JSON ({error})"
+    except (KeyError, TypeError):
+        return "a call has no name"
 
 
-def _category(problem: Problem) -> str:
-    if problem.place or problem.kind in ("required", "additionalProperties"):
-        return "against the schema"
-    return {"none": "no call", "unknown": "unknown tool"}.get(problem.kind, "not JSON")
-
-
-def _valid(groups: Iterable[Sequence[Sample]]) -> str:
-    every = [each for group in groups for each in group]
-    return f"{sum(each.problem is None for each in every)}/{len(every)}"
-
-
-def _problems(name: str, group: Sequence[Sample]) -> list[str]:
-    """A line for each different problem, the most frequent first."""
-    alike: dict[tuple[str, str], list[Problem]] = {}
-    for each in group:
-        if each.problem is not None:
-            alike.setdefault((each.problem.place, each.problem.kind), []).append(each.problem)
-    ordered = sorted(alike.values(), key=len, reverse=True)
-    lines = [f"{name} ({len(same)} of {len(group)}): {same[0]}" for same in ordered[:SHOWN]]
-    more = sum(len(same) for same in ordered[SHOWN:])
-    return [*lines, f"{name} ({more} of {len(group)}): other problems"] if more else lines
-
-
-def _print(line: str, console: Console) -> None:
-    console.print(line, no_wrap=True, overflow="ellipsis")
-
-
-def _each(
-    ask: Callable[[dict[str, Any]], list[Sample]], requests: list[dict[str, Any]]
-) -> list[list[Sample]]:
-    with ThreadPoolExecutor(len(requests)) as pool:
-        return list(pool.map(ask, requests))
-
-
-def _alone(stack: Stack, request: dict[str, Any]) -> list[Sample]:
-    found = []
-    for text in unconstrained_outputs(stack.backend_url, stack.backend_key, stack.model, request):
-        calls = read_calls(text)
-        problem = calls if isinstance(calls, Problem) else problem_of(calls, TOOL)
-        found.append(Sample(" ".join(text.split()), problem))
-    return found
-
-
-def _enforced(client: OpenAI, request: dict[str, Any]) -> list[Sample]:
-    """A call that max_tokens would cut is closed, so that its arguments are valid."""
-    body = {**request, "extra_body": {"toolgate": {"on_budget": "close"}}}
-    found = []
-    for choice in client.chat.completions.create(**body).choices:
-        calls: list[Call] = []
-        problem: Problem | None = None
-        texts = []
-        for call in choice.message.tool_calls or []:
-            function = call.function
-            texts.append(f"{function.name} {function.arguments}")
-            arguments = read_json(function.arguments)
-            if isinstance(arguments, Problem):
-                problem = arguments
-            calls.append(Call(function.name, arguments))
-        note = getattr(choice, "toolgate", None) or {}
-        closed = note.get("last_call") == "closed"
-        found.append(Sample(" ".join(texts), problem or problem_of(calls, TOOL), closed))
-    return found
+def problem_of(calls: Sequence[tuple[Any, str]]) -> str:
+    """Judge names and arguments of calls: at least one, each of the tool, each valid."""
+    for name, arguments in calls:
+        if name != NAME:
+            return f"there is no tool {name!r}"
+        try:
+            error = next(VALIDATOR.iter_errors(json.loads(arguments)), None)
+        except ValueError as wrong:
+            return f"the call is not JSON ({wrong})"
+        if error is not None:
+            return f"{pointer_of(error.schema_path)} {error.message}"
+    return "" if calls else "there is no call"

@@ -7,132 +7,175 @@ comparison samples a tool with a demanding schema both ways.
 from __future__ import annotations
 
 import json
+import shlex
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import httpx
 from openai import OpenAI
+from openai.lib.streaming.chat import ChatCompletionStreamState
+from openai.types.chat import ChatCompletion
 from rich.console import Console
 from rich.markup import escape
 
-from ..stack.serve import run
+from ..stack.serve import KEY_VARIABLE, announce, run
 from ..stack.stack import Stack, StackOptions
-from . import comparison, tool_loop
-from .cases import Case, cases
-from .model import is_shipped
-from .show import collect, count_violated, print_property, print_unconstrained, stream, summary
-from .usage import print_usage
+from . import comparison
+from .cases import NO_THINKING, TWO_CITIES, WEATHER, Case, ChoiceOutput, cases, properties
+from .model import closers, is_shipped
 
-MAX_TOKENS = 400
-SEED = 7
-
-# All tokens of a random model are equally likely, so it rarely ends a string or a response. This
-# bias makes tokens that end something more likely. It can't make the model emit a masked token.
-CLOSERS = {"</think>": 6.0, "<|im_end|>": 7.5, '"': 9.0, "}": 7.5, '"}': 8.0, '",': 8.0, '"]': 8.0}
+RESULTS = {
+    "Beijing": {"city": "Beijing", "temperature": 21, "unit": "celsius", "sky": "clear"},
+    "Shanghai": {"city": "Shanghai", "temperature": 25, "unit": "celsius", "sky": "cloudy"},
+}
+"""Results of the tool loop. They are constants, so that the demo needs no network."""
+KNOWN = "The demo model has 3.8 million parameters, and was trained for calls, not for long texts."
+UNKNOWN = "Unknown model, treated as random: temperature 1.0, a bias for tokens that end texts."
 
 
 def demo(options: StackOptions, *, once: bool) -> int:
-    """Returns the exit status: 0 if all outputs have all properties, otherwise 1."""
+    """Return the exit status: 0 if all outputs have all properties, otherwise 1."""
 
     def show(stack: Stack, console: Console) -> int:
-        failed = _run_all(stack, options, console)
+        failed = Demo(stack, options.model, console).run()
         if failed:
             console.print(f"[red]✗ {failed} properties are violated[/]")
             return 1
         correct = ", and all answers to the cases are correct" if is_shipped(options.model) else ""
         console.print(f"[green]✓ streamed and complete responses have all properties{correct}[/]")
-        print_usage(stack, console, keeps_serving=not once)
-        if not once:
+        if once:
+            console.print("[dim]To send your own requests: toolgate demo, or toolgate serve MODEL")
+        else:
+            for title, text in (("Environment", environment(stack)), ("Python", python(stack))):
+                console.print(f"\n[bold]{title}")
+                console.print(text, markup=False, soft_wrap=True)
+            console.print("\n[bold]Shell")
+            announce(stack, console)
+            console.print("Press Ctrl-C to stop everything.")
             stack.watch()
         return 0
 
     return run(options, show)
 
 
-def _run_all(stack: Stack, options: StackOptions, console: Console) -> int:
-    """Returns the number of violated properties."""
-    client = OpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
-    understands = is_shipped(options.model)
-    common: dict[str, Any] = {"model": stack.model, "max_tokens": MAX_TOKENS, "seed": SEED}
-    if understands:
-        common |= {"temperature": 0}
-        console.print(
-            "[dim]The demo model has 3.8 million parameters. It was trained to call tools, so the "
-            "answers to the cases are right. It was not trained for response_format or for long "
-            "texts, and this demo does not show them."
-        )
-    else:
-        common |= {"temperature": 1.0, "logit_bias": closers(Path(options.model))}
-        console.print(
-            "[dim]Unknown model, treated as random: temperature 1.0, with a bias for tokens that "
-            "end strings, objects and responses."
-        )
-    failed = 0
-    by_title = groupby(cases(), key=lambda case: case.title)
-    for number, (title, variants) in enumerate(by_title, 1):
-        console.rule(f"[bold]{number}. {escape(title)}")
-        for case in variants:
-            failed += _run_case(stack, client, case, common, understands, console)
-    if understands:
-        failed += _run_loop(stack, client, common, console)
-    return failed + _compare(stack, client, common, console)
+class Demo:
+    """Prints its parts. Each returns the number of violated properties."""
 
+    def __init__(self, stack: Stack, model: str, console: Console) -> None:
+        self._stack, self._console = stack, console
+        self._client = OpenAI(base_url=f"{stack.url}/v1", api_key=stack.master_key, max_retries=0)
+        self._understands = is_shipped(model)
+        self._common: dict[str, Any] = {"model": stack.model, "max_tokens": 400, "seed": 7}
+        self._common["temperature"] = 0 if self._understands else 1.0
+        if not self._understands:
+            self._common["logit_bias"] = closers(Path(model))
 
-def _run_case(
-    stack: Stack,
-    client: OpenAI,
-    case: Case,
-    common: dict[str, Any],
-    understands: bool,
-    console: Console,
-) -> int:
-    request = {**common, **case.request}
-    console.print(f"[dim]{escape(summary(case.request))}")
-    complete = collect(client, request)
-    streamed = stream(client, request, console)
-    print_unconstrained(stack, request, console)
-    correctness = case.correctness if understands else {}
-    return count_violated({**case.properties, **correctness}, complete, streamed, console)
+    def run(self) -> int:
+        self._console.print(f"[dim]{KNOWN if self._understands else UNKNOWN}")
+        failed = 0
+        for number, (title, variants) in enumerate(groupby(cases(), lambda it: it.title), 1):
+            self._console.rule(f"[bold]{number}. {escape(title)}")
+            failed += sum(map(self.case, variants))
+        return failed + (self.loop() if self._understands else 0) + self.compare()
 
+    def case(self, case: Case) -> int:
+        request = self._common | case.request
+        rest = {k: v for k, v in case.request.items() if k not in ("messages", "tools")}
+        asked = f"{request['messages'][-1]['content']} {json.dumps(rest)}"
+        self._console.print(f"[dim]{escape(asked)}")
+        state = ChatCompletionStreamState()
+        for chunk in self._client.chat.completions.create(**request, stream=True):
+            state.handle_chunk(chunk)
+        streamed, complete = output_of(state.current_completion_snapshot), self._ask(request)
+        self._print(streamed, request)
+        found = properties(request, streamed)
+        if self._understands:
+            found["the right answer"] = all(found.values()) and case.understood(streamed)
+        found["the streamed and the complete response are equal"] = streamed == complete
+        return self._count(found)
 
-def _run_loop(stack: Stack, client: OpenAI, common: dict[str, Any], console: Console) -> int:
-    console.rule("[bold]A tool loop: calls, their results, and a response that uses the results")
-    request, content = tool_loop.run(client, common)
-    for message in request["messages"][1:]:
-        for call in message.get("tool_calls", []):
-            function = call["function"]
-            console.print(f"call: [cyan]{function['name']} {escape(function['arguments'])}")
-        if message["role"] == "tool":
-            console.print(f"[dim]result: {escape(message['content'])}")
-    console.print(f"content: {escape(content)}")
-    print_unconstrained(stack, {**common, **request}, console)
-    satisfied = tool_loop.uses_results(content)
-    print_property(satisfied, "the response uses both results", console)
-    return not satisfied
+    def loop(self) -> int:
+        """A conversation of two turns: the model's calls, then its response to their results."""
+        self._console.rule("[bold]A tool loop: calls, their results, and a response to these")
+        messages: list[Any] = [{"role": "user", "content": TWO_CITIES}]
+        request = self._common | {"messages": messages, "tools": [WEATHER]} | NO_THINKING
+        message = self._client.chat.completions.create(**request).choices[0].message
+        messages.append(message.model_dump(exclude_none=True))
+        for call in message.tool_calls or []:
+            result = json.dumps(RESULTS.get(json.loads(call.function.arguments)["city"]))
+            messages.append({"role": "tool", "tool_call_id": call.id, "content": result})
+            self._console.print(f"call: [cyan]{escape(call.function.arguments)}")
+            self._console.print(f"[dim]result: {escape(result)}")
+        answer = self._ask(request)
+        self._print(answer, request)
+        return self._count({"the response uses both results": uses_results(answer.content or "")})
 
-
-def _compare(stack: Stack, client: OpenAI, common: dict[str, Any], console: Console) -> int:
-    console.rule(
-        f"[bold]{comparison.NUMBER} samples at temperature 1: the model alone, and with Toolgate"
-    )
-    try:
-        if not comparison.is_possible(stack):
-            console.print(
-                "[dim]Skipped: this comparison reads raw text in the form of Hermes and Qwen3 only."
-            )
-            return 0
-        samples = comparison.sample(stack, client, common)
-    except httpx.HTTPError as error:  # the properties do not depend on the unconstrained output
-        console.print(f"[dim]Skipped: a request to vLLM failed ({type(error).__name__}).")
+    def compare(self) -> int:
+        self._console.rule(f"[bold]{comparison.NUMBER} samples at temperature 1")
+        try:
+            if comparison.is_possible(self._stack):
+                samples = comparison.sample(self._stack, self._client, self._common)
+                return comparison.show(samples, self._console)
+            self._console.print("[dim]Skipped: only raw text like that of Qwen3 can be read.")
+        except httpx.HTTPError as error:  # the properties do not depend on this output
+            self._console.print(f"[dim]Skipped: a request to vLLM failed ({type(error).__name__}).")
         return 0
-    return comparison.show(samples, console)
+
+    def _ask(self, request: dict[str, Any]) -> ChoiceOutput:
+        return output_of(self._client.chat.completions.create(**request))
+
+    def _count(self, found: dict[str, bool]) -> int:
+        for name, holds in found.items():
+            self._console.print(f"  {'[green]✓' if holds else '[red]✗'}[/] {name}")
+        return len(found) - sum(found.values())
+
+    def _print(self, output: ChoiceOutput, request: dict[str, Any]) -> None:
+        """Print the output, and what the model writes without enforcement."""
+        calls = [("call", f"{name} {arguments}") for name, arguments in output.calls]
+        for label, text in (("reasoning", output.reasoning), ("content", output.content), *calls):
+            if text:
+                self._console.print(f"{label}: [cyan]{escape(text)}")
+        self._console.print(f"finish_reason: {output.finish_reason}")
+        try:
+            text = " ".join(comparison.unconstrained_outputs(self._stack, request)[0].split())
+        except httpx.HTTPError as error:
+            text = f"(request failed: {type(error).__name__})"
+        more = " …" if len(text) > 240 else ""
+        self._console.print(f"[dim]unconstrained output: {escape(text[:240])}{more}")
 
 
-def closers(model: Path) -> dict[str, float]:
-    """A `logit_bias` for tokens that end strings, objects and responses. Their ids are read from
-    the model directory's tokenizer.json."""
-    tokenizer = json.loads((model / "tokenizer.json").read_text(encoding="utf-8"))
-    ids: dict[str, int] = dict(tokenizer["model"]["vocab"])
-    ids |= {token["content"]: token["id"] for token in tokenizer["added_tokens"]}
-    return {str(ids[text]): bias for text, bias in CLOSERS.items() if text in ids}
+def uses_results(content: str) -> bool:
+    needed = [str(it[key]) for it in RESULTS.values() for key in ("city", "temperature", "sky")]
+    return all(text in content for text in needed) and content.rstrip().endswith(".")
+
+
+def output_of(completion: ChatCompletion) -> ChoiceOutput:
+    message, finish_reason = completion.choices[0].message, completion.choices[0].finish_reason
+    reasoning = getattr(message, "reasoning_content", None)
+    calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
+    return ChoiceOutput(message.content or None, reasoning, calls, finish_reason)
+
+
+def environment(stack: Stack) -> str:
+    """Return lines for a shell. Clients of OpenAI read these variables."""
+    key = f'"$(cat {shlex.quote(str(stack.key_file))})"' if stack.key_file else f'"${KEY_VARIABLE}"'
+    return f"export OPENAI_BASE_URL={stack.url}/v1\nexport OPENAI_API_KEY={key}"
+
+
+def python(stack: Stack) -> str:
+    """Return a program that needs only the OpenAI SDK."""
+    key = f'os.environ["{KEY_VARIABLE}"]'
+    if stack.key_file:
+        key = f"open({str(stack.key_file)!r}).read().strip()"
+    return f"""import os
+from openai import OpenAI
+client = OpenAI(base_url="{stack.url}/v1", api_key={key})
+response = client.chat.completions.create(
+    model="{stack.model}",
+    messages=[{{"role": "user", "content": "{TWO_CITIES}"}}],
+    tools=[{WEATHER!r}],
+    tool_choice="required",
+    reasoning_effort="none",
+)
+print(response.choices[0].message.tool_calls)"""

@@ -61,8 +61,8 @@ class CallLengths:
         self._sending: asyncio.Task[None] | None = None
 
     def usual(self, keys: Iterable[str]) -> int | None:
-        """The length of nearly all calls of each of these tools; None if none of them has had
-        enough calls, or the lengths have not been read yet."""
+        """Return the length of nearly all calls of each of these tools; None if none of them has
+        had enough calls, or the lengths have not been read yet."""
         most: int | None = None
         for key in keys:
             if key in self._learnt:
@@ -74,12 +74,12 @@ class CallLengths:
         return most
 
     def note(self, key: str, tokens: int) -> None:
-        """Counts a complete call of `tokens` tokens."""
+        """Count a complete call of `tokens` tokens."""
         self._new.setdefault(key, Counter())[rounded(tokens)] += 1
         self._send_later(INTERVAL)
 
     async def flush(self) -> None:
-        """Sends the counted calls, and reads those of other processes."""
+        """Send the counted calls, and read those of other processes."""
         if self._sending is not None:
             self._sending.cancel()
             self._sending = None
@@ -124,14 +124,15 @@ class CallLengths:
 
 
 def rounded(tokens: int) -> int:
-    """The least step that is not below `tokens`."""
+    """Return the least step that is not below `tokens`."""
     tokens = min(max(tokens, 1), MOST_TOKENS)
     step = math.ceil(round(math.log2(tokens) * STEPS_PER_DOUBLING, 6))
     return math.ceil(round(2 ** (step / STEPS_PER_DOUBLING), 6))
 
 
 def percentile(counts: Mapping[int, int]) -> int | None:
-    """The length that `SHARE` of the calls do not exceed; None if there are too few calls."""
+    """Return the length that `SHARE` of the calls do not exceed; None if there are too few
+    calls."""
     total, passed = sum(counts.values()), 0
     if total < LEAST_CALLS:
         return None
@@ -143,7 +144,7 @@ def percentile(counts: Mapping[int, int]) -> int | None:
 
 
 def _counts(reply: Sequence[object]) -> dict[int, int]:
-    """The fields of the hash, without those that are not from a gateway."""
+    """Return the fields of the hash, without those that are not from a gateway."""
     counts = {}
     for name, value in zip(reply[::2], reply[1::2], strict=False):
         try:

@@ -45,7 +45,7 @@ class Loader:
         """Keys that this loader has sent to the backend for a compile, under a lock."""
 
     async def load(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
-        """Returns the result of each source by its key. Raises the backend's errors."""
+        """Return the result of each source by its key. Raises the backend's errors."""
         if self._cache is None:
             return _compiled(await self._send(sources))
         records = await self._cache.find([source.key for source in sources])
@@ -57,9 +57,9 @@ class Loader:
         return reloaded | compiled
 
     async def load_again(self, sources: Sequence[wire.GrammarSource]) -> dict[str, GrammarResult]:
-        """Loads grammars that a batch of this gateway is loading, too. The backend compiles each
-        grammar only once, so those that the batch compiles are sent again, without locks. The
-        batch may also wait for another gateway's compile. Those grammars are waited for here."""
+        """Load grammars that a batch of this gateway is loading, too. The backend compiles each
+        grammar only once, so those that the batch compiles are sent again, without locks. The batch
+        may also wait for another gateway's compile. Those grammars are waited for here."""
         own = [source for source in sources if source.key in self._compiling]
         others = [source for source in sources if source.key not in self._compiling]
         sent, loaded = await asyncio.gather(
@@ -70,7 +70,7 @@ class Loader:
     async def _reload(
         self, sources: Iterable[wire.GrammarSource], records: Mapping[str, GrammarRecord]
     ) -> dict[str, GrammarResult]:
-        """Loads grammars that have records. Refused schemas are not sent to the backend."""
+        """Load grammars that have records. Refused schemas are not sent to the backend."""
         verdicts: list[wire.GrammarVerdict] = []
         ready: list[wire.GrammarSource] = []
         for source in sources:
@@ -84,7 +84,7 @@ class Loader:
     async def _compile_once(
         self, cache: RedisCache, sources: Sequence[wire.GrammarSource]
     ) -> dict[str, GrammarResult]:
-        """Compiles the grammars that no other gateway compiles, and waits for the others' records.
+        """Compile the grammars that no other gateway compiles, and wait for the others' records.
         If another gateway dies, its lock expires and this one compiles. No gateway waits while it
         has locks, so there is no deadlock."""
         results: dict[str, GrammarResult] = {}
@@ -123,7 +123,7 @@ class Loader:
     async def _send(
         self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
     ) -> list[wire.GrammarVerdict]:
-        """Sends grammars to the backend. Returns their verdicts in the same order."""
+        """Send grammars to the backend. Returns their verdicts in the same order."""
         if not sources:
             return []
         response = await self._backend.load_grammars(sources, want_blobs=want_blobs)

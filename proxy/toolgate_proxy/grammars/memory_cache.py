@@ -38,7 +38,7 @@ class MemoryCache:
         return True
 
     def residual(self, key: str) -> tuple[wire.ResidualKeyword, ...]:
-        """The keywords that the masks of a loaded grammar do not enforce."""
+        """Return the keywords that the masks of a loaded grammar do not enforce."""
         return self._ready.get(key, ())
 
     def refusal(self, key: str) -> wire.GrammarVerdict | None:

@@ -20,13 +20,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..redis.client import Command, SharedRedis
+from ..sealing import Sealer
 from ..settings import Settings
 from . import metrics
-from .sealed_record import BadRecord, GrammarRecord, Seal
+from .lifetimes import GRAMMAR_TTL, verdict_ttl
+from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 
 logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
+BLOB_LIMIT = 1_000_000
+"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
+those by itself."""
+LOCK_TTL = 3.0
+"""Seconds after which another gateway takes over a compile from a crashed gateway. A living one
+renews its lock three times in this time."""
 USE_INTERVAL = 5.0
 """Seconds for which uses are counted in this process before one pipeline adds them to Redis."""
 USE_DAYS = 2
@@ -63,41 +71,40 @@ class RedisCache:
     def __init__(
         self,
         redis: SharedRedis,
-        seal: Seal,
-        settings: Settings,
+        sealer: Sealer,
         today: Callable[[], datetime.date] = lambda: datetime.datetime.now(datetime.UTC).date(),
     ) -> None:
         self.redis = redis
-        self._seal = seal
-        self._settings = settings
+        self._sealer = sealer
         self._today = today
-        self._lock_ms = round(settings.grammar_lock_ttl * 1000)
+        self._lock_ms = round(LOCK_TTL * 1000)
         self._uses: Counter[str] = Counter()
         self._flush_task: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[Any]] = set()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> RedisCache | None:
-        """Returns None if no Redis or no secret for sealing records is configured."""
+        """Return None if no Redis or no secret for sealing records is configured."""
         if settings.redis_url is None:
             return None
-        seal = Seal.from_settings(settings)
-        if seal is None:
+        if not Sealer.is_shared(settings):
             logger.warning(
                 "The shared grammar cache is disabled, because its records can't be signed. Set "
                 "TOOLGATE_FLEET_SECRET or TOOLGATE_BACKEND_KEY."
             )
             return None
-        return cls(SharedRedis(settings.redis_url, settings.redis_timeout), seal, settings)
+        return cls(
+            SharedRedis(settings.redis_url, settings.redis_timeout), Sealer.from_settings(settings)
+        )
 
     async def find(self, keys: Sequence[str], *, patient: bool = False) -> dict[str, GrammarRecord]:
-        """Returns the valid records of these keys, read by one MGET. `patient`: no request waits,
-        so the longer timeout applies."""
+        """Return the valid records of these keys, read by one MGET. `patient`: no request waits, so
+        the longer timeout applies."""
         replies = await self.redis.run([("MGET", *map(_record, keys))], patient=patient)
         return self._open(keys, _values(replies))
 
     async def claim(self, keys: Sequence[str]) -> Claim:
-        """Takes the free locks and reads the records again, in one pipeline. A record may have been
+        """Take the free locks and read the records again, in one pipeline. A record may have been
         written since the last read. Without Redis, all keys are won."""
         token = secrets.token_hex(16)
         commands: list[Command] = [
@@ -119,7 +126,7 @@ class RedisCache:
 
     @asynccontextmanager
     async def hold_locks(self, claim: Claim) -> AsyncIterator[None]:
-        """Renews the locks inside the context: they outlive a long compile, but not this process.
+        """Renew the locks inside the context: they outlive a long compile, but not this process.
         Afterwards one pipeline writes the results and releases the locks."""
         if not claim.won:
             yield
@@ -133,13 +140,13 @@ class RedisCache:
             self._in_background(self._finish(claim))
 
     def count_uses(self, keys: Iterable[str]) -> None:
-        """Counts one request's grammars. Causes no round trip of its own."""
+        """Count one request's grammars. Causes no round trip of its own."""
         self._uses.update(keys)
         if self._flush_task is None:
             self._flush_task = self._in_background(self._flush_uses_later())
 
     async def most_used(self, limit: int) -> list[GrammarRecord]:
-        """The records of today's and yesterday's grammars, the most used first."""
+        """Return the records of today's and yesterday's grammars, the most used first."""
         days = [self._today() - datetime.timedelta(days=ago) for ago in range(USE_DAYS)]
         replies = await self.redis.run(
             [("ZREVRANGE", _used(day), 0, limit - 1, "WITHSCORES") for day in days], patient=True
@@ -154,7 +161,7 @@ class RedisCache:
         return [records[key] for key in keys if key in records]
 
     async def flush(self) -> None:
-        """Writes the counted uses and waits for all work in the background."""
+        """Write the counted uses and wait for all work in the background."""
         if self._flush_task is not None:
             self._flush_task.cancel()
             await asyncio.gather(self._flush_task, return_exceptions=True)
@@ -172,7 +179,7 @@ class RedisCache:
         return self.redis.available
 
     async def wait_until_connected(self) -> None:
-        """Waits for the first connection to Redis, so that no request waits for it."""
+        """Wait for the first connection to Redis, so that no request waits for it."""
         await self.redis.connected()
 
     # --- records ------------------------------------------------------------------------------
@@ -183,26 +190,26 @@ class RedisCache:
             if not isinstance(value, bytes):
                 continue
             try:
-                if len(value) > self._settings.grammar_blob_limit + MAX_SCHEMA_BYTES:
+                if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
-                records[key] = self._seal.open(key, value)
+                records[key] = opened(key, value, self._sealer)
             except BadRecord as bad:
                 metrics.RECORDS_DROPPED.labels(bad.reason).inc()
         return records
 
     def _write_command(self, record: GrammarRecord) -> Command:
-        if len(record.verdict.blob or "") > self._settings.grammar_blob_limit:
+        if len(record.verdict.blob or "") > BLOB_LIMIT:
             record = record.without_blob()
-        ttl = self._settings.verdict_ttl(record.verdict)
-        sealed = self._seal.close(record)
-        metrics.RECORD_BYTES.observe(len(sealed))
-        return ("SET", _record(record.key), sealed, "PX", round(ttl * 1000))
+        ttl = verdict_ttl(record.verdict)
+        value = sealed(record, self._sealer)
+        metrics.RECORD_BYTES.observe(len(value))
+        return ("SET", _record(record.key), value, "PX", round(ttl * 1000))
 
     # --- locks --------------------------------------------------------------------------------
 
     async def _renew(self, claim: Claim) -> None:
         while True:
-            await asyncio.sleep(self._settings.grammar_lock_ttl / 3)
+            await asyncio.sleep(LOCK_TTL / 3)
             await self.redis.run(
                 [self._script(RENEW, claim.won, claim.token, self._lock_ms)], patient=True
             )
@@ -227,7 +234,7 @@ class RedisCache:
         if not uses:
             return
         day = _used(self._today())
-        ttl = round(self._settings.grammar_ttl * 1000)
+        ttl = round(GRAMMAR_TTL * 1000)
         commands: list[Command] = [("ZINCRBY", day, count, key) for key, count in uses.items()]
         # Gateways that have a grammar in memory do not read its record, which must not expire.
         commands += [("PEXPIRE", _record(key), ttl) for key in uses]
@@ -235,7 +242,7 @@ class RedisCache:
         await self.redis.run(commands, patient=True)
 
     def _in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Starts a task. The set keeps a reference, so that the task is not garbage-collected."""
+        """Start a task. The set keeps a reference, so that the task is not garbage-collected."""
         task = asyncio.create_task(work)
         self._background.add(task)
         task.add_done_callback(self._background.discard)
@@ -243,7 +250,7 @@ class RedisCache:
 
 
 def _values(replies: Sequence[object] | None) -> Sequence[object]:
-    """The values of an MGET at the end of a pipeline; empty if its reply was an error."""
+    """Return the values of an MGET at the end of a pipeline; empty if its reply was an error."""
     last = replies[-1] if replies else None
     return last if isinstance(last, list) else []
 
@@ -261,7 +268,7 @@ def _used(day: datetime.date) -> str:
 
 
 def _scores(reply: object) -> dict[str, int]:
-    """Parses the reply of ZREVRANGE: [key, score, …] in RESP2, [[key, score], …] in RESP3, or an
+    """Parse the reply of ZREVRANGE: [key, score, …] in RESP2, [[key, score], …] in RESP3, or an
     error."""
     if not isinstance(reply, list):
         return {}

@@ -28,8 +28,8 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from ..backend_client.client import Backend
 from ..background import without_owner
 from ..context import Tier, slowest
-from ..settings import Settings
 from . import metrics
+from .lifetimes import verdict_ttl
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
@@ -37,8 +37,8 @@ from .tool_check import check_tool, subject
 
 OTHER_GATEWAY_SECONDS = 20.0
 """Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
-processor time (TOOLGATE_QUARANTINE_CPU_SECONDS), and other grammars may be compiled before it. The
-lock of a gateway that was killed expires much earlier."""
+processor time (CPU_SECONDS of the backend's quarantine), and other grammars may be compiled before
+it. The lock of a gateway that was killed expires much earlier."""
 OTHER_REQUEST_SECONDS = 0.5
 """Maximum time to wait for a batch of another request that also has grammars which this request
 does not need."""
@@ -74,16 +74,13 @@ class GrammarService:
     def __init__(
         self,
         backend: Backend,
-        settings: Settings,
         shared_cache: RedisCache | None = None,
         label: str = "",
     ) -> None:
         """`label` names the backend in metrics."""
-        self._limits = settings.schema_limits
-        max_wait = min(settings.grammar_timeout, OTHER_GATEWAY_SECONDS)
-        self._loader = Loader(backend, shared_cache, max_wait)
+        self._loader = Loader(backend, shared_cache, OTHER_GATEWAY_SECONDS)
         self._shared_cache = shared_cache
-        self._memory = MemoryCache(settings.verdict_ttl)
+        self._memory = MemoryCache(verdict_ttl)
         self._loading: dict[str, _Batch] = {}
         """The newest batch of each grammar that is being loaded, by key."""
         self._gauge = metrics.KNOWN.labels(label)
@@ -101,7 +98,7 @@ class GrammarService:
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> LoadedGrammars:
-        """Loads the grammars of all candidates.
+        """Load the grammars of all candidates.
 
         `param_of` maps a tool's name to the request parameter that has its schema, for errors.
         `owner` is the key of the request: keys take turns at the backend. `on_invalid` gets
@@ -127,7 +124,7 @@ class GrammarService:
 
         for tool in missing:
             try:
-                check_tool(tool, self._limits, param_of[tool.name])
+                check_tool(tool, param_of[tool.name])
             except InvalidRequest as error:
                 left_out(tool.name, error)
         missing = [tool for tool in missing if tool.name not in invalid]
@@ -155,14 +152,14 @@ class GrammarService:
         return LoadedGrammars(key_of, residual, slowest(*tiers), (time.monotonic() - began) * 1000)
 
     async def prepare(self, tools: Sequence[Tool], info: wire.Info) -> dict[str, GrammarResult]:
-        """Loads tools that passed `check_tool`. Returns the results, among them refusals, by tool
+        """Load tools that passed `check_tool`. Returns the results, among them refusals, by tool
         hash."""
         key_of = {tool.hash: grammar_key(tool, info) for tool in tools}
         results = await self._results(tools, key_of)
         return {tool.hash: results[key_of[tool.hash]] for tool in tools}
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Removes grammars that the backend no longer has."""
+        """Remove grammars that the backend no longer has."""
         for key in keys:
             self._memory.forget(key)
         self._gauge.set(len(self._memory))
@@ -170,7 +167,7 @@ class GrammarService:
     async def _results(
         self, tools: Sequence[Tool], key_of: Mapping[str, str], owner: str = ""
     ) -> dict[str, GrammarResult]:
-        """The results by key, from memory or from a load."""
+        """Return the results by key, from memory or from a load."""
         results: dict[str, GrammarResult] = {}
         sources: dict[str, wire.GrammarSource] = {}
         for tool in tools:
@@ -189,7 +186,7 @@ class GrammarService:
         return results | await self._load(sources, self._loader.load)
 
     async def _load(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:
-        """Single flight: loads the grammars that no batch is loading, and waits for all."""
+        """Load the grammars that no batch is loading, and wait for all (single flight)."""
         new = {key: source for key, source in sources.items() if key not in self._loading}
         if new:
             batch = _Batch(frozenset(new), asyncio.create_task(self._run(new, load)))
@@ -202,8 +199,9 @@ class GrammarService:
         return results
 
     async def _wait(self, batch: _Batch, sources: Sources) -> dict[str, GrammarResult]:
-        """The results of a batch, for the keys in `sources`. The batch may also contain grammars of
-        other requests. If it then fails or is slow, these keys are loaded without them."""
+        """Return the results of a batch, for the keys in `sources`. The batch may also contain
+        grammars of other requests. If it then fails or is slow, these keys are loaded without
+        them."""
         # Shielded: the request that began the batch may be cancelled while others wait for it.
         if batch.keys <= sources.keys():
             return await asyncio.shield(batch.task)
@@ -233,7 +231,7 @@ class GrammarService:
 
 
 def _opaque(owner: str) -> str:
-    """A name for the owner that does not show who it is."""
+    """Return a name for the owner that does not show who it is."""
     return sha256(owner.encode()).hexdigest()[:16]
 
 
@@ -261,8 +259,9 @@ def refusal(verdict: wire.GrammarVerdict, tool: Tool, param: str) -> SchemaNotEn
 def _strict_error(
     tool: Tool, param: str, residual: Sequence[wire.ResidualKeyword]
 ) -> SchemaNotEnforceable | None:
-    """Strict tools must be enforced completely by masks. So must content, because it is sent before
-    it could be validated."""
+    """Return the error for a tool that masks do not enforce completely. Strict tools must be
+    enforced completely by masks. So must content, because it is sent before it could be
+    validated."""
     if not residual or not (tool.strict or not tool.name):
         return None
     if tool.custom:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 
 from toolgate_core.errors import InvalidTools
-from toolgate_core.schema.limits import SchemaLimits, check_limits
+from toolgate_core.schema.limits import check_limits
 from toolgate_core.surrogates import half_pair_in
 from toolgate_core.tools import Tool
 
 
-def check_tool(tool: Tool, limits: SchemaLimits, param: str) -> None:
-    """The first check of a new schema. Raises SchemaTooComplex, and InvalidTools for text that is
-    not Unicode (a lone surrogate), which can't be sent to a backend."""
-    check_limits(tool.parameters, limits, param=param)
+def check_tool(tool: Tool, param: str) -> None:
+    """Check a new schema first. Raises SchemaTooComplex, and InvalidTools for text that is not
+    Unicode (a lone surrogate), which can't be sent to a backend."""
+    check_limits(tool.parameters, param=param)
     try:
         json.dumps(tool.parameters, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:

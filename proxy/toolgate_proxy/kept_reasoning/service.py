@@ -6,8 +6,11 @@ drop it. Reasoning is sealed for the owner of the API key.
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 import zlib
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +22,6 @@ from ..sealing import OwnerSeal, SealBroken
 from ..settings import Settings
 from .metrics import TURNS
 from .stores import MemoryReasoning, ReasoningStore, RedisReasoning
-from .turn_names import TurnNames
 
 PURPOSE = "kept reasoning"
 EVERY_MODEL = "*"
@@ -40,12 +42,12 @@ class KeptReasoning:
     @classmethod
     def from_settings(cls, settings: Settings) -> KeptReasoning:
         shared = settings.redis_url is not None and bool(settings.keep_reasoning)
-        return cls(RedisReasoning(settings) if shared else MemoryReasoning(settings), settings)
+        return cls(RedisReasoning(settings) if shared else MemoryReasoning(), settings)
 
     async def restored(
         self, request: ChatRequest, model: str, seal: OwnerSeal | None
     ) -> ChatRequest:
-        """The request with the reasoning of earlier turns, where it is missing and was kept.
+        """Return the request with the reasoning of earlier turns, where it is missing and was kept.
         `model`: the name that clients use."""
         if seal is None or not self._applies_to(model):
             return request
@@ -64,8 +66,8 @@ class KeptReasoning:
     def keeping(
         self, events: Events, response: ChatResponse, model: str, seal: OwnerSeal | None
     ) -> Events:
-        """The same events. Reasoning is kept before the end of its choice is sent: the client's
-        next request may follow at once."""
+        """Return the same events. Reasoning is kept before the end of its choice is sent: the
+        client's next request may follow at once."""
         if seal is None or not self._applies_to(model):
             return events
         return self._keeping(events, response, model, seal)
@@ -111,7 +113,8 @@ class KeptReasoning:
 
 
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:
-    """By position of a turn with calls and without reasoning: its name in the store."""
+    """Return the names in the store of turns with calls and without reasoning, by their
+    positions."""
     names: dict[int, str] = {}
     turns = TurnNames(model, messages)
     for at, message in enumerate(messages):
@@ -133,3 +136,37 @@ def _opened(value: bytes, seal: OwnerSeal) -> str | None:
         return None
     unpacked = zlib.decompressobj().decompress(data, MAX_BYTES)
     return unpacked.decode("utf-8", "surrogatepass")
+
+
+RANDOM_ID = re.compile(r"(?:call|toolu)_([A-Za-z0-9]{24})")
+"""The gateway's own ids of calls, which are unique. The prefix is that of the API."""
+
+
+class TurnNames:
+    """Names under which the reasoning of the turns of one conversation is kept, asked for in the
+    order of the turns.
+
+    Families with counted ids use the same ids in all conversations. There, the texts of the
+    messages before the turn are part of the name: a conversation never gets the reasoning of
+    another one.
+    """
+
+    def __init__(self, model: str, messages: Sequence[Mapping[str, Any]]) -> None:
+        self._model = model
+        self._messages = messages
+        self._before = hashlib.sha256()
+        self._read = 0
+
+    def name(self, at: int, call_id: str, tool: str) -> str:
+        """Return the name of the turn at position `at` of the messages, by its first call."""
+        if (found := RANDOM_ID.fullmatch(call_id)) is not None:
+            return json.dumps([self._model, found[1]])
+        for message in self._messages[self._read : at]:
+            said = [message.get("role"), message.get("content"), _calls(message)]
+            self._before.update(json.dumps(said, sort_keys=True, default=str).encode())
+        self._read = at
+        return json.dumps([self._model, call_id, tool, self._before.hexdigest()])
+
+
+def _calls(message: Mapping[str, Any]) -> list[Any]:
+    return [call.get("function") for call in message.get("tool_calls") or ()]

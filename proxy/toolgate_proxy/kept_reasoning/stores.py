@@ -12,16 +12,18 @@ from ..settings import Settings
 from .metrics import BREAKER
 
 PREFIX = "toolgate:reasoning:"
+LIFE_SECONDS = 86_400.0
+"""A turn that is older is rarely continued, and can be continued without its reasoning."""
 MEMORY_BYTES = 64_000_000
 """Most bytes in the memory of a process."""
 
 
 class ReasoningStore(Protocol):
     async def put(self, values: Mapping[str, bytes]) -> None:
-        """Keeps sealed values by name. Does nothing if the store is unavailable."""
+        """Keep sealed values by name. Does nothing if the store is unavailable."""
 
     async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        """The values, None for those that are missing or can't be read."""
+        """Return the values, None for those that are missing or can't be read."""
 
     async def aclose(self) -> None: ...
 
@@ -31,7 +33,7 @@ class RedisReasoning:
 
     def __init__(self, settings: Settings) -> None:
         assert settings.redis_url is not None
-        self._life_ms = round(settings.keep_reasoning_ttl * 1000)
+        self._life_ms = round(LIFE_SECONDS * 1000)
         consequence = "Reasoning that clients drop is not handed back until it responds"
         timeout = settings.redis_timeout
         self._redis = SharedRedis(settings.redis_url, timeout, consequence, BREAKER)
@@ -54,8 +56,8 @@ class RedisReasoning:
 class MemoryReasoning:
     """The least recently used values are dropped."""
 
-    def __init__(self, settings: Settings, most: int = MEMORY_BYTES) -> None:
-        self._life = settings.keep_reasoning_ttl
+    def __init__(self, most: int = MEMORY_BYTES) -> None:
+        self._life = LIFE_SECONDS
         self._most = most
         self._size = 0
         self._values: OrderedDict[str, tuple[bytes, float]] = OrderedDict()

@@ -13,8 +13,7 @@ from datetime import datetime
 
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 
-from .hashing import MAX_LENGTH, Hasher
-from .key import Key, StoredSecret, now
+from .key import MAX_LENGTH, Hasher, Key, StoredSecret, now
 
 WRONG_KEY = "Incorrect API key provided. Ask the administrator of this gateway for an API key."
 
@@ -45,8 +44,8 @@ class KeyCache:
         self._fresh_until: float | None = None
 
     def find(self, sent: str) -> Key:
-        """The key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the cache is
-        stale."""
+        """Return the key of a request. Raises InvalidKey, RetiredKey, and KeysUnavailable if the
+        cache is stale."""
         if len(sent) > MAX_LENGTH:
             raise InvalidKey(WRONG_KEY)
         cached = self._by_hash.get(self._hasher.hash(sent))
@@ -71,8 +70,8 @@ class KeyCache:
         return key
 
     def require_current(self, key: Key) -> None:
-        """Called while the response to a request with `key` is generated. Raises RetiredKey if the
-        key was revoked, blocked or removed since. A key that has expired or was rotated ends no
+        """Raise RetiredKey if, while the response to a request with `key` is generated, the key
+        was revoked, blocked or removed since. A key that has expired or was rotated ends no
         response."""
         current = self._by_id.get(key.id)
         if current is key:
@@ -90,11 +89,11 @@ class KeyCache:
         return len({cached.key.id for cached in self._by_hash.values()})
 
     def all(self) -> list[Key]:
-        """All keys, in any state."""
+        """Return all keys, in any state."""
         return list(self._by_id.values())
 
     def __contains__(self, sent: str) -> bool:
-        """Whether it is a virtual key, in any state."""
+        """Return whether it is a virtual key, in any state."""
         return len(sent) <= MAX_LENGTH and self._hasher.hash(sent) in self._by_hash
 
     def confirm(self) -> None:

@@ -23,8 +23,7 @@ from pydantic import ValidationError
 from toolgate_core.pointer import request_path
 
 from ..yaml_nodes import InvalidYaml, compose, construct
-from .hashing import MAX_LENGTH, MIN_LENGTH, Hasher, hint
-from .key import Key, Limits, StoredSecret, Terms
+from .key import MAX_LENGTH, MIN_LENGTH, Hasher, Key, Limits, StoredSecret, Terms, hint
 from .limit_kinds import KINDS
 
 LIMITS = tuple(kind.name for kind in KINDS)
@@ -37,8 +36,8 @@ class BadKeyFile(Exception):
 
 
 def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[Key]:
-    """Raises BadKeyFile. `clear_keys`: entries may have `key` instead of `hash`, for the import of
-    existing keys. A file that the gateway reads may have only hashes."""
+    """Read the keys of a file. Raises BadKeyFile. `clear_keys`: entries may have `key` instead of
+    `hash`, for the import of existing keys. A file that the gateway reads may have only hashes."""
     try:
         entries = [*_entries(path, compose(path.read_text(encoding="utf-8")))]
     except (OSError, UnicodeDecodeError) as error:
@@ -64,7 +63,7 @@ def read_keys(path: Path, hasher: Hasher, *, clear_keys: bool = False) -> list[K
 
 
 def entry(key: Key) -> str:
-    """The key as an entry of a key file."""
+    """Return the key as an entry of a key file."""
     fields: dict[str, Any] = {"alias": key.alias}
     fields |= key.secrets[0].model_dump(mode="json", include={"hash", "hint"})
     fields |= key.terms.model_dump(mode="json", exclude={"limits"}, exclude_defaults=True)

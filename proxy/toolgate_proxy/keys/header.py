@@ -32,7 +32,8 @@ Header = tuple[bytes, bytes]
 
 
 def key_of(headers: Iterable[Header]) -> str | None:
-    """The API key in the headers of an ASGI scope. Raises InvalidKey if there are several."""
+    """Return the API key in the headers of an ASGI scope. Raises InvalidKey if there are
+    several."""
     keys = {_key(value) for name, value in headers if name in KEY_HEADERS} - {b""}
     if len(keys) > 1:
         raise InvalidKey("The request has several different API keys. Send one.")

@@ -1,7 +1,9 @@
-"""The model of a virtual key: its owner, permissions, limits, and the hashes of its secrets."""
+"""The model of a virtual key: its owner, permissions, limits and the hashes of its secrets."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import secrets
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +15,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PositiveInt,
+    SecretStr,
     create_model,
 )
 
@@ -33,7 +36,7 @@ class _Limits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     def of(self, kind: LimitKind) -> int | None:
-        """The limit of that kind; None for no limit."""
+        """Return the limit of that kind; None for no limit."""
         limit: int | None = getattr(self, kind.name)
         return limit
 
@@ -101,7 +104,7 @@ class Key(BaseModel):
         return self.terms.limits
 
     def status(self, now: datetime) -> str:
-        """active, blocked, expired or revoked."""
+        """Return active, blocked, expired or revoked."""
         if self.revoked is not None:
             return "revoked"
         if self.terms.expires is not None and self.terms.expires <= now:
@@ -109,7 +112,7 @@ class Key(BaseModel):
         return "blocked" if self.terms.blocked else "active"
 
     def rotated(self, secret: StoredSecret, overlap: timedelta, now: datetime) -> Key:
-        """A copy with a new secret. The current secret remains valid for the overlap."""
+        """Return a copy with a new secret. The current secret remains valid for the overlap."""
         kept = tuple(
             old.model_copy(update={"until": min(old.until or now + overlap, now + overlap)})
             for old in self.secrets
@@ -118,7 +121,7 @@ class Key(BaseModel):
         return self.model_copy(update={"secrets": (secret, *kept)})
 
     def shown(self, now: datetime) -> dict[str, Any]:
-        """All fields except the hashes, flat, for output."""
+        """Return all fields except the hashes, flat, for output."""
         shown = self.model_dump(mode="json", exclude={"secrets"}, exclude_none=True)
         shown |= shown.pop("terms")
         shown |= shown.pop("limits")
@@ -136,3 +139,52 @@ def new_id() -> str:
 
 def now() -> datetime:
     return datetime.now(UTC)
+
+
+PREFIX = "sk-tg-"
+RANDOM_BYTES = 32
+MIN_LENGTH, MAX_LENGTH = 16, 512
+"""Characters. Shorter keys can't be imported. Longer keys are refused without hashing them."""
+
+
+def new_key() -> str:
+    """Make a key of `sk-tg-` and 256 random bits."""
+    return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+
+
+def hint(key: str) -> str:
+    """Return a text to recognise a key by: its beginning and its last four characters."""
+    beginning = PREFIX if key.startswith(PREFIX) else key[:3]
+    return f"{beginning}…{key[-4:]}"
+
+
+class Hasher:
+    """HMAC-SHA256 with the gateway's secret, TOOLGATE_KEY_SECRET.
+
+    Without the secret, a hash neither confirms a guessed key nor can one be made for a new key. It
+    also prevents timing attacks on the lookup: its duration depends on the hash, and an attacker
+    can't predict the hash of a guess.
+    """
+
+    def __init__(self, secret: SecretStr) -> None:
+        self._secret = secret.get_secret_value().encode()
+
+    def hash(self, key: str) -> str:
+        """Return 64 hexadecimal digits."""
+        return self._digest(b"toolgate key\n", key.encode("utf-8", "surrogatepass"))
+
+    def seal(self, key_id: str, record: bytes) -> bytes:
+        """Return the record after its MAC. Write access to Redis is not enough to change a
+        record."""
+        return self._mac(key_id, record) + b"\n" + record
+
+    def open(self, key_id: str, sealed: bytes) -> bytes | None:
+        """Return the record, or None if it was not sealed with this secret for that id."""
+        mac, _, record = sealed.partition(b"\n")
+        return record if hmac.compare_digest(mac, self._mac(key_id, record)) else None
+
+    def _mac(self, key_id: str, record: bytes) -> bytes:
+        return self._digest(b"toolgate key record\n", key_id.encode() + b"\n" + record).encode()
+
+    def _digest(self, purpose: bytes, message: bytes) -> str:
+        return hmac.digest(self._secret, purpose + message, hashlib.sha256).hex()

@@ -33,19 +33,19 @@ LONGEST = 100
 
 
 def nearest(route: str) -> str | None:
-    """The path of `PATHS` that was probably meant."""
+    """Return the path of `PATHS` that was probably meant."""
     found = get_close_matches(route, PATHS, n=1, cutoff=NEAR) if len(route) <= LONGEST else []
     return found[0] if found else None
 
 
 def may_open(method: str, route: str) -> bool:
-    """Whether a virtual key may use the route."""
+    """Return whether a virtual key may use the route."""
     allowed = ROUTES.get(method)
     return allowed is not None and allowed.fullmatch(route) is not None
 
 
 def refusal(method: str, route: str) -> PermissionDenied:
-    """The error for a virtual key. It names the nearest route, if one is similar."""
+    """Return the error for a virtual key. It names the nearest route, if one is similar."""
     near = nearest(route)
     if near is not None and near != route:
         hint = f"Did you mean {near}?"

@@ -25,9 +25,10 @@ from typing import Any, cast
 
 from pydantic import SecretStr
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
-from .hashing import Hasher
-from .key import Key
+from ..settings import Settings
+from .key import Hasher, Key
 from .limit_kinds import KINDS, LimitKind
 from .versions import Mark, VersionedKey, opened, seal
 
@@ -84,7 +85,7 @@ class RedisStore:
         return [each.key for each in records if _is_newest(each, mark)]
 
     async def find(self, name: str) -> Key | None:
-        """The key with that alias or id."""
+        """Return the key with that alias or id."""
         mark, _ = await self._mark()
         alias = await self._redis.hget(ALIASES, name)
         key_id = alias.decode() if isinstance(alias, bytes) else name
@@ -96,7 +97,7 @@ class RedisStore:
         return next((each.key for each in found if _is_newest(each, mark)), None)
 
     async def put(self, key: Key) -> None:
-        """Raises StoreConflict."""
+        """Write a key. Raises StoreConflict."""
         result: object = None
         for _ in range(MAX_ATTEMPTS):
             mark, digest = await self._mark()
@@ -123,7 +124,7 @@ class RedisStore:
         self._read[key.id] = record
 
     async def _mark(self) -> tuple[Mark, str]:
-        """The mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
+        """Return the mark, and the SHA-1 of its text in Redis. Raises StoreConflict."""
         sealed = await self._redis.get(MARK)
         if not isinstance(sealed, bytes):
             return await self._missing_mark(), ""
@@ -137,7 +138,7 @@ class RedisStore:
         return mark, hashlib.sha1(sealed, usedforsecurity=False).hexdigest()
 
     async def _missing_mark(self) -> Mark:
-        """The mark that follows from the records."""
+        """Return the mark that follows from the records."""
         mark = Mark.of(await self._records())
         if mark.version:
             logger.warning(
@@ -155,7 +156,7 @@ class RedisStore:
         return (await self.usages([key], at))[0]
 
     async def usages(self, keys: Sequence[Key], at: datetime) -> list[KeyUsage]:
-        """The use of each key."""
+        """Return the use of each key."""
         asked: list[tuple[int, LimitKind]] = []
         async with self._redis.pipeline(transaction=False) as pipeline:
             for place, key in enumerate(keys):
@@ -184,3 +185,28 @@ def _is_newest(found: VersionedKey, mark: Mark) -> bool:
     if found.version < newest:
         logger.warning(EARLIER_RECORD, found.key.id)
     return found.version >= newest
+
+
+UNUSED = (
+    "Redis has virtual keys, but TOOLGATE_KEY_SECRET is not set: their requests get a 401. Set it "
+    "to the value with which the keys were created."
+)
+
+
+async def warn_of_unused_keys(settings: Settings) -> None:
+    """Log a warning if Redis has keys that no gateway accepts, because TOOLGATE_KEY_SECRET is not
+    set. Does nothing if Redis does not respond: other code reports that."""
+    if settings.redis_url is None or settings.key_secret is not None:
+        return
+    client = Redis.from_url(
+        settings.redis_url.get_secret_value(),
+        socket_timeout=TIMEOUT,
+        socket_connect_timeout=TIMEOUT,
+    )
+    try:
+        if await client.hlen(RECORDS):
+            logger.warning(UNUSED)
+    except (RedisError, OSError):
+        pass
+    finally:
+        await client.aclose()

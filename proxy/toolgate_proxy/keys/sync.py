@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..polling import poll_forever
-from ..redis.client import SharedRedis
+from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
-from .hashing import Hasher
-from .key import Key
+from .key import Hasher, Key
 from .redis_store import CHANGES, EARLIER_RECORD, EPOCH, MARK, RECORDS, VERSION
 from .versions import Mark, VersionedKey, opened
 
@@ -29,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 FIELDS = {EPOCH: bytes, VERSION: bytes, CHANGES: list, MARK: bytes, RECORDS: list}
 """Types of the replies."""
+POLL_SECONDS = 0.25
+"""Interval of looks for changed keys. A revoked key works that long; a look is one command."""
 FIRST_POLL_TIMEOUT = 2.0
 """Seconds that the first requests wait for the keys to be read."""
 
@@ -57,14 +58,17 @@ class _State:
 class KeySync:
     """Reads keys from Redis and the key file, as configured. Call `started` in the app's loop."""
 
-    def __init__(self, key_cache: KeyCache, hasher: Hasher, settings: Settings) -> None:
+    def __init__(
+        self, key_cache: KeyCache, hasher: Hasher, settings: Settings, poll: float = POLL_SECONDS
+    ) -> None:
         self.key_cache = key_cache
         self._hasher = hasher
         self._settings = settings
+        self._poll_seconds = poll
         self._redis = (
             SharedRedis(
                 settings.redis_url,
-                settings.limit_timeout,
+                ADMISSION_TIMEOUT,
                 "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
                 metrics.REDIS_BREAKER,
             )
@@ -91,7 +95,7 @@ class KeySync:
         """Start polling, and wait for the first keys, for at most FIRST_POLL_TIMEOUT."""
         if self._task is None:
             polling = poll_forever(
-                self.poll, self._settings.key_poll, logger, "The API keys could not be read"
+                self.poll, self._poll_seconds, logger, "The API keys could not be read"
             )
             self._task = asyncio.create_task(polling)
         if not self._polled.is_set():
@@ -123,7 +127,7 @@ class KeySync:
             self.key_cache.replace(self._redis_keys.values(), from_file=self._file_keys.values())
 
     async def _poll_redis(self, redis: SharedRedis) -> bool | None:
-        """Whether there were changes; None if the keys in Redis could not be read."""
+        """Return whether there were changes; None if the keys in Redis could not be read."""
         try:
             changed = await self._read_changes(redis)
         except BadKeyData as error:
@@ -137,7 +141,7 @@ class KeySync:
         return changed
 
     async def _read_changes(self, redis: SharedRedis) -> bool | None:
-        """As `_poll_redis`. Raises BadKeyData."""
+        """Return the same as `_poll_redis`. Raises BadKeyData."""
         state = await self._state(redis)
         if state is None:
             return None
@@ -155,12 +159,12 @@ class KeySync:
         return False
 
     def _restarted(self, state: _State) -> bool:
-        """Whether everything has to be read again. If the version went back, Redis has lost its
-        last writes, or the scores of the changes were forged."""
+        """Return whether everything has to be read again. If the version went back, Redis has lost
+        its last writes, or the scores of the changes were forged."""
         return state.epoch != self._position.epoch or state.version < self._position.version
 
     async def _state(self, redis: SharedRedis) -> _State | None:
-        """None if Redis did not respond. Raises BadKeyData."""
+        """Return None if Redis did not respond. Raises BadKeyData."""
         replies = await redis.run(
             [
                 ("GET", EPOCH),
@@ -202,7 +206,7 @@ class KeySync:
         return True
 
     def _see_mark(self, sealed: bytes | None) -> None:
-        """Raises BadKeyData."""
+        """Note the newest mark. Raises BadKeyData."""
         mark = Mark.open(self._hasher, sealed) if sealed is not None else None
         if mark is None:
             raise BadKeyData(
@@ -214,8 +218,8 @@ class KeySync:
             self._mark = mark
 
     def _newest_of(self, found: VersionedKey) -> Key | None:
-        """The key in the newest record that this process has seen; None if only the mark shows
-        that there was a newer one than `found`."""
+        """Return the key in the newest record that this process has seen; None if only the mark
+        shows that there was a newer one than `found`."""
         key_id = found.key.id
         seen = self._newest.get(key_id)
         if seen is None or found.version > seen.version:
@@ -228,8 +232,8 @@ class KeySync:
         return seen.key
 
     def _emptied(self) -> bool | None:
-        """Redis has no keys. Either no key was created yet, or it has lost them: then the cached
-        keys expire as if Redis did not respond."""
+        """Report that Redis has no keys. Either no key was created yet, or it has lost them: then
+        the cached keys expire as if Redis did not respond."""
         if self._position.epoch is None:
             return False
         self._log_once(
@@ -244,7 +248,7 @@ class KeySync:
             self._logged.add(message)
 
     def _poll_file(self) -> bool:
-        """Whether the file was read again."""
+        """Return whether the file was read again."""
         path = self._settings.keys_file
         if path is None:
             return False
@@ -267,7 +271,7 @@ class KeySync:
 
 
 def _checked(name: str, reply: object) -> Any:
-    """The reply to a command for one entry of Redis; None if there is no such entry. Raises
+    """Return the reply to a command for one entry of Redis; None if there is no such entry. Raises
     BadKeyData."""
     if reply is None or isinstance(reply, FIELDS[name]):
         return reply

@@ -1,10 +1,10 @@
 """Versions of key records, so that nobody can put back an earlier record of a key.
 
-The seal of a record (hashing.py) shows that the command line wrote it, but not that it is the
-newest: whoever can write to Redis could replace the record of a revoked key by the one before. So
-each record has its version under its seal, and a mark lists the newest version of every key. The
-mark is sealed, too, and is written together with each record. A gateway accepts no record that is
-older than the mark, or than it has seen.
+The seal of a record shows that the command line wrote it, but not that it is the newest: whoever
+can write to Redis could replace the record of a revoked key by the one before. So each record has
+its version under its seal, and a mark lists the newest version of every key. The mark is sealed,
+too, and is written together with each record. A gateway accepts no record that is older than the
+mark, or than it has seen.
 
 A version is the time of the write in milliseconds, or one more than the last version if that is
 later. So versions do not come again if Redis has lost its last writes.
@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from .hashing import Hasher
-from .key import Key
+from .key import Hasher, Key
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class Mark(BaseModel):
 
     @classmethod
     def open(cls, hasher: Hasher, sealed: bytes) -> Mark | None:
-        """None if it was not sealed with this secret."""
+        """Return None if it was not sealed with this secret."""
         body = hasher.open(MARK_ID, sealed)
         try:
             return None if body is None else cls.model_validate_json(body)
@@ -62,13 +61,14 @@ class Mark(BaseModel):
 
 
 def seal(hasher: Hasher, key: Key, version: int) -> bytes:
-    """A record of Redis."""
+    """Return a record of Redis."""
     body = key.model_dump_json(exclude_defaults=True).encode()
     return hasher.seal(key.id, b"%d\n" % version + body)
 
 
 def opened(hasher: Hasher, records: Iterable[tuple[bytes, bytes]]) -> list[VersionedKey]:
-    """The keys in records, by their ids. Records that are not valid are logged and left out."""
+    """Return the keys in records, by their ids. Records that are not valid are logged and left
+    out."""
     keys = []
     for key_id, sealed in records:
         name = key_id.decode(errors="replace")

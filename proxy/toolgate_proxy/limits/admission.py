@@ -15,8 +15,8 @@ from .limiter import Limiter
 async def reserve(
     limiter: Limiter, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
 ) -> None:
-    """Sets the rate-limit headers. `body`: as the client sent it; `output`: whether the response
-    has output tokens. Raises RateLimited and LimitsUnavailable."""
+    """Set the rate-limit headers. `body`: as the client sent it; `output`: whether the response has
+    output tokens. Raises RateLimited and LimitsUnavailable."""
     key = context.key
     if key is None:  # the master key has no limits
         context.release_body()

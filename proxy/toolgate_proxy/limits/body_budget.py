@@ -28,19 +28,21 @@ class BodyBudget:
         )
 
     def open(self, owner: str) -> Reservation:
-        """`owner`: the id of a key, or "" for all requests without a valid one."""
+        """Open the body of a request. `owner`: the id of a key, or "" for all requests without a
+        valid one."""
         return Reservation(self, owner)
 
     def used(self, owner: str) -> int:
         return self._used.get(owner, 0)
 
     def fits(self, owner: str, more: int, size: int) -> bool:
-        """Whether a body of `size` bytes may take `more` bytes."""
+        """Return whether a body of `size` bytes may take `more` bytes."""
         room = SMALL_ROOM if size <= self._small else 0
         return self.used(owner) + more <= self.limit + room
 
     def add(self, owner: str, more: int) -> None:
-        """`more` may be negative. Requests that wait get what is free, in their order."""
+        """Count `more` bytes of a body. `more` may be negative. Requests that wait get what is
+        free, in their order."""
         self._used[owner] += more
         waiting = self._waiting[owner]
         while waiting and (
@@ -102,7 +104,7 @@ class Reservation:
     def refusal(self) -> RateLimited:
         return RateLimited(
             f"The bodies that this API key sends at the same time have more than "
-            f"{self._budget.limit:,} bytes (TOOLGATE_KEY_BODY_BYTES). Send fewer large requests at "
+            f"{self._budget.limit:,} bytes. Send fewer large requests at "
             "once. Requests with a `content-length` wait for each other.",
             retry_after=RETRY_AFTER,
         )

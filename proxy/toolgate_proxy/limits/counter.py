@@ -108,7 +108,7 @@ class Counter(Protocol):
 
 
 def costs(limits: Limits, tokens: Tokens) -> tuple[Cost, ...]:
-    """What a request with that many tokens costs a key that has limits."""
+    """Return what a request with that many tokens costs a key that has limits."""
     return tuple(
         Cost(kind, limit, kind.unit.amount(tokens))
         for kind in KINDS

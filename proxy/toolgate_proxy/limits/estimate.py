@@ -6,13 +6,13 @@ itself is not changed. The backend's counts replace the estimate.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import string
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
-from .text_tokens import text_tokens
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -55,9 +55,9 @@ OUTPUT_FIELDS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 def estimate(
     body: Mapping[str, Any], limits: Limits, default_output: int, *, output: bool
 ) -> Tokens:
-    """At least one token. `default_output`: output tokens of a request without a maximum, but at
-    most a quarter of the smallest limit, so that a small limit can be used at all. `output`:
-    whether the response has output tokens."""
+    """Estimate the tokens of a request, at least one. `default_output`: output tokens of a request
+    without a maximum, but at most a quarter of the smallest limit, so that a small limit can be
+    used at all. `output`: whether the response has output tokens."""
     prompt = _prompt(body)
     if not output:
         return Tokens(max(1, prompt))
@@ -77,7 +77,7 @@ def _count(value: object) -> int | None:
 
 
 def _prompt(body: Mapping[str, Any]) -> int:
-    """Estimated tokens of the prompt. The time is bounded by the size of the body."""
+    """Estimate the tokens of the prompt. The time is bounded by the size of the body."""
     messages = body.get("messages") or body.get("input")
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     texts: list[str] = []
@@ -88,7 +88,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
 
 
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:
-    """Adds all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
+    """Add all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
     have content parts that are files."""
     files, left = 0, [(value, parts)]
     while left:
@@ -111,7 +111,7 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
 
 
 def _file_of(part: Mapping[str, Any]) -> str | None:
-    """The field of a content part that has an image or a file; None if the part is text."""
+    """Return the field of a content part that has an image or a file; None if the part is text."""
     kind = part.get("type")
     field = FILE_PARTS.get(kind) if isinstance(kind, str) else None
     source = part.get(field) if field is not None else None
@@ -120,7 +120,58 @@ def _file_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _number(value: object) -> str:
-    """As many digits as a number or a truth value has. Python refuses to print long integers."""
+    """Return as many digits as a number or a truth value has. Python refuses to print long
+    integers."""
     if isinstance(value, int) and value.bit_length() > 64:
         return "0" * (value.bit_length() // 3)
     return str(value)
+
+
+SMALL = string.ascii_lowercase.encode() + b" "
+DIGITS = string.digits.encode()
+FIRST_OF_FOUR = bytes(range(0xF0, 0xF8))
+"""First bytes of characters of 4 bytes in UTF-8."""
+SLICE = 2**20
+"""Characters that are counted at once."""
+
+
+def text_tokens(texts: Iterable[str]) -> int:
+    """Estimate the tokens of several texts together, by their characters.
+
+    The tokens of a byte in texts of nine languages, in code and in JSON, and in random
+    characters, were measured with the vocabularies of Qwen3, GPT-4, GPT-4o, Claude 2 and Mistral
+    (v1 and Tekken):
+
+    | characters                        | in texts     | random    | estimate |
+    |-----------------------------------|--------------|-----------|----------|
+    | small letters of ASCII and spaces | 0.22 to 0.31 | 0.5, 0.6  | 1/3      |
+    | digits                            | 0.33 to 1    | 1         | 1        |
+    | emoji and others of 4 bytes       | 0.3 to 1     | 1         | 1        |
+    | all others                        | 0.12 to 0.51 | 0.4 to 1  | 1/2      |
+
+    So texts have at most as many tokens as estimated. Random characters can have twice as many.
+    """
+    return -(-sum(map(_sixths, _slices(texts))) // 6)
+
+
+def _slices(texts: Iterable[str]) -> Iterator[bytes]:
+    """Join short texts and split long ones: no copy is as large as a whole prompt."""
+    waiting: list[str] = []
+    size = 0
+    for text in texts:
+        for begin in range(0, len(text), SLICE):
+            waiting.append(text[begin : begin + SLICE])
+            size += len(waiting[-1])
+            if size >= SLICE:
+                yield "".join(waiting).encode("utf-8", "surrogatepass")
+                waiting, size = [], 0
+    yield "".join(waiting).encode("utf-8", "surrogatepass")
+
+
+def _sixths(text: bytes) -> int:
+    """Return six times the tokens of a text in UTF-8."""
+    others = text.translate(None, SMALL)
+    small = len(text) - len(others)
+    digits = len(others) - len(others.translate(None, DIGITS))
+    wide = 4 * (len(others) - len(others.translate(None, FIRST_OF_FOUR)))
+    return 2 * small + 6 * (digits + wide) + 3 * (len(others) - digits - wide)

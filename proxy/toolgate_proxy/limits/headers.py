@@ -22,7 +22,7 @@ RETRY_AFTER_IN_FLIGHT = 1
 def headers(
     request: AdmissionRequest, result: AdmissionResult, names: RateLimitHeaders = "openai"
 ) -> dict[str, str]:
-    """Headers for the limits of a key."""
+    """Return the headers for the limits of a key."""
     headers: dict[str, str] = {}
     for cost in request.costs:
         if cost.limit is not None:
@@ -42,7 +42,7 @@ def _header(names: RateLimitHeaders, limit: str, value: str) -> str:
 
 
 def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
-    """The error for a request that was refused. `alias`: of its key."""
+    """Return the error for a request that was refused. `alias`: of its key."""
     kind, limit = refused.kind, refused.limit
     if result.wait_ms < 0:
         return kind.error(
@@ -63,14 +63,14 @@ def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
 
 
 def moment(milliseconds: int) -> str:
-    """Anthropic's notation, the time in RFC 3339: `2026-01-01T00:00:30Z`."""
+    """Write a moment in Anthropic's notation, the time in RFC 3339: `2026-01-01T00:00:30Z`."""
     then = datetime.now(UTC) + timedelta(milliseconds=milliseconds)
     whole = (then + timedelta(milliseconds=999)).replace(microsecond=0)
     return whole.isoformat().replace("+00:00", "Z")
 
 
 def duration(milliseconds: int) -> str:
-    """OpenAI's notation: `120ms`, `7.5s`, `6m0s`."""
+    """Write a duration in OpenAI's notation: `120ms`, `7.5s`, `6m0s`."""
     if milliseconds < 1000:
         return f"{milliseconds}ms"
     minutes, rest = divmod(milliseconds, 60_000)

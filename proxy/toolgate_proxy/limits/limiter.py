@@ -16,7 +16,7 @@ from ..context import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
-from ..redis.client import SharedRedis
+from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .headers import headers, refusal
@@ -25,6 +25,12 @@ from .metrics import LIMITED
 from .redis_counter import RedisCounter
 from .reservations import Charge, Reservation, Reservations, charges
 
+LEASE_SECONDS = 6.0
+"""Time after which the active requests of a crashed gateway no longer count towards
+`max_parallel_requests`. Leases are renewed three times in it."""
+OUTPUT_ESTIMATE = 1024
+"""Tokens reserved for the response to a request without a maximum. What was too much is given back
+at its end."""
 CONNECT_TIMEOUT = 2.0
 """Seconds that a starting gateway waits for Redis."""
 
@@ -40,9 +46,9 @@ class Admission:
 class Limiter:
     """Counts in Redis if TOOLGATE_REDIS_URL is set, otherwise in this process alone."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, lease: float = LEASE_SECONDS) -> None:
         self._fails_open = settings.limits_without_redis == "open"
-        self.output_estimate = settings.limit_output_estimate
+        self.output_estimate = OUTPUT_ESTIMATE
         """Tokens that are reserved for a response whose request has no maximum."""
         self._local = MemoryCounter()
         self._redis: SharedRedis | None = None
@@ -50,14 +56,14 @@ class Limiter:
         if settings.redis_url is not None:
             self._redis = SharedRedis(
                 settings.redis_url,
-                settings.limit_timeout,
+                ADMISSION_TIMEOUT,
                 "Each gateway process counts limits on its own until it responds"
                 if self._fails_open
                 else "Requests with limited API keys get 503 until it responds",
                 REDIS_BREAKER,
             )
-            self._shared = RedisCounter(self._redis, settings.limit_lease)
-        self.reservations = Reservations(settings.limit_lease)
+            self._shared = RedisCounter(self._redis, lease)
+        self.reservations = Reservations(lease)
 
     async def admit(
         self,
@@ -67,8 +73,8 @@ class Limiter:
         used: Callable[[], Tokens],
         names: RateLimitHeaders = "openai",
     ) -> Admission:
-        """`tokens`: to reserve; `used`: returns the tokens used so far; `names`: of the headers.
-        Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
+        """Admit a request. `tokens`: to reserve; `used`: returns the tokens used so far; `names`:
+        of the headers. Raises RateLimited, and LimitsUnavailable if the limiter fails closed."""
         if not key.limits.any:
             return self._unlimited(key, request_id, used)
         # In a task of its own: Redis may have counted the request when its client leaves.
@@ -186,7 +192,7 @@ class Limiter:
         return await self._local.admit(request), self._local
 
     def _unlimited(self, key: Key, request_id: str, used: Callable[[], Tokens]) -> Admission:
-        """Does not wait for Redis. The use is only recorded."""
+        """Record the use only, without waiting for Redis."""
         now = int(time.time() * 1000)
         recorded = [
             Charge(kind, 0, now // kind.window.milliseconds)

@@ -25,7 +25,7 @@ class _WindowCounter(Protocol):
     def usage(self, now: int) -> LimitUsage: ...
 
     def wait(self, limit: int, amount: int, now: int) -> float:
-        """Milliseconds until that amount would be admitted."""
+        """Return the milliseconds until that amount would be admitted."""
 
     def add(self, amount: int, request_id: str, now: int) -> None:
         """Count an admitted request."""

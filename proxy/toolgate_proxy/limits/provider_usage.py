@@ -14,8 +14,7 @@ import orjson
 from ..context import RequestContext
 from ..keys.limit_kinds import Tokens
 from ..request_fields import as_integer
-from .estimate import MAX_TOKENS
-from .text_tokens import text_tokens
+from .estimate import MAX_TOKENS, text_tokens
 
 MAX_BYTES = 8_000_000
 """Size from which a whole response or an event is not read. Its reservation counts, unless LiteLLM
@@ -39,7 +38,7 @@ class ProviderUsage:
         """This response has reported usage. A later event of a stream may report more."""
 
     def read(self, body: bytes, *, last: bool) -> None:
-        """Notes the usage that `body`, a part of the response's body, reports."""
+        """Note the usage that `body`, a part of the response's body, reports."""
         counted_elsewhere = self._context.counted and not self._noted
         if counted_elsewhere or not (self._is_stream or self._is_json):
             return
@@ -81,15 +80,15 @@ def _parsed(data: bytes) -> Mapping[str, Any]:
 
 
 def _usage(value: Mapping[str, Any]) -> Tokens | None:
-    """The usage of a response or of an event; None if it has none."""
+    """Return the usage of a response or of an event; None if it has none."""
     response = value.get("response")
     usage = value.get("usage") or (response.get("usage") if isinstance(response, Mapping) else None)
     return None if not isinstance(usage, Mapping) else tokens_of(usage)
 
 
 def tokens_of(usage: Mapping[str, Any]) -> Tokens | None:
-    """`usage`: in the form of any API; None if it has no tokens. A number that can't be right
-    counts as 0."""
+    """Return the tokens of a usage. `usage`: in the form of any API; None if it has no tokens. A
+    number that can't be right counts as 0."""
     prompt = _count(usage, ("prompt_tokens",)) or _count(usage, INPUT)
     output = _count(usage, ("completion_tokens",)) or _count(usage, ("output_tokens",))
     total = max(prompt + output, _count(usage, ("total_tokens",)))
@@ -102,7 +101,7 @@ def _count(usage: Mapping[str, Any], names: Iterable[str]) -> int:
 
 
 def _written(event: Mapping[str, Any]) -> int:
-    """Estimated tokens of the text in an event of any API."""
+    """Estimate the tokens of the text in an event of any API."""
     total, left = 0, [event.get("choices"), event.get("delta")]
     while left:
         each = left.pop()

@@ -18,9 +18,7 @@ import time
 from typing import cast
 
 from ..keys.limit_kinds import SLICES
-from ..redis.batch import RedisBatch
-from ..redis.client import Argument, SharedRedis
-from ..redis.script import Script
+from ..redis.client import Argument, RedisBatch, Script, SharedRedis
 from .counter import (
     AdmissionRequest,
     AdmissionResult,
@@ -82,7 +80,7 @@ class RedisCounter:
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
     async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        """Raises NoResponse, and CommandRefused, which is logged."""
+        """Return the reply to a command. Raises NoResponse, and CommandRefused, which is logged."""
         reply = await script.run(self._redis.run, keys, *arguments)
         if reply is None:
             raise NoResponse

@@ -55,7 +55,8 @@ class Reservation:
     """Updates that Redis refused."""
 
     def changes(self) -> tuple[Change, ...]:
-        """What the counters lack. Before the request has ended, reservations are not returned."""
+        """Return what the counters lack. Before the request has ended, reservations are not
+        returned."""
         used, changes = self.used(), []
         for charge in self.charges:
             if charge.kind.window.type == "in_flight":
@@ -67,7 +68,7 @@ class Reservation:
         return tuple(changes)
 
     def add(self, costs: Sequence[Cost]) -> None:
-        """`costs`: what was counted in addition."""
+        """Add to what the request was counted with. `costs`: what was counted in addition."""
         amounts = {cost.kind.name: cost.amount for cost in costs}
         for charge in self.charges:
             charge.amount += amounts.get(charge.kind.name, 0)
@@ -137,7 +138,7 @@ class Reservations:
                 del self._entries[request_id]
 
     async def _update(self, reservation: Reservation) -> bool:
-        """Whether the counters responded."""
+        """Return whether the counters responded."""
         changes, ended = reservation.changes(), reservation.ended
         if changes:
             update = UsageUpdate(reservation.key_id, reservation.request_id, changes, ended)
@@ -159,5 +160,5 @@ class Reservations:
 
 
 def charges(costs: Sequence[Cost], result: AdmissionResult) -> list[Charge]:
-    """What an admitted request was counted with."""
+    """Return what an admitted request was counted with."""
     return [Charge(cost.kind, cost.amount, result.usage[cost.kind.name].period) for cost in costs]

@@ -24,7 +24,7 @@ class SocketLimit:
 
     @contextmanager
     def connection(self, key: Key | None) -> Iterator[None]:
-        """One connection. The master key has no limit. Raises RateLimited."""
+        """Count one connection. The master key has no limit. Raises RateLimited."""
         if key is None:
             yield
             return

@@ -1,4 +1,4 @@
-"""FastAPI dependency that reports whether a request has the master key."""
+"""FastAPI dependency that requires the master key."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from fastapi import Depends
 from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 
-
-def _is_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> bool:
-    return bool(caller.user_role == LitellmUserRoles.PROXY_ADMIN)
+from toolgate_core.errors import PermissionDenied
 
 
-IsAdministrator = Annotated[bool, Depends(_is_administrator)]
+def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> None:
+    """Raise PermissionDenied for all other keys."""
+    if caller.user_role != LitellmUserRoles.PROXY_ADMIN:
+        raise PermissionDenied(
+            "This endpoint requires the master key. Send it as `Authorization: Bearer <key>`."
+        )

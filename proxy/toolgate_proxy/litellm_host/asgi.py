@@ -20,14 +20,14 @@ AUTHENTICATION = "litellm.proxy.auth."
 
 
 def litellm_app() -> Any:
-    """The app. Importing it reads LiteLLM's settings from the environment."""
+    """Return the app. Importing it reads LiteLLM's settings from the environment."""
     from litellm.proxy.proxy_server import app
 
     return app
 
 
 def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
-    """Makes `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
+    """Make `route` the innermost middleware, except for PATH_ONLY, which goes inside it.
 
     Cross-origin headers, security headers, compression and LiteLLM's count of in-flight requests
     therefore apply to our route.
@@ -38,13 +38,13 @@ def insert_own_route(app: Any, route: Callable[[ASGIApp], ASGIApp]) -> None:
 
 
 def insert_innermost(app: Any, middleware: Callable[..., ASGIApp]) -> None:
-    """Adds a middleware whose `host` is the app, inside all others."""
+    """Add a middleware whose `host` is the app, inside all others."""
     app.user_middleware.append(Middleware(middleware, host=app))
 
 
 def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
-    """Whether the app has a route for the request that does not check its key, or checks it by a
-    method of its own. `path`: without the root path."""
+    """Return whether the app has a route for the request that does not check its key, or checks it
+    by a method of its own. `path`: without the root path."""
     if path in LiteLLMRoutes.public_routes.value:
         return True
     route = next((each for each in app.routes if each.matches(scope)[0] is Match.FULL), None)
@@ -52,7 +52,7 @@ def serves_without_key(app: Any, scope: Scope, path: str) -> bool:
 
 
 def checks_key(route: Any) -> bool:
-    """Whether a route has LiteLLM's authentication as a dependency."""
+    """Return whether a route has LiteLLM's authentication as a dependency."""
     dependant = getattr(route, "dependant", None)
     return dependant is not None and any(
         str(getattr(call, "__module__", "")).startswith(AUTHENTICATION)

@@ -48,8 +48,8 @@ KEY_HEADERS = {
 
 
 async def identify(sent: str, address: str) -> Key | None:
-    """The virtual key `sent`; None for the master key. `address`: the client's IP address. Raises
-    InvalidKey, RetiredKey and KeysUnavailable."""
+    """Return the virtual key `sent`; None for the master key. `address`: the client's IP address.
+    Raises InvalidKey, RetiredKey and KeysUnavailable."""
     if is_master_key(sent):
         return None
     here = gateway()
@@ -63,8 +63,8 @@ async def identify(sent: str, address: str) -> Key | None:
 
 
 async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
-    """LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if no header has a key, for
-    LiteLLM's routes that take it from the query. Raises ProxyException."""
+    """Authenticate a request as LiteLLM's custom_auth. `api_key`: as LiteLLM read it; used only if
+    no header has a key, for LiteLLM's routes that take it from the query. Raises ProxyException."""
     add_callback(hook)
     try:
         return await _authenticate(request, api_key or "")
@@ -101,13 +101,13 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
 
 
 def address_of(scope: object) -> str:
-    """The client's address in an ASGI scope, or "?"."""
+    """Return the client's address in an ASGI scope, or "?"."""
     client = scope.get("client") if hasattr(scope, "get") else None
     return str(client[0]) if client else "?"
 
 
 async def _find(here: GatewayState, sent: str) -> Key:
-    """Raises InvalidKey and KeysUnavailable."""
+    """Return the virtual key. Raises InvalidKey and KeysUnavailable."""
     if not sent or here.key_sync is None:
         raise InvalidKey(WRONG_KEY)
     await here.key_sync.started()
@@ -124,7 +124,7 @@ def is_master_key(sent: str) -> bool:
 
 
 def is_ours() -> bool:
-    """Whether LiteLLM's configuration names our `custom_auth`."""
+    """Return whether LiteLLM's configuration names our `custom_auth`."""
     from litellm.proxy import proxy_server
 
     held = proxy_server.user_custom_auth
@@ -132,14 +132,14 @@ def is_ours() -> bool:
 
 
 def has_database() -> bool:
-    """Whether LiteLLM's database holds keys, users and settings."""
+    """Return whether LiteLLM's database holds keys, users and settings."""
     from litellm.proxy import proxy_server
 
     return proxy_server.prisma_client is not None
 
 
 def administrator() -> UserAPIKeyAuth:
-    """LiteLLM's description of the master key's holder."""
+    """Return LiteLLM's description of the master key's holder."""
     from litellm.proxy import proxy_server
 
     return UserAPIKeyAuth(
@@ -150,7 +150,8 @@ def administrator() -> UserAPIKeyAuth:
 
 
 def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
-    """LiteLLM's description of a key's holder; None: of the master key's. `route`: the path."""
+    """Return LiteLLM's description of a key's holder; None: of the master key's. `route`: the
+    path."""
     if key is None:
         master = administrator()
         master.request_route = route
@@ -166,8 +167,8 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
 
 
 async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKeyAuth:
-    """Authenticates with LiteLLM's own authentication or another custom_auth. Raises
-    ProxyException, and the exceptions of that custom_auth."""
+    """Authenticate with LiteLLM's own authentication or another custom_auth. Raises ProxyException,
+    and the exceptions of that custom_auth."""
     from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 
     request.scope["parsed_body"] = (tuple(body), dict(body))  # LiteLLM reads it instead of the body
@@ -176,7 +177,7 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
 
 
 async def check_model(key: Key, named: str) -> None:
-    """Raises PermissionDenied if the key may not use the model by its name, a wildcard, or one of
+    """Raise PermissionDenied if the key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""
     allowed = key.terms.models
     if not allowed or named in allowed:
@@ -199,7 +200,7 @@ async def check_model(key: Key, named: str) -> None:
 
 
 def checks_models() -> bool:
-    """Whether LiteLLM checks which models a key of a custom_auth may use."""
+    """Return whether LiteLLM checks which models a key of a custom_auth may use."""
     from litellm.proxy import proxy_server
 
     run = proxy_server.general_settings.get("custom_auth_run_common_checks", False)
@@ -207,7 +208,7 @@ def checks_models() -> bool:
 
 
 def route_of(request: Request) -> str:
-    """The path in the request line, which a forged Host header can't change."""
+    """Return the path in the request line, which a forged Host header can't change."""
     return str(get_request_route(request))
 
 

@@ -38,7 +38,7 @@ class ConfigFields:
 
 
 def config_fields() -> ConfigFields:
-    """Imports LiteLLM, which takes seconds."""
+    """Read the names from LiteLLM, whose import takes seconds."""
     from litellm import Router
     from litellm.proxy._types import ConfigGeneralSettings
     from litellm.types.router import GenericLiteLLMParams
@@ -54,9 +54,9 @@ def config_fields() -> ConfigFields:
 
 @cache
 def _litellm_settings() -> frozenset[str]:
-    """LiteLLM sets each field as a variable of its module, except for those that its server reads
-    by their names. Some of the variables exist only if they are set. The files are read and not
-    imported, which would take ten seconds."""
+    """Return the fields of `litellm_settings`. LiteLLM sets each field as a variable of its module,
+    except for those that its server reads by their names. Some of the variables exist only if they
+    are set. The files are read and not imported, which would take ten seconds."""
     import litellm
 
     package = Path(litellm.__file__).parent

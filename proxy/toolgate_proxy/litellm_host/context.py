@@ -12,24 +12,25 @@ _current: ContextVar[RequestContext | None] = ContextVar("toolgate_request", def
 
 
 def carry(context: RequestContext) -> None:
-    """Sets the context for this task and the tasks that it starts."""
+    """Set the context for this task and the tasks that it starts."""
     _current.set(context)
 
 
 def carried() -> RequestContext | None:
-    """The context; None if the gateway runs as `litellm --config`, without our middleware."""
+    """Return the context; None if the gateway runs as `litellm --config`, without our
+    middleware."""
     return _current.get()
 
 
 def current() -> RequestContext:
-    """The context, or a new one that is discarded."""
+    """Return the context, or a new one that is discarded."""
     return _current.get() or RequestContext()
 
 
 def owner_of(call: Mapping[str, Any]) -> str:
-    """The team or the key that sent a request. `call`: what LiteLLM passes on of it, in whose
-    metadata LiteLLM names the sender. It is used only without our middleware, because at some paths
-    clients can write to it."""
+    """Return the team or the key that sent a request. `call`: what LiteLLM passes on of it, in
+    whose metadata LiteLLM names the sender. It is used only without our middleware, because at some
+    paths clients can write to it."""
     context = carried()
     if context is not None and context.owner:
         return context.owner
@@ -43,8 +44,8 @@ def owner_of(call: Mapping[str, Any]) -> str:
 
 
 def identity_of(caller: object) -> str | None:
-    """The team, otherwise the key, otherwise the user, of another authentication's description,
-    LiteLLM's UserAPIKeyAuth."""
+    """Return the team, otherwise the key, otherwise the user, of another authentication's
+    description, LiteLLM's UserAPIKeyAuth."""
     for name in ("team_id", "token", "api_key", "user_id"):
         value = getattr(caller, name, None)
         if isinstance(value, str) and value:

@@ -46,7 +46,7 @@ _BANNED = frozenset(_BANNED_REQUEST_BODY_PARAMS)
 
 
 def is_control(field: str) -> bool:
-    """Whether LiteLLM treats a field of a body as its own setting."""
+    """Return whether LiteLLM treats a field of a body as its own setting."""
     if field in OPENAI_FIELDS:
         return False
     owned = field in FURTHER or is_litellm_owned_kwarg(field)
@@ -54,5 +54,5 @@ def is_control(field: str) -> bool:
 
 
 def is_banned(field: str) -> bool:
-    """Whether LiteLLM rejects a field everywhere, including in `metadata`."""
+    """Return whether LiteLLM rejects a field everywhere, including in `metadata`."""
     return field in _BANNED

@@ -32,7 +32,7 @@ UNSUPPORTED = re.compile(rf"'{PROVIDER}' is not a valid LlmProviders|invalid pro
 
 
 def repair_error_bodies(app: Any) -> None:
-    """Wraps LiteLLM's exception handler."""
+    """Wrap LiteLLM's exception handler."""
     original = app.exception_handlers[ProxyException]
 
     async def handler(request: Request, error: ProxyException) -> Response:
@@ -58,7 +58,7 @@ def repair_error_bodies(app: Any) -> None:
 
 
 def _with_missing_routes(original: Any) -> Any:
-    """A handler for the errors of the router: a path or a method that it does not have."""
+    """Return a handler for the errors of the router: a path or a method that it does not have."""
 
     async def handler(request: Request, error: HTTPException) -> Response:
         missing = missing_route(request.url.path, error)
@@ -77,7 +77,7 @@ def _with_missing_routes(original: Any) -> Any:
 
 
 def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
-    """The error for a route that does not exist; None for an error of a route."""
+    """Return the error for a route that does not exist; None for an error of a route."""
     if (error.status_code, error.detail) == (405, "Method Not Allowed"):
         allowed = (error.headers or {}).get("Allow") or "another method"
         return MethodNotAllowed(f"This route does not have the method. Use {allowed}.")
@@ -89,7 +89,7 @@ def missing_route(path: str, error: HTTPException) -> ToolgateError | None:
 
 
 def repaired(status: int, error: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    """The status and the error object as OpenAI's API returns them."""
+    """Return the status and the error object as OpenAI's API returns them."""
     if not str(error.get("code")).isdigit():
         return status, error
     message = shortened(cleaned(str(error.get("message"))), MAX_MESSAGE)

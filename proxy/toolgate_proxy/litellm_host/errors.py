@@ -40,18 +40,18 @@ an InternalServerError."""
 
 
 def carried(exception: object) -> ToolgateError | None:
-    """Toolgate's error in one of LiteLLM's exceptions, if it has one."""
+    """Return Toolgate's error in one of LiteLLM's exceptions, if it has one."""
     return getattr(exception, CARRIED, None)
 
 
 def carry(exception: Any, error: ToolgateError) -> Any:
-    """Attaches `error` to LiteLLM's exception, so that the response has our error's body."""
+    """Attach `error` to LiteLLM's exception, so that the response has our error's body."""
     setattr(exception, CARRIED, error)
     return exception
 
 
 def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Exception:
-    """LiteLLM's exception for `error`, with the same status."""
+    """Return LiteLLM's exception for `error`, with the same status."""
     # LiteLLM logs an exception without a provider as the client's fault, without a traceback.
     provider = PROVIDER if ours and error.status >= 500 else None
     default = litellm.InternalServerError if error.status >= 500 else litellm.BadRequestError
@@ -67,7 +67,7 @@ def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Except
 
 @contextmanager
 def errors_raised(model: str) -> Iterator[None]:
-    """Context manager that raises Toolgate's errors as LiteLLM's exceptions."""
+    """Raise Toolgate's errors as LiteLLM's exceptions."""
     try:
         yield
     except ToolgateError as error:
@@ -76,7 +76,8 @@ def errors_raised(model: str) -> Iterator[None]:
 
 
 def proxy_exception(error: ToolgateError) -> ProxyException:
-    """The ProxyException for an authentication error. Body, status and headers are `error`'s."""
+    """Return the ProxyException for an authentication error. Body, status and headers are
+    `error`'s."""
     headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     made = ProxyException(error.message, error.type, error.param, error.status, headers=headers)
     return carry(made, error)
@@ -111,7 +112,7 @@ CODES = {
 
 
 def own_error(exception: Exception) -> ToolgateError:
-    """Toolgate's error for an exception of LiteLLM or of a callback."""
+    """Return Toolgate's error for an exception of LiteLLM or of a callback."""
     if isinstance(exception, ToolgateError):
         return exception
     held = carried(exception)
@@ -142,14 +143,14 @@ def tag_mismatch() -> PermissionDenied:
 
 
 def _retry_after(headers: object) -> int | None:
-    """The `retry-after` header in seconds; None for a date."""
+    """Return the `retry-after` header in seconds; None for a date."""
     held = dict(headers) if isinstance(headers, Mapping) else {}
     value = next((value for name, value in held.items() if name.lower() == "retry-after"), "")
     return int(value) if str(value).isdigit() else None
 
 
 def cleaned(message: str) -> str:
-    """Removes LiteLLM's class names, tracebacks and routing details from a message."""
+    """Remove LiteLLM's class names, tracebacks and routing details from a message."""
     return SUFFIX.sub("", PREFIX.sub("", message))
 
 
@@ -162,7 +163,7 @@ SUFFIX = re.compile(
 
 @contextmanager
 def own_errors() -> Iterator[None]:
-    """Context manager that raises LiteLLM's exceptions as Toolgate's errors."""
+    """Raise LiteLLM's exceptions as Toolgate's errors."""
     try:
         yield
     except Exception as error:

@@ -31,7 +31,7 @@ UNSUPPORTED = {
 
 
 def check_operation(model: object, call_type: str) -> None:
-    """Raises InvalidRequest for an unsupported operation of a model that has only Toolgate
+    """Raise InvalidRequest for an unsupported operation of a model that has only Toolgate
     deployments. `call_type`: LiteLLM's name of the operation."""
     operation = UNSUPPORTED.get(call_type) or UNSUPPORTED.get(call_type.removeprefix("a"))
     if operation is not None and isinstance(model, str) and is_toolgate(model):
@@ -39,7 +39,7 @@ def check_operation(model: object, call_type: str) -> None:
 
 
 def unsupported(operation: str, model: str | None = None) -> InvalidRequest:
-    """`model`: the name in the request, if it is known."""
+    """Return the error for an operation. `model`: the name in the request, if it is known."""
     which = f"The model {model!r} does not" if model is not None else "Toolgate models do not"
     return InvalidRequest(
         f"{which} support {operation}. Use chat completions, or a model of another provider.",

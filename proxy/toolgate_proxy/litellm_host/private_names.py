@@ -1,12 +1,15 @@
 """LiteLLM's private names that the gateway uses, and the use of each.
 
 Private means that LiteLLM's documentation does not mention the name. Each name is checked at
-start-up (probe.py) and has a behavioural test in tests/proxy/.
+start-up and has a behavioural test in tests/proxy/.
 """
 
 from __future__ import annotations
 
-from toolgate_core.host_probe import PrivateName
+from importlib.metadata import version
+from typing import Any
+
+from toolgate_core.host_probe import PrivateName, find_problems, incompatibility_message
 
 LOGGING = "litellm.litellm_core_utils.litellm_logging:Logging"
 ROUTER = "litellm.router:Router"
@@ -145,3 +148,27 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         )
     ),
 )
+
+
+TESTED = ">=1.105.7,<1.111"
+"""LiteLLM releases of docs/compatibility.md."""
+
+
+class LiteLLMChanged(Exception):
+    """The message contains LiteLLM's version, the missing names, and the versions that work."""
+
+
+def check_private_names() -> None:
+    """Raise LiteLLMChanged if a private name that the gateway uses is missing."""
+    problems = [*find_problems(PRIVATE_NAMES)]
+    if problems:
+        requirement = f"litellm[proxy]{TESTED}"
+        raise LiteLLMChanged(
+            incompatibility_message("LiteLLM", version("litellm"), problems, requirement)
+        )
+
+
+def either(held: Any, name: str) -> Any:
+    """Return the attribute `name`, or `_name` in releases where it was private."""
+    found = getattr(held, name, None)
+    return getattr(held, f"_{name}") if found is None else found

@@ -21,7 +21,7 @@ FIELDS = frozenset({"custom_llm_provider", "search_provider"})
 
 
 def named_providers() -> frozenset[str]:
-    """LiteLLM's names of the providers of models, and of the sections for other APIs."""
+    """Return LiteLLM's names of the providers of models, and of the sections for other APIs."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     found = {_provider(row["litellm_params"]) for row in rows_of(None)}
@@ -32,7 +32,7 @@ def named_providers() -> frozenset[str]:
 
 
 def passed_through(path: str) -> bool:
-    """Whether the configuration has a target of its own for the path."""
+    """Return whether the configuration has a target of its own for the path."""
     from litellm.proxy import proxy_server
 
     endpoints = proxy_server.general_settings.get("pass_through_endpoints") or ()
@@ -41,7 +41,7 @@ def passed_through(path: str) -> bool:
 
 
 def _provider(params: Mapping[str, Any]) -> str:
-    """The provider of a deployment; "" if LiteLLM finds none."""
+    """Return the provider of a deployment; "" if LiteLLM finds none."""
     given = params.get("custom_llm_provider")
     if isinstance(given, str):
         return given

@@ -9,8 +9,14 @@ from typing import Literal
 from pydantic import BaseModel
 
 from ..admin.keys import KeyList
-from ..admin.playground.routes import ToolsRequest, ToolsResponse
-from ..admin.routes import PrewarmRequest, PrewarmResponse, SchemaRequest, SchemaResponse
+from ..admin.routes import (
+    PrewarmRequest,
+    PrewarmResponse,
+    SchemaRequest,
+    SchemaResponse,
+    ToolsRequest,
+    ToolsResponse,
+)
 from ..admin.status import Status
 from ..api.chat_completions.parameters import BY_NAME as CHAT_COMPLETIONS
 from ..api.messages.parameters import BY_NAME as MESSAGES

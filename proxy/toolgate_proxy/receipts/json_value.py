@@ -42,8 +42,9 @@ class _Written:
 
 
 def read(text: str, *, unique: bool = False) -> Any:
-    """The value of JSON text. Fractions and long integers are `Number`s. Of duplicate members the
-    last one counts; with `unique` they are refused. Raises NotJson and DuplicateMember."""
+    """Return the value of JSON text. Fractions and long integers are `Number`s. Of duplicate
+    members the last one counts; with `unique` they are refused. Raises NotJson and
+    DuplicateMember."""
     try:
         return json.loads(
             text,
@@ -61,7 +62,7 @@ def read(text: str, *, unique: bool = False) -> Any:
 
 
 def canonical(value: Any) -> str:
-    """`value`: as `read` returns it."""
+    """Return the canonical form. `value`: as `read` returns it."""
     parts: list[str] = []
     rest: list[Any] = [value]
     while rest:
@@ -90,8 +91,8 @@ def canonical(value: Any) -> str:
 
 
 def canonical_number(text: str) -> str:
-    """The same text for all spellings of one number. An exponent of more than MAX_DIGITS keeps its
-    spelling."""
+    """Return the same text for all spellings of one number. An exponent of more than MAX_DIGITS
+    keeps its spelling."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         raise NotJson(f"{text!r} is not a number")

@@ -78,7 +78,7 @@ class Ed25519Key:
 
 
 def read_key(text: str) -> ReceiptKey:
-    """Raises InvalidReceiptKey."""
+    """Read a key. Raises InvalidReceiptKey."""
     algorithm, _, encoded = text.strip().partition(":")
     if algorithm not in ("hmac", "ed25519", PUBLIC):
         raise InvalidReceiptKey(
@@ -97,7 +97,7 @@ def read_key(text: str) -> ReceiptKey:
 
 
 def new_key(algorithm: str) -> tuple[str, str]:
-    """A new key, and the one that verifies: itself for HMAC. Raises InvalidReceiptKey."""
+    """Return a new key, and the one that verifies: itself for HMAC. Raises InvalidReceiptKey."""
     if algorithm not in ("hmac", "ed25519"):
         raise InvalidReceiptKey("The algorithm of a receipt key is `hmac` or `ed25519`.")
     secret = secrets.token_bytes(KEY_BYTES)

@@ -69,8 +69,8 @@ def text_hash(text: str) -> str:
 
 
 def value_hash(text: str) -> str | None:
-    """The hash of the value of JSON text, which is the same for all spellings of the value; None if
-    the text can't be read."""
+    """Return the hash of the value of JSON text, which is the same for all spellings of the value;
+    None if the text can't be read."""
     try:
         return text_hash(canonical(read(text)))
     except NotJson:
@@ -84,7 +84,7 @@ def signed(content: Receipt, key: ReceiptKey) -> Receipt:
 
 
 def verify(receipt: Any, key: ReceiptKey) -> SignedContent:
-    """The content of the receipt. Raises ReceiptInvalid."""
+    """Return the content of the receipt. Raises ReceiptInvalid."""
     signature = receipt.get("signature") if isinstance(receipt, dict) else None
     if not isinstance(signature, dict):
         raise ReceiptInvalid("it has no signature")

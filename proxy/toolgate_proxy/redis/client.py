@@ -8,9 +8,11 @@ hangs, the requests of that moment wait for one time-out, and later requests do 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from importlib import resources
 from typing import Any
 
 import redis.exceptions
@@ -19,7 +21,7 @@ from pydantic import SecretStr
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import ConnectionError, RedisError
+from redis.exceptions import ConnectionError, NoScriptError, RedisError
 
 from ..background import without_owner
 from . import metrics
@@ -29,6 +31,9 @@ logger = logging.getLogger(__name__)
 Argument = str | bytes | int | float
 Command = tuple[Argument, ...]
 
+ADMISSION_TIMEOUT = 0.3
+"""Seconds for a command that reads keys or counts limits. After it, Redis counts as down, and what
+happens then is the setting of each. A request that waits longer is worse than a refused one."""
 MAX_CONNECTIONS = 32
 FIRST_PROBE = 0.1
 MAX_PAUSE = 2.0
@@ -82,8 +87,8 @@ class SharedRedis:
     async def run(
         self, commands: Sequence[Command], *, patient: bool = False
     ) -> list[object] | None:
-        """The replies of a pipeline; None if Redis did not respond. The reply to a refused command
-        (OOM, LOADING …) is its error. `patient`: no request waits for the result."""
+        """Return the replies of a pipeline; None if Redis did not respond. The reply to a refused
+        command (OOM, LOADING …) is its error. `patient`: no request waits for the result."""
         if not self.available:
             return None
         pipeline = self._redis.pipeline(transaction=False)
@@ -146,9 +151,9 @@ class SharedRedis:
 
 
 async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which this process was
-    busy: it waits in steps, a step counts once even if it took longer, and a reply that has arrived
-    is read before the error."""
+    """Wait for work. Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which
+    this process was busy: it waits in steps, a step counts once even if it took longer, and a reply
+    that has arrived is read before the error."""
     task = asyncio.create_task(work)
     without_owner(task)  # after the time-out
     try:
@@ -162,3 +167,58 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
         return task.result()
     finally:
         task.cancel()
+
+
+class RedisBatch:
+    """Batches commands of concurrent requests: commands that arrive during an exchange with Redis
+    are sent together in the next one.
+
+    A hundred concurrent requests need two or three exchanges over one connection, instead of a
+    hundred over as many connections, and none of them waits for a connection.
+    """
+
+    def __init__(self, redis: SharedRedis) -> None:
+        self._redis = redis
+        self._waiting: list[tuple[Command, asyncio.Future[object]]] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def run(self, command: Command) -> object:
+        """Return the reply; an exception if Redis refused the command; None if Redis did not
+        respond."""
+        reply: asyncio.Future[object] = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, reply))
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send())
+        return await reply
+
+    async def _send(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting, []
+                replies = await self._redis.run([command for command, _ in batch])
+                for at, (_, reply) in enumerate(batch):
+                    if not reply.done():  # the request may have been cancelled
+                        reply.set_result(None if replies is None else replies[at])
+        finally:
+            self._sending = None
+
+
+Run = Callable[[Command], Awaitable[object]]
+"""Returns the reply to a command; an exception if Redis refused it; None without a response."""
+
+
+class Script:
+    """A Lua script, which Redis runs atomically: the file `name` of a package."""
+
+    def __init__(self, package: str, name: str) -> None:
+        self._text = resources.files(package).joinpath(name).read_text()
+        self._sha = hashlib.sha1(self._text.encode(), usedforsecurity=False).hexdigest()
+
+    async def run(self, run: Run, keys: Sequence[str], *arguments: Argument) -> object:
+        """Return the result, as `run` returns it. Redis gets the text only if it does not have
+        it."""
+        rest = (len(keys), *keys, *arguments)
+        reply = await run(("EVALSHA", self._sha, *rest))
+        if isinstance(reply, NoScriptError):
+            reply = await run(("EVAL", self._text, *rest))
+        return reply

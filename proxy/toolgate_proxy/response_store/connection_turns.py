@@ -21,8 +21,8 @@ class Conversations:
 
     @contextmanager
     def connection(self, key: str | None) -> Iterator[ConnectionTurns]:
-        """The conversation of a connection. `key`: an id; None for a connection that is bounded by
-        itself."""
+        """Open the conversation of a connection. `key`: an id; None for a connection that is
+        bounded by itself."""
         together = [] if key is None else self._of_key[key]
         turns = ConnectionTurns(self._max_bytes, together)
         together.append(turns)
@@ -47,14 +47,14 @@ class ConnectionTurns:
     size: int = 0
 
     def keep(self, turn: StoredResponse) -> None:
-        """Adds a response that has ended. A conversation that it does not continue is dropped."""
+        """Add a response that has ended. A conversation that it does not continue is dropped."""
         if not self.turns or turn.previous != self.turns[-1].id:
             self.forget()
         self.turns.append(turn)
 
     def grow(self, size: int) -> None:
-        """`size`: bytes of the last response and of its request. Above the maximum, conversations
-        that were not used for long are forgotten."""
+        """Count `size`: bytes of the last response and of its request. Above the maximum,
+        conversations that were not used for long are forgotten."""
         self.size += size
         self.together.remove(self)
         self.together.append(self)
@@ -68,8 +68,8 @@ class ConnectionTurns:
         self.turns, self.size = [], 0
 
     def before(self, previous: str) -> Sequence[StoredResponse]:
-        """The responses that a request continues by `previous_response_id`; empty if it is not the
-        latest response."""
+        """Return the responses that a request continues by `previous_response_id`; empty if it is
+        not the latest response."""
         return self.turns if self.turns and self.turns[-1].id == previous else ()
 
     def find(self, response_id: str) -> StoredResponse | None:

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 
 from ..settings import Settings
-from .errors import EventsTooLarge
-from .record import EventLog, Json, StoredResponse
+from .record import RESPONSE_MAX_BYTES, EventLog, Json, StoredResponse
+from .sealed_store import EventsTooLarge
 
 UNPACKED = 4
 """Most bytes of the events of a response in memory, by those of a stored one, which is compressed.
@@ -50,7 +50,7 @@ class LiveResponse:
         return self._last is not None
 
     def add(self, event: Json, size: int) -> None:
-        """`size`: of the event's JSON, in bytes."""
+        """Add an event. `size`: of the event's JSON, in bytes."""
         if self.log is None:
             return
         entries = len(self.log.entries)
@@ -62,14 +62,14 @@ class LiveResponse:
         self._wake()
 
     def end(self, event: Json) -> None:
-        """`event`: the last one."""
+        """End the response. `event`: the last one."""
         self._last = event
         self._on_end(self)
         self._wake()
 
     async def batches(self) -> AsyncIterator[list[Json]]:
-        """The events after the first ones, as they come, to the last one. Raises EventsTooLarge
-        where they were not kept."""
+        """Yield the events after the first ones, as they come, to the last one. Raises
+        EventsTooLarge where they were not kept."""
         log = self.log
         if log is None:
             raise EventsTooLarge
@@ -98,14 +98,14 @@ class LiveResponses:
 
     def __init__(self, settings: Settings) -> None:
         self._responses: dict[tuple[str, str], LiveResponse] = {}
-        self._most = UNPACKED * settings.response_max_bytes
+        self._most = UNPACKED * RESPONSE_MAX_BYTES
         self._stores = settings.responses_quota > 0
 
     def begin(
         self, owner: str, start: Json, turn: Callable[[], StoredResponse]
     ) -> LiveResponse | None:
-        """None if responses are not stored. If the client set the ID of another response in flight,
-        readers get that one."""
+        """Return None if responses are not stored. If the client set the ID of another response in
+        flight, readers get that one."""
         if not self._stores:
             return None
         name = (owner, str(start["id"]))
@@ -131,7 +131,7 @@ class _Position:
         """Number of deltas of the entry that were read."""
 
     def next(self, most: int) -> list[Json]:
-        """The next events, at most `most`."""
+        """Return the next events, at most `most`."""
         made: list[Json] = []
         while len(made) < most and self._entry < len(self._entries):
             entry = self._entries[self._entry]

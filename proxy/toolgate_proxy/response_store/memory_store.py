@@ -7,10 +7,12 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from ..settings import Settings
-from .errors import NotStored
 from .metrics import DROPPED
-from .record import SealedResponse
-from .sealed_store import Kept
+from .record import RESPONSE_MAX_BYTES, SealedResponse
+from .sealed_store import Kept, NotStored
+
+MEMORY_BYTES = 64_000_000
+"""Maximum size of all responses that a process stores. Who needs more has Redis."""
 
 
 @dataclass
@@ -35,8 +37,7 @@ class _Owned:
 
 
 class MemoryResponses:
-    """At most `responses_memory` bytes. The owner that used its responses least recently loses
-    some first."""
+    """At most `MEMORY_BYTES`. Evicts from the least recently active owner first."""
 
     kept: Kept = "process"
 
@@ -50,10 +51,10 @@ class MemoryResponses:
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
         limits, owned = self._settings, self._of(owner)
-        most = min(limits.responses_quota_bytes, limits.responses_memory)
+        most = min(limits.responses_quota_bytes, MEMORY_BYTES)
         if not limits.responses_quota:
             return "disabled"
-        if response.size > min(limits.response_max_bytes, most):
+        if response.size > min(RESPONSE_MAX_BYTES, most):
             return "too_large"
         if owned.find(response.id) is not None:
             return "exists"
@@ -61,7 +62,7 @@ class MemoryResponses:
         owned.size += response.size
         while len(owned.responses) > limits.responses_quota or owned.size > most:
             self._drop_first(owner)
-        while self._size > limits.responses_memory:
+        while self._size > MEMORY_BYTES:
             self._drop_first(next(iter(self._owners)))
         return None
 

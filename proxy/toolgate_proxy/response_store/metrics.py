@@ -8,7 +8,7 @@ from prometheus_client import Counter, Gauge
 
 from toolgate_core.metric_series import begin_at_zero
 
-from .errors import NotStored
+from .sealed_store import NotStored
 
 STORED = Counter(
     "toolgate_responses_stored",

@@ -14,6 +14,9 @@ from typing import Any
 from ..sealing import SealBroken, Sealer
 
 PURPOSE, EVENTS_PURPOSE = "response", "response events"
+RESPONSE_MAX_BYTES = 8_000_000
+"""Maximum size of one stored response with its input and events, compressed. Redis
+serves nobody else while it copies one."""
 COMPRESSED_FROM = 256
 """Bytes from which a record is compressed."""
 LEVEL = 1
@@ -112,7 +115,7 @@ class RecordTooLarge(Exception):
 def open_record(
     sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int
 ) -> tuple[StoredResponse, int]:
-    """The response, and the size of its JSON in bytes, which is at most `most`. Raises
+    """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
     RecordTooLarge, and SealBroken, also if the record is another response's."""
     text = _opened(sealer, owner, PURPOSE, sealed, most)
     response = StoredResponse(**_parsed(text))
@@ -122,7 +125,7 @@ def open_record(
 
 
 def open_events(sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int) -> EventLog:
-    """Raises RecordTooLarge and SealBroken."""
+    """Open sealed events. Raises RecordTooLarge and SealBroken."""
     values = _parsed(_opened(sealer, owner, EVENTS_PURPOSE, sealed, most))
     if values.pop("id") != response_id:
         raise SealBroken("The events are another response's.")

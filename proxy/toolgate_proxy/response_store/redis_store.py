@@ -14,18 +14,19 @@ from __future__ import annotations
 import logging
 from typing import cast
 
-from ..redis.client import Argument, Command, SharedRedis
-from ..redis.script import Script
+from ..redis.client import Argument, Command, Script, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from .errors import NotStored, StoreUnavailable
 from .metrics import BREAKER, DROPPED
-from .record import SealedResponse
-from .sealed_store import Kept
+from .record import RESPONSE_MAX_BYTES, SealedResponse
+from .sealed_store import Kept, NotStored, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
 PUT, READ, DELETE = (Script(__package__, name) for name in ("put.lua", "read.lua", "delete.lua"))
+TIMEOUT_SECONDS = 2.0
+"""Of a command. Responses are large, so a command may take longer than one for keys or limits; a
+client whose response can't be stored should still not wait for long."""
 DIGEST = 32
 NONE = b"0" * DIGEST
 BROKEN = b"\0"
@@ -36,7 +37,6 @@ class RedisResponses:
         self._redis = redis
         self._sealer = sealer
         self._life_ms = round(settings.responses_ttl * 1000)
-        self._max_bytes = settings.response_max_bytes
         self._quota = (settings.responses_quota, settings.responses_quota_bytes)
 
     @classmethod
@@ -46,7 +46,7 @@ class RedisResponses:
             return None
         redis = SharedRedis(
             url,
-            settings.responses_redis_timeout,
+            TIMEOUT_SECONDS,
             "Responses are not stored, and stored ones can't be read, until it responds",
             BREAKER,
         )
@@ -60,7 +60,7 @@ class RedisResponses:
         count, size = self._quota
         if not count:
             return "disabled"
-        if response.size > min(self._max_bytes, size):
+        if response.size > min(RESPONSE_MAX_BYTES, size):
             return "too_large"
         names = _Names(self._sealer, owner)
         digest = names.digest(response.id)
@@ -106,14 +106,14 @@ class RedisResponses:
         return reply
 
     async def _command(self, command: Command) -> object:
-        """Raises StoreUnavailable if Redis does not respond."""
+        """Raise StoreUnavailable if Redis does not respond."""
         replies = await self._redis.run([command])
         if replies is None:
             raise StoreUnavailable("Redis does not respond")
         return replies[0]
 
     def _refused(self, reply: Exception) -> StoreUnavailable:
-        """Redis' errors contain names of entries and commands, not their values."""
+        """Log Redis' error. It contains names of entries and commands, not their values."""
         logger.error("Redis refused a command for stored responses: %.300s", reply)
         return StoreUnavailable("Redis refused the command")
 

@@ -1,13 +1,13 @@
-"""The interface of a store of sealed responses. It neither opens them nor knows what they contain.
+"""The interface of a store of sealed responses, and why one is not stored or read.
 
-A store raises StoreUnavailable if it can't tell what it has.
+A store neither opens responses nor knows what they contain. It raises StoreUnavailable if it can't
+tell what it has.
 """
 
 from __future__ import annotations
 
 from typing import Literal, Protocol
 
-from .errors import NotStored
 from .record import SealedResponse
 
 Kept = Literal["fleet", "process", "unavailable"]
@@ -20,16 +20,30 @@ class SealedStore(Protocol):
         while Redis does not respond."""
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        """Stores a response. If the owner's quota is reached, the responses that were used least
-        recently are dropped. Returns why it was not stored."""
+        """Store a response. If the owner's quota is reached, the responses that were used least
+        recently are dropped. Return why it was not stored."""
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
-        """The record and those that it continues, the newest first: at most `most`. If they have
-        more than `size` bytes, the last one is empty."""
+        """Return the record and those that it continues, the newest first: at most `most`. If they
+        have more than `size` bytes, the last one is empty."""
 
     async def events(self, owner: str, response_id: str) -> bytes | None: ...
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Whether there was such a response."""
+        """Return whether there was such a response."""
 
     async def aclose(self) -> None: ...
+
+
+NotStored = Literal["unavailable", "too_large", "exists", "disabled"]
+"""Why a response is not stored: Redis does not respond or refuses the write; it exceeds
+8 MB (`RESPONSE_MAX_BYTES`) or the quota alone; there is a response with the ID that the client set;
+TOOLGATE_RESPONSES_QUOTA is 0."""
+
+
+class EventsTooLarge(Exception):
+    """The events of a response in flight were too large to keep."""
+
+
+class StoreUnavailable(Exception):
+    """Redis does not respond, or refuses the command."""

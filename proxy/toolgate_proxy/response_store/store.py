@@ -12,7 +12,6 @@ from typing import Any
 
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .errors import NotStored
 from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .metrics import BROKEN, STORED
@@ -25,7 +24,7 @@ from .record import (
     seal,
 )
 from .redis_store import RedisResponses
-from .sealed_store import Kept, SealedStore
+from .sealed_store import Kept, NotStored, SealedStore
 
 logger = logging.getLogger(__name__)
 
@@ -65,8 +64,8 @@ class ResponseStore:
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
-        """Without Redis, or without a secret that all gateways have, each process stores its own
-        responses."""
+        """Make the store. Without Redis, or without a secret that all gateways have, each process
+        stores its own responses."""
         redis = None
         if Sealer.is_shared(settings):
             redis = RedisResponses.from_settings(settings, sealer)
@@ -84,7 +83,7 @@ class ResponseStore:
     async def put(
         self, owner: str, response: StoredResponse, log: EventLog | None
     ) -> NotStored | None:
-        """Returns why the response was not stored. It is stored without events if they are too
+        """Return why the response was not stored. It is stored without events if they are too
         large."""
         work = partial(seal, self._sealer, owner, response, log)
         large = _is_large(response.body) or _is_large(response.input)
@@ -96,16 +95,16 @@ class ResponseStore:
         return reason
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
-        """Raises StoreUnavailable."""
+        """Return a stored response. Raises StoreUnavailable."""
         turns = (await self._read(owner, response_id, most=1)).turns
         return turns[0] if turns else None
 
     async def conversation(self, owner: str, response_id: str) -> Conversation:
-        """Raises StoreUnavailable."""
+        """Return a conversation. Raises StoreUnavailable."""
         return await self._read(owner, response_id, most=MAX_TURNS)
 
     async def events(self, owner: str, response_id: str) -> EventLog | None:
-        """Those of a streamed response. Raises StoreUnavailable."""
+        """Return the events of a streamed response. Raises StoreUnavailable."""
         sealed = await self._store.events(owner, response_id)
         if not sealed:
             return None
@@ -117,7 +116,7 @@ class ResponseStore:
             return None
 
     async def delete(self, owner: str, response_id: str) -> bool:
-        """Whether there was such a response. Raises StoreUnavailable."""
+        """Return whether there was such a response. Raises StoreUnavailable."""
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:
@@ -132,8 +131,8 @@ class ResponseStore:
     def _opened(
         self, owner: str, response_id: str, found: Sequence[bytes], most: int
     ) -> Conversation:
-        """A record that does not open counts as missing: someone with write access to Redis can
-        delete it as well. So does one that someone has put back after its time."""
+        """Open the records. One that does not open counts as missing: someone with write access to
+        Redis can delete it as well. So does one that someone has put back after its time."""
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
@@ -159,7 +158,7 @@ class ResponseStore:
 
 
 def _is_large(value: object) -> bool:
-    """Whether its texts have more than IN_THREAD characters."""
+    """Return whether its texts have more than IN_THREAD characters."""
     total, left = 0, [value]
     while left and total <= IN_THREAD:
         each = left.pop()

@@ -18,9 +18,9 @@ class CacheSalts:
         self._shared = shared
 
     def salted(self, request: ChatRequest, owner: str) -> ChatRequest:
-        """The request with the salt of its owner, the team or key that sent it. It is a keyed
-        digest, the same at all gateways with the same secret, and tells a backend nothing about the
-        owner. A client's own `cache_salt` divides the cache of its owner further."""
+        """Return the request with the salt of its owner, the team or key that sent it. It is a
+        keyed digest, the same at all gateways with the same secret, and tells a backend nothing
+        about the owner. A client's own `cache_salt` divides the cache of its owner further."""
         if self._shared:
             return request
         text = f"{owner}\0{request.cache_salt or ''}"

@@ -14,6 +14,7 @@ from pydantic import SecretStr
 
 from ..backend_client.client import Backend
 from ..grammars.call_lengths import CallLengths
+from ..grammars.lifetimes import GRAMMAR_TTL
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -23,6 +24,9 @@ logger = logging.getLogger(__name__)
 FAILURES = 2
 """Number of consecutive failed probes after which a backend is down. One refused connection is
 enough."""
+
+PROBE_SECONDS = 2.0
+"""Time for the response to a probe, which needs no computation."""
 
 MISSED_PROBES = 3
 """Number of probes that may be late before a failure is forgotten."""
@@ -51,7 +55,7 @@ class BackendState:
     since: float = field(default_factory=time.time)
     """Time of the last change of `up`, in seconds since 1970."""
     error: str | None = None
-    """Cause of the last failure (backend_cause.py). None while the backend responds."""
+    """Cause of the last failure (health.py). None while the backend responds."""
     probe_ms: float | None = None
     failures: int = 0
     failed_at: float = 0.0
@@ -75,7 +79,7 @@ class BackendState:
             self.up, self.since = True, time.time()
 
     def note_failure(self, error: str, *, at_once: bool) -> None:
-        """`at_once`: one failure is sufficient."""
+        """Note a failure. `at_once`: one failure is sufficient."""
         self.failures += 1
         self.error, self.failed_at = error, time.monotonic()
         if self.up and (at_once or self.failures >= FAILURES):
@@ -104,7 +108,7 @@ class Load:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Counts a request while it is in flight."""
+        """Count a request while it is in flight."""
         if self._expected:
             self._expected.popleft()
         self._running += 1
@@ -114,7 +118,7 @@ class Load:
             self._running -= 1
 
     def note_reported(self, in_flight: int | None) -> None:
-        """`in_flight`: requests of all gateways, as the backend reports them."""
+        """Note the load. `in_flight`: requests of all gateways, as the backend reports them."""
         self._elsewhere = max(0, (in_flight or 0) - self._running)
 
     @property
@@ -149,19 +153,19 @@ class Deployments:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
         redis = self.shared_cache.redis if self.shared_cache is not None else None
-        self.call_lengths = CallLengths(redis, settings.grammar_ttl)
+        self.call_lengths = CallLengths(redis, GRAMMAR_TTL)
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
-        """Missing values are taken from the settings."""
+        """Return the deployment at a place. Missing values are taken from the settings."""
         url = api_base or self._settings.backend_url
         key = SecretStr(api_key) if api_key else self._settings.backend_key
         name = (url, key.get_secret_value() if key else "")
         if name not in self._deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
-            grammars = GrammarService(backend, self._settings, self.shared_cache, label=label)
-            probing = self._settings.health_interval + self._settings.health_timeout
+            grammars = GrammarService(backend, self.shared_cache, label=label)
+            probing = self._settings.health_interval + PROBE_SECONDS
             state, lengths = BackendState(label, MISSED_PROBES * probing), self.call_lengths
             self._deployments[name] = Deployment(label, backend, grammars, state, lengths)
         return self._deployments[name]
@@ -170,7 +174,7 @@ class Deployments:
         return self.get(placement.api_base, placement.api_key)
 
     async def aclose(self) -> None:
-        """Writes what was not written yet, and closes all connections."""
+        """Write what was not written yet, and close all connections."""
         await self.call_lengths.flush()
         if self.shared_cache is not None:
             await self.shared_cache.aclose()

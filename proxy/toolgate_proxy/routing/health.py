@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 
 from toolgate_core.errors import ToolgateError
 
+from ..backend_client.faults import refused_connection
 from ..polling import poll_forever
 from ..settings import Settings
 from . import metrics
-from .backend_cause import cause_of
-from .deployments import Deployment, Deployments, Placement
+from .deployments import PROBE_SECONDS, Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +48,14 @@ class Health:
             self._task.cancel()
 
     async def probe_all(self) -> None:
-        """Probes all backends concurrently, each one once."""
+        """Probe all backends concurrently, each one once."""
         deployments = {id(each): each for each in map(self._deployments.at, self._placements())}
         await asyncio.gather(*(self._probe(each) for each in deployments.values()))
 
     async def _probe(self, deployment: Deployment) -> None:
         state, began = deployment.state, time.monotonic()
         try:
-            async with asyncio.timeout(self._settings.health_timeout):
+            async with asyncio.timeout(PROBE_SECONDS):
                 in_flight = await deployment.backend.probe()
         except (ToolgateError, TimeoutError) as error:
             refused = isinstance(error, ToolgateError) and error.code == "backend_unavailable"
@@ -63,3 +64,25 @@ class Health:
             state.note_success(time.monotonic() - began)
             deployment.load.note_reported(in_flight)
         metrics.BACKEND_UP.labels(deployment.url).set(state.up)
+
+
+MAX_CAUSE = 200
+"""Length of the text."""
+
+
+def cause_of(error: ToolgateError | TimeoutError) -> str:
+    """Return what failed, for `/toolgate/status`, the log and `toolgate status`."""
+    if isinstance(error, TimeoutError):
+        return "it does not respond in time"
+    if refused_connection(error):
+        words = _words(getattr(error.__cause__, "os_error", None))
+        return f"connection failed: {words}"[:MAX_CAUSE]
+    return error.message[:MAX_CAUSE]
+
+
+def _words(reason: OSError | None) -> str:
+    """Return the words of the operating system. asyncio replaces the system's text by "Connect call
+    failed". Errors of names have numbers below zero, and a text of their own."""
+    number = getattr(reason, "errno", None) or 0
+    words = os.strerror(number) if number > 0 else getattr(reason, "strerror", None)
+    return words or (str(reason) if reason else "no connection within the time limit")

@@ -34,9 +34,9 @@ class PrefixAffinity:
         messages: object = None,
         owner: str = "",
     ) -> Placement | None:
-        """Returns the placement for the prompt, or None if any placement is equally good.
-        `weights`: share of the requests that each placement should get. Those of weight 0 get
-        none. `owner`: the key or team that sent the request."""
+        """Return the placement for the prompt, or None if any placement is equally good. `weights`:
+        share of the requests that each placement should get. Those of weight 0 get none. `owner`:
+        the key or team that sent the request."""
         placements: dict[str, Placement] = {}
         candidates: list[RankedDeployment] = []
         for placement, weight in weights.items():

@@ -46,9 +46,10 @@ class PrefixHashes:
 def hash_request(
     request: Mapping[str, Any], messages: object = None, *, owner: str = "", shared: bool = False
 ) -> PrefixHashes | None:
-    """The hashes by which a deployment is chosen. A `prompt_cache_key` takes the place of the head:
-    requests of one owner with the same key go to the same deployment while it has capacity for
-    all of them. If it has not, the conversations are spread, as those with one head are.
+    """Return the hashes by which a deployment is chosen. A `prompt_cache_key` takes the place of
+    the head: requests of one owner with the same key go to the same deployment while it has
+    capacity for all of them. If it has not, the conversations are spread, as those with one head
+    are.
 
     `owner`: the key or team that sent the request; `shared`: whether all owners share the prefix
     caches. Otherwise the hashes of different owners differ, as their caches do. Returns None for a
@@ -64,8 +65,8 @@ def hash_request(
 def hash_prefixes(
     request: Mapping[str, Any], messages: object = None, *, owner: str = ""
 ) -> PrefixHashes | None:
-    """`request`: the body of a chat, responses or messages request. Returns None for a short
-    prompt."""
+    """Hash the prefixes of a prompt. `request`: the body of a chat, responses or messages request.
+    Returns None for a short prompt."""
     turns = messages or request.get("messages") or request.get("input")
     if isinstance(turns, str):
         turns = [turns]
@@ -89,7 +90,7 @@ def hash_prefixes(
 
 
 def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
-    """Adds the leading system messages to `data`. Returns a list with the message after them."""
+    """Add the leading system messages to `data`. Returns a list with the message after them."""
     for message in messages:
         if not isinstance(message, Mapping) or message.get("role") not in LEADING_ROLES:
             return [message]
@@ -106,8 +107,8 @@ def _bytes(value: object) -> bytes:
 
 
 def _without_marks(value: object) -> object:
-    """A message, tools or a system prompt without the fields of Anthropic's API that change from
-    turn to turn and are no part of the prompt."""
+    """Return a message, tools or a system prompt without the fields of Anthropic's API that change
+    from turn to turn and are no part of the prompt."""
     if isinstance(value, list):
         return [_without_marks(each) for each in value if not _is_billing(each)]
     if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):

@@ -61,7 +61,7 @@ class Rendezvous:
         self._average_in_flight: float = 0
 
     def choose(self, hashes: PrefixHashes, deployments: Sequence[RankedDeployment]) -> Selected:
-        """`deployments` must not be empty."""
+        """Choose a deployment. `deployments` must not be empty."""
         in_flight = sum(each.requests for each in deployments)
         weights = sum(each.weight for each in deployments)
         demand = self._note(hashes.head, in_flight)
@@ -78,7 +78,7 @@ class Rendezvous:
         return Selected(deployment, preferred=deployment is preferred[0])
 
     def _note(self, head: bytes, in_flight: int) -> float:
-        """Counts a request. Returns the average number of in-flight requests with this head."""
+        """Count a request. Returns the average number of in-flight requests with this head."""
         if not self._seen:
             self._average_in_flight = in_flight
         self._average_in_flight += (in_flight - self._average_in_flight) / SMOOTHING
@@ -102,8 +102,8 @@ def _ranked_by_head(head: bytes, deployments: Sequence[RankedDeployment]) -> lis
 
 @functools.lru_cache(maxsize=RANKINGS)
 def _order(head: bytes, deployments: tuple[tuple[str, float], ...]) -> tuple[int, ...]:
-    """Indices of the deployments in the ranking of a head. With 200 deployments a ranking takes
-    0.2 ms."""
+    """Return the indices of the deployments in the ranking of a head. With 200 deployments a
+    ranking takes 0.2 ms."""
     ranked = [RankedDeployment(*each, at) for at, each in enumerate(deployments)]
     return tuple(each.requests for each in _ranked(head, ranked))
 
@@ -115,13 +115,14 @@ def _ranked(key: bytes, deployments: Iterable[RankedDeployment]) -> list[RankedD
 def _ranked_later(
     key: bytes, deployments: Iterable[RankedDeployment]
 ) -> Iterator[RankedDeployment]:
-    """Ranks only if a deployment is requested: there may be hundreds."""
+    """Rank only if a deployment is requested: there may be hundreds."""
     yield from _ranked(key, deployments)
 
 
 def _score(key: bytes, deployment: RankedDeployment) -> float:
-    """Schindelhauer and Schomaker, Weighted distributed hash tables (2005): the probability that a
-    deployment has the highest score is proportional to its weight."""
+    """Compute the score of a deployment. Schindelhauer and Schomaker, Weighted distributed hash
+    tables (2005): the probability that a deployment has the highest score is proportional to its
+    weight."""
     digest = hashlib.blake2b(deployment.name.encode(), digest_size=8, key=key).digest()
     # 52 bits, so that the float is greater than 0 and less than 1
     uniform = ((int.from_bytes(digest) >> 12) + 0.5) / 2**52

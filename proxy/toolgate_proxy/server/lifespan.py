@@ -11,7 +11,7 @@ from typing import Any
 from .. import tracing
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
-from ..keys.unused_keys import warn_of_unused_keys
+from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook
@@ -20,6 +20,10 @@ from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
 from .traffic.recording import begin_models
+
+MOST_PREWARMED = 256
+"""Grammars that a starting gateway loads into its backends: those used most in the last day. With
+more, a start would take longer for tools that are rarely used."""
 
 
 def extend_lifespan(app: Any) -> None:
@@ -80,7 +84,7 @@ def _freeze_heap() -> None:
 
 
 async def _prewarm_at_start() -> None:
-    cache, limit = gateway().deployments.shared_cache, settings().prewarm_limit
-    if cache is not None and limit:
+    cache = gateway().deployments.shared_cache
+    if cache is not None:
         await cache.wait_until_connected()
-        await prewarm_most_used(deployments_of(None), cache, limit)
+        await prewarm_most_used(deployments_of(None), cache, MOST_PREWARMED)

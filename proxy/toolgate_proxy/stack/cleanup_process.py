@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def end(groups: Collection[int]) -> None:
-    """Ends process groups whose leaders are not children of this process."""
+    """End process groups whose leaders are not children of this process."""
     deadline = time.monotonic() + GRACE_SECONDS
     left = [group for group in groups if send(group, signal.SIGTERM)]
     while left and time.monotonic() < deadline:
@@ -46,7 +46,7 @@ def end(groups: Collection[int]) -> None:
 
 
 def send(group: int, number: int) -> bool:
-    """Returns False if the group has no processes."""
+    """Return False if the group has no processes."""
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):

@@ -10,7 +10,6 @@ import json
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,7 +38,8 @@ class MissingExtra(StackFailed):
 
 
 def check(what: str, *extras: str) -> None:
-    """`what`: the beginning of the sentence, such as "`toolgate serve`". Raises MissingExtra."""
+    """Raise MissingExtra if a package of an extra is not installed. `what`: the beginning of the
+    sentence, such as "`toolgate serve`"."""
     missing = {
         extra: absent
         for extra in extras
@@ -55,21 +55,8 @@ def check(what: str, *extras: str) -> None:
     )
 
 
-def check_package(what: str, package: str) -> None:
-    """For a package that is of use without the rest of its extra. Raises MissingExtra."""
-    if find_spec(package) is None:
-        raise MissingExtra(
-            f"{what} needs {package}, which is not installed: run {package_command(package)}"
-        )
-
-
-def package_command(package: str) -> str:
-    """The shell command that installs one package."""
-    return _install(package)
-
-
 def install_command(*extras: str) -> str:
-    """The shell command that adds the extras to this installation."""
+    """Return the shell command that adds the extras to this installation."""
     on_cpu = "backend" in extras and shutil.which("nvidia-smi") is None
     clone = _clone()
     if clone is not None and Path(sys.prefix) == clone / ".venv":
@@ -81,10 +68,11 @@ def install_command(*extras: str) -> str:
         paths.insert(0, f"{clone}[{named}]")
     else:
         paths = [_requirement(named)]
-    return _install(*paths, torch_on_cpu=on_cpu)
+    return package_command(*paths, torch_on_cpu=on_cpu)
 
 
-def _install(*packages: str, torch_on_cpu: bool = False) -> str:
+def package_command(*packages: str, torch_on_cpu: bool = False) -> str:
+    """Return the shell command that installs packages."""
     python = [sys.executable, "-m"]
     pip = [*python, "pip", "install"] if find_spec("pip") is not None else None
     if pip is not None and not torch_on_cpu:
@@ -101,7 +89,7 @@ def _install(*packages: str, torch_on_cpu: bool = False) -> str:
 
 
 def _clone() -> Path | None:
-    """The clone that Toolgate was installed from, or runs in."""
+    """Return the clone that Toolgate was installed from, or runs in."""
     origin = _origin()
     if "dir_info" in origin:
         path = _path(origin)
@@ -119,8 +107,8 @@ def _requirement(extras: str) -> str:
         if not url.startswith("file:"):
             return f"{DISTRIBUTION}[{extras}] @ {url}"
         return f"{_path(origin)}[{extras}]"
-    version = next(_versions(), None)
-    return f"{DISTRIBUTION}[{extras}]" + (f"=={version}" if version else "")
+    found = _distribution()
+    return f"{DISTRIBUTION}[{extras}]" + (f"=={found.version}" if found is not None else "")
 
 
 def _path(origin: dict[str, Any]) -> Path:
@@ -128,7 +116,7 @@ def _path(origin: dict[str, Any]) -> Path:
 
 
 def _origin() -> dict[str, Any]:
-    """Where pip installed the distribution from (PEP 610). Empty for an index."""
+    """Return where pip installed the distribution from (PEP 610). Empty for an index."""
     found = _distribution()
     text = found.read_text("direct_url.json") if found is not None else None
     try:
@@ -136,12 +124,6 @@ def _origin() -> dict[str, Any]:
     except ValueError:
         return {}
     return origin if isinstance(origin, dict) else {}
-
-
-def _versions() -> Iterator[str]:
-    found = _distribution()
-    if found is not None:
-        yield found.version
 
 
 def _distribution() -> Distribution | None:

@@ -34,8 +34,8 @@ MAX_LENGTH = 600
 
 
 def cause(log: str) -> str:
-    """The last meaningful line: of the last exception that is not a consequence of another one, or
-    of an invalid option, or of any text. Empty for an empty log."""
+    """Return the last meaningful line: of the last exception that is not a consequence of another
+    one, or of an invalid option, or of any text. Empty for an empty log."""
     if taken := PORT_IN_USE.search(log):
         return f"Port {taken['port']} of {taken['host']} is in use. Choose another port."
     lines = [PREFIX.sub("", line) for line in log.splitlines()]
@@ -49,7 +49,7 @@ def cause(log: str) -> str:
 
 
 def ending(status: int) -> str:
-    """How a process ended: `exited with status 1`, or `was killed by SIGKILL`."""
+    """Return how a process ended: `exited with status 1`, or `was killed by SIGKILL`."""
     if status >= 0:
         return f"exited with status {status}"
     try:
@@ -61,7 +61,7 @@ def ending(status: int) -> str:
 
 
 def _validation(lines: Sequence[str], at: int) -> str:
-    """The first reason of pydantic's error, which is on the lines after its name."""
+    """Return the first reason of pydantic's error, which is on the lines after its name."""
     for line in lines[at + 1 :]:
         reason = line.strip().removeprefix("Value error, ").partition(" [type=")[0]
         if line.startswith("  ") and " " in reason:

@@ -30,7 +30,7 @@ def key_path() -> Path:
 
 
 def read_key(path: Path) -> str | None:
-    """None if there is no file. Raises BadKeyFile."""
+    """Return None if there is no file. Raises BadKeyFile."""
     try:
         with path.open(encoding="utf-8") as file:
             status = os.fstat(file.fileno())
@@ -47,7 +47,7 @@ def read_key(path: Path) -> str | None:
 
 
 def kept_key(path: Path) -> str:
-    """The key in the file, which is generated if there is none. Raises BadKeyFile."""
+    """Return the key in the file, which is generated if there is none. Raises BadKeyFile."""
     while (key := read_key(path)) is None:
         generated = f"sk-{secrets.token_urlsafe(24)}"
         partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}")

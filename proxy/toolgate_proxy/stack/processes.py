@@ -58,7 +58,7 @@ class CleanupProcess:
         self._send(f"remove {group}\n")
 
     def close(self) -> None:
-        """Ends the groups that were not removed, and removes the directory."""
+        """End the groups that were not removed, and remove the directory."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
@@ -102,14 +102,14 @@ class Child:
         return self._process.pid
 
     def check(self) -> None:
-        """Raises ChildFailed if the command has exited."""
+        """Raise ChildFailed if the command has exited."""
         status = self._process.poll()
         if status is not None:
             reason = cause(self.log.read_text(errors="replace")) or "Its log is empty."
             raise ChildFailed(f"The {self.name} {ending(status)}: {reason}", self.log)
 
     def stop(self) -> None:
-        """Ends the command and its child processes."""
+        """End the command and its child processes."""
         send(self.pid, signal.SIGTERM)
         try:
             self._process.wait(GRACE_SECONDS)
@@ -126,7 +126,7 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Returns a port that no other process gets while this process runs.
+    """Return a port that no other process gets while this process runs.
 
     On Linux a bound socket that does not listen keeps the port. The kernel then assigns the port
     neither to a server that binds to port 0 nor to an outgoing connection. With SO_REUSEADDR, a
@@ -145,13 +145,13 @@ def free_port() -> int:
 
 
 def check_port(host: str, port: int, option: str) -> None:
-    """Raises PortInUse if a server listens at this address. `option`: that sets the port."""
+    """Raise PortInUse if a server listens at this address. `option`: that sets the port."""
     if in_use(host, port):
         raise PortInUse(f"Port {port} of {host} is in use. Choose another port with {option}.")
 
 
 def in_use(host: str, port: int) -> bool:
-    """Whether a server listens at this address."""
+    """Return whether a server listens at this address."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -30,11 +30,9 @@ from toolgate_core.run_directory import MAX_LENGTH, RunDirectory
 from ..settings import settings
 from .extras import package_command
 from .key_file import kept_key, key_path
-from .model_path import check_model
+from .model import Download, check_model
 from .processes import Child, CleanupProcess, StackFailed, check_port, free_port
-from .progress.display import Look, StartDisplay
-from .progress.download import Download
-from .progress.phases import LogFollower
+from .progress import LogFollower, Look, StartDisplay
 
 POLL_SECONDS = 0.25
 START_SECONDS = 1800.0
@@ -115,7 +113,7 @@ class Stack:
         self._stop(error)
 
     def watch(self) -> NoReturn:
-        """Raises ChildFailed when a part of the stack exits."""
+        """Raise ChildFailed when a part of the stack exits."""
         while True:
             self._check()
             time.sleep(1)
@@ -148,7 +146,7 @@ class Stack:
         self._console.print(f"[green]✓[/] {name} ready after {seconds:.0f} s")
 
     def _start_redis(self) -> str:
-        """Returns the URL of the configured Redis, or of one that is started here."""
+        """Return the URL of the configured Redis, or of one that is started here."""
         configured = _value(settings().redis_url)
         if configured is not None:
             return configured
@@ -218,7 +216,7 @@ class Stack:
         )
 
     def _send_first_request(self) -> None:
-        """Verifies that requests succeed. The first one also loads what is loaded lazily."""
+        """Verify that requests succeed. The first one also loads what is loaded lazily."""
         body = {
             "model": self.model,
             "messages": [{"role": "user", "content": "ready?"}],
@@ -236,7 +234,7 @@ class Stack:
             )
 
     def _check_ports(self) -> None:
-        """Checks the ports before the start. The gateway would detect a conflict only after the
+        """Check the ports before the start. The gateway would detect a conflict only after the
         model was loaded."""
         options = self._options
         for flag, host, port in (
@@ -252,7 +250,7 @@ class Stack:
 
 
 def print_failure(error: StackFailed, console: Console) -> None:
-    """Prints the message, once."""
+    """Print the message, once."""
     if not error.shown:
         console.print("[red]✗[/]", escape(str(error)), soft_wrap=True)
     error.shown = True

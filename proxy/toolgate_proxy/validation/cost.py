@@ -33,9 +33,9 @@ they are in a subschema."""
 
 
 def steps(schema: dict[str, Any]) -> int:
-    """The number of paths from the root to its subschemas, weighted by size. UNBOUNDED for a cycle,
-    a reference that is not a JSON Pointer, a chain of references that exceeds Python's stack, and a
-    pattern with lookaround."""
+    """Return the number of paths from the root to its subschemas, weighted by size. UNBOUNDED for a
+    cycle, a reference that is not a JSON Pointer, a chain of references that exceeds Python's
+    stack, and a pattern with lookaround."""
     without_id = {name: value for name, value in schema.items() if name not in ("$id", "id")}
     try:
         return _Walk(schema).weight(without_id, "")
@@ -51,8 +51,9 @@ class _Walk:
         then."""
 
     def weight(self, value: Any, keyword: str) -> int:
-        """Recursive. The depth of a schema is limited (core/toolgate_core/schema/limits.py), and
-        each reference is followed once, but long chains of references can exceed the stack."""
+        """Weigh a subschema recursively. The depth of a schema is limited
+        (core/toolgate_core/schema/limits.py), and each reference is followed once, but long chains
+        of references can exceed the stack."""
         if isinstance(value, list):
             return sum((self.weight(child, "") for child in value), 1)
         if isinstance(value, str):

@@ -54,7 +54,7 @@ _VERTICAL_TAB = "\v"
 
 @lru_cache(maxsize=MAX_CACHED)
 def read_grammar(grammar: Grammar) -> Matches | None:
-    """Whether a text matches a grammar; None if the grammar can't be read."""
+    """Return whether a text matches a grammar; None if the grammar can't be read."""
     try:
         if grammar.syntax == "regex":
             pattern = _compiled(grammar.definition)
@@ -66,7 +66,7 @@ def read_grammar(grammar: Grammar) -> Matches | None:
 
 
 def _trusted(matches: Callable[[bytes], bool], patterns: str) -> Matches:
-    """A negative result is not trusted if it may come from a difference of the two languages."""
+    """Distrust a negative result if it may come from a difference of the two languages."""
     differ = _SHORTHAND.search(patterns) is not None
 
     def trusted(text: str) -> bool:
@@ -82,7 +82,7 @@ class _NotRead(Exception):
 
 
 def _compiled(regex: str) -> _Pattern:
-    """Raises _NotRead if RE2 would read it differently than Rust."""
+    """Raise _NotRead if RE2 would read it differently than Rust."""
     pattern: _Pattern = re2.compile(regex.encode(), _options())
     for found in _CLASS.finditer(regex):
         inside = found["inside"] or ""
@@ -178,7 +178,7 @@ class _Reader:
         waiting: dict[tuple[int, str], set[_Item]],
         completed: set[tuple[int, str, int]],
     ) -> None:
-        """Everything that follows from the items at one position."""
+        """Add everything that follows from the items at one position."""
         agenda, seen = [*column], set(column)
         found: dict[_Pattern, list[int]] = {}
 

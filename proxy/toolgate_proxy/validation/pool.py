@@ -74,7 +74,8 @@ class ValidationPool:
         return self._cpu_seconds
 
     async def run(self, job: Job, owner: str = "") -> JobResult:
-        """`owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and WorkerLost."""
+        """Run a job. `owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and
+        WorkerLost."""
         async with self._slot(owner):
             crashes = 0
             for _ in range(MAX_ATTEMPTS):
@@ -111,7 +112,7 @@ class ValidationPool:
 
 
 async def _start() -> asyncio.subprocess.Process:
-    """A worker that has loaded its modules, so that a job's time does not include that."""
+    """Return a worker that has loaded its modules, so that a job's time does not include that."""
     try:
         worker = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -155,7 +156,7 @@ async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
 
 
 async def _end_of(worker: asyncio.subprocess.Process) -> LimitExceeded | _Ended:
-    """How a worker ended that gave no result."""
+    """Return how a worker ended that gave no result."""
     try:
         async with asyncio.timeout(EXIT_SECONDS):
             status = await worker.wait()

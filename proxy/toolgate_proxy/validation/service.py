@@ -17,13 +17,21 @@ from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ..settings import Settings
 from . import metrics
 from .cost import UNBOUNDED, steps
 from .pool import LimitExceeded, NoFreeWorker, ValidationPool, WorkerLost
 from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult
 
+MAX_VALIDATORS = 4096
+"""Schemas that are kept compiled. The one used least recently is compiled again when it returns."""
+WORKERS = 2
+"""Maximum number of processes for expensive validations. One key uses all but one of them at most.
+Few schemas need them, and a gateway process has one core."""
+CPU_SECONDS = 1.0
+"""Limit on the processor time of an expensive validation, which takes milliseconds as a rule."""
+WALL_SECONDS = 10.0
+"""The same in wall-clock time, which includes the wait for a worker."""
 MAX_STEPS = 1_000_000
 """Maximum number of steps of one validation on the event loop. A step takes about 10 ns."""
 MAX_COMPILED = 20_000
@@ -43,13 +51,18 @@ class _CachedSchema:
 class ValidationService:
     """Caches validators by tool. The least recently used ones are removed first."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._capacity = settings.validators
+    def __init__(
+        self,
+        *,
+        capacity: int = MAX_VALIDATORS,
+        workers: int = WORKERS,
+        cpu_seconds: float = CPU_SECONDS,
+        wall_seconds: float = WALL_SECONDS,
+    ) -> None:
+        self._capacity = capacity
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._pool = ValidationPool(
-            workers=settings.validation_workers,
-            cpu_seconds=settings.validation_cpu_seconds,
-            wall_seconds=settings.validation_wall_seconds,
+            workers=workers, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds
         )
 
     async def prepare(
@@ -59,10 +72,10 @@ class ValidationService:
         owner: str = "",
         on_invalid: OnInvalid = refuse,
     ) -> None:
-        """Checks the schemas of tools before their use. `param_of` maps a tool's name to the
-        request parameter that has its schema, for errors. `owner` is the key of the request.
-        `on_invalid` gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in
-        time. Raises ChecksBusy and ChecksFailed."""
+        """Check the schemas of tools before their use. `param_of` maps a tool's name to the request
+        parameter that has its schema, for errors. `owner` is the key of the request. `on_invalid`
+        gets SchemaNotEnforceable for a schema that is invalid or can't be compiled in time. Raises
+        ChecksBusy and ChecksFailed."""
         for tool in candidates:
             if tool.hash not in self._cache:
                 try:
@@ -100,15 +113,16 @@ class ValidationService:
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
-        """`owner` is the key of the request. `unique`: see Validator.check. Raises
-        ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy and ChecksFailed."""
+        """Check the arguments of a call. `owner` is the key of the request. `unique`: see
+        Validator.check. Raises ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy
+        and ChecksFailed."""
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
         if violation is not None:
             return violation
         return await self._check_grammar(tool, arguments, owner)
 
     async def _check_grammar(self, tool: Tool, arguments: str, owner: str) -> Violation | None:
-        """Reads the input of a custom tool once more by its grammar, which the masks enforced. A
+        """Read the input of a custom tool once more by its grammar, which the masks enforced. A
         grammar that can't be read here, or not within the limits, is left to the masks."""
         grammar = grammar_of(tool.parameters) if tool.custom else None
         if grammar is None:
@@ -138,7 +152,7 @@ class ValidationService:
             ) from error
 
     def _add(self, tool: Tool) -> _CachedSchema:
-        """Raises InvalidSchema."""
+        """Add a validator. Raises InvalidSchema."""
         cost = steps(tool.parameters)
         validator = Validator(tool.parameters) if cost <= MAX_COMPILED else None
         cached = self._cache[tool.hash] = _CachedSchema(validator, min(cost, UNBOUNDED))
@@ -167,8 +181,7 @@ class ValidationService:
         except NoFreeWorker as error:
             raise ChecksBusy(
                 "All validation workers are busy with other requests, or those that one key may "
-                "have are busy with others of this key. Send the request again. The administrator "
-                "can raise TOOLGATE_VALIDATION_WORKERS.",
+                "have are busy with others of this key. Send the request again.",
                 retry_after=RETRY_SECONDS,
             ) from error
         except WorkerLost as error:

@@ -32,8 +32,8 @@ BACKTRACK_LIMIT = 100_000
 
 
 def _date_check(name: str) -> Callable[[str], bool]:
-    """jsonschema-rs's check of a format, without the year 0000. RFC 3339 allows it, but Python's
-    `date` and `datetime` refuse it, and masks exclude it."""
+    """Return jsonschema-rs's check of a format, without the year 0000. RFC 3339 allows it, but
+    Python's `date` and `datetime` refuse it, and masks exclude it."""
     check = jsonschema_rs.Draft202012Validator({"format": name}, validate_formats=True)
     return lambda text: not text.startswith(YEAR_ZERO) and check.is_valid(text)
 
@@ -90,7 +90,7 @@ class Validator:
             raise InvalidSchema(str(error).partition("\n")[0], "") from error
 
     def check(self, arguments: str, *, unique: bool) -> Violation | None:
-        """Returns the first violation, or None. With `unique`, duplicate members of an object are a
+        """Return the first violation, or None. With `unique`, duplicate members of an object are a
         violation; otherwise the last one counts, as in most JSON parsers. Invalid JSON and half of
         a surrogate pair are violations."""
         try:
@@ -117,9 +117,9 @@ class Validator:
 
 
 def _decimal(text: str) -> Decimal:
-    """Exact, because `multipleOf: 0.01` requires it. Numbers beyond the range of doubles are
-    replaced: 1e999999999 written as digits would fill the memory. Most parsers read them as
-    infinity, which is no multiple and no integer, so they are replaced by a fraction."""
+    """Read a fraction exactly, because `multipleOf: 0.01` requires it. Numbers beyond the range of
+    doubles are replaced: 1e999999999 written as digits would fill the memory. Most parsers read
+    them as infinity, which is no multiple and no integer, so they are replaced by a fraction."""
     double = float(text)
     if isinf(double):
         return Decimal(f"{'-' * text.startswith('-')}{_HUGE}")
@@ -131,7 +131,7 @@ def _decimal(text: str) -> Decimal:
 
 
 def _integer(text: str) -> int:
-    """Integers of more than MAX_DIGITS are replaced by one beyond the range of doubles."""
+    """Replace an integer of more than MAX_DIGITS by one beyond the range of doubles."""
     if len(text) <= MAX_DIGITS:
         return int(text)
     return int(f"{'-' * text.startswith('-')}1{'0' * BEYOND_DOUBLES}")
@@ -145,8 +145,8 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def has_lone_surrogate(text: str) -> bool:
-    """Whether JSON text contains half of a surrogate pair. That is not valid Unicode, and strict
-    parsers reject it."""
+    """Return whether JSON text contains half of a surrogate pair. That is not valid Unicode, and
+    strict parsers reject it."""
     if not _SURROGATE.search(text):
         return False
     return _SURROGATE.search(_COMPLETE.sub("", text)) is not None

@@ -11,10 +11,9 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from toolgate_backend.adapters.apply_masks import MaskApplier, make_applier
-from toolgate_backend.adapters.listed_masks import ListedMasks
+from toolgate_backend.adapters.apply_masks import ListedMasks, MaskApplier, make_applier
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.rows import Row
+from toolgate_backend.tokens.masks import Row
 
 VOCABULARY = 100  # no multiple of 32: the last word has bits that are no token's
 SLOTS = 3
@@ -37,12 +36,12 @@ def applier(request: pytest.FixtureRequest) -> Iterator[MaskApplier]:
         yield make_applier(torch.device(request.param), VOCABULARY, pin_memory=True)
         return
     interpreter = pytest.importorskip("triton.runtime.interpreter")
-    from toolgate_backend.adapters import device_masks, row_kernel
+    from toolgate_backend.adapters import device_masks
 
     with pytest.MonkeyPatch.context() as patch:
-        kernel = interpreter.InterpretedFunction(row_kernel.mask_rows.fn)
-        patch.setattr(row_kernel, "mask_rows", kernel)
-        patch.setattr(row_kernel, "BLOCK", 64)
+        kernel = interpreter.InterpretedFunction(device_masks.mask_rows.fn)
+        patch.setattr(device_masks, "mask_rows", kernel)
+        patch.setattr(device_masks, "BLOCK", 64)
         yield device_masks.DeviceMasks(torch.device("cpu"), VOCABULARY, slots=SLOTS)
 
 

@@ -25,8 +25,7 @@ from tests import tools
 from tests.models import tiny_model
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
-from toolgate_backend.adapters.failed_sequence import FailedSequence
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.spec import Spec

@@ -8,7 +8,7 @@ import pytest
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from tests.support.loop_errors import no_loop_errors
-from toolgate_backend.adapters.engine_watch import while_engine_lives
+from toolgate_backend.adapters.lifetimes import while_engine_lives
 from toolgate_core.errors import BackendUnavailable
 
 

@@ -14,10 +14,10 @@ from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirection
 from tests import tools
 from tests.models import tiny_model
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.worker_rpc import source_text
-from toolgate_backend.settings import settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
@@ -191,7 +191,7 @@ def test_slow_masks_end_their_sequence(
 
     machine.next_row = slow
     # The first slow step is not timed, and the first slow mask is only noticed.
-    for _ in range(1 + settings().max_slow_masks):
+    for _ in range(1 + MAX_SLOW):
         slow_one, neighbour, *_ = allowed(processor, vocabulary)
         assert slow_one == neighbour
     slow_one, neighbour, *_ = allowed(processor, vocabulary)

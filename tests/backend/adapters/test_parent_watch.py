@@ -13,7 +13,7 @@ PARENT = """
 import multiprocessing, time
 
 def child(start):
-    from toolgate_backend.adapters.parent_watch import end_with_parent
+    from toolgate_backend.adapters.lifetimes import end_with_parent
     end_with_parent()
     end_with_parent()
     print(multiprocessing.current_process().pid, flush=True)

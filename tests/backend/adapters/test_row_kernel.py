@@ -11,11 +11,13 @@ triton = pytest.importorskip("triton")
 def test_the_kernel_compiles_for_gpus(target: tuple[str, int | str, int]) -> None:
     from triton.backends.compiler import GPUTarget
 
-    from toolgate_backend.adapters import row_kernel
+    from toolgate_backend.adapters import device_masks
 
     integers = dict.fromkeys(("width", "stride", "words", "count"), "i32")
     signature = integers | {"logits": "*fp32", "table": "*i32", "numbers": "*i32"}
-    names = row_kernel.mask_rows.arg_names
+    names = device_masks.mask_rows.arg_names
     signature = {name: signature.get(name, "constexpr") for name in names}
-    source = triton.compiler.ASTSource(row_kernel.mask_rows, signature, {"BLOCK": row_kernel.BLOCK})
+    source = triton.compiler.ASTSource(
+        device_masks.mask_rows, signature, {"BLOCK": device_masks.BLOCK}
+    )
     assert triton.compile(source, target=GPUTarget(*target)).kernel

@@ -1,5 +1,5 @@
 """The shutdown of a backend: in the order of vLLM's own calls, with a client that records them.
-`make rolling` shows the same with real servers."""
+`python -m bench rolling` shows the same with real servers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from toolgate_backend.adapters.shutdown import before_shutdown
+from toolgate_backend.adapters.lifetimes import before_shutdown
 
 
 class Client:

@@ -10,14 +10,12 @@ import pytest
 
 from tests import tools
 from toolgate_backend.adapters import step_masks
-from toolgate_backend.adapters.failed_sequence import FailedSequence
 from toolgate_backend.adapters.step_masks import StepMasks
-from toolgate_backend.adapters.step_timer import TIMED_STEPS
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.settings import settings
 from toolgate_backend.tokens.masks import unpack, words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
@@ -129,7 +127,7 @@ def test_slow_masks_end_their_sequence(
     machine.next_row = slow
     call = {vocabulary.marks.tokens["<tool_call>"]}
     # The first slow step is not timed, and the first slow mask is only noticed.
-    for _ in range(1 + settings().max_slow_masks):
+    for _ in range(1 + MAX_SLOW):
         assert filled(masks, grammars) == {"a": call, "b": call}
     assert filled(masks, grammars) == {"a": {vocabulary.marks.failure}, "b": call}
     assert masks._timer._timed_steps

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from tests import tools
-from toolgate_backend.adapters.failed_sequence import FailedSequence
-from toolgate_backend.adapters.structured_output import EnforcementGrammar, Shared
+from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.static_masks import StaticMasks
-from toolgate_backend.settings import settings
 from toolgate_backend.tokens.masks import unpack
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
@@ -140,7 +139,7 @@ def test_slow_masks_end_their_sequence(
     now = iter(range(1000))
     for clock in ("thread_time", "perf_counter"):  # each mask takes a second or more
         monkeypatch.setattr(f"time.{clock}", lambda: float(next(now)))
-    masks = [allowed(grammar, vocabulary) for _ in range(1 + settings().max_slow_masks)]
+    masks = [allowed(grammar, vocabulary) for _ in range(1 + MAX_SLOW)]
     assert masks[-2] == {vocabulary.marks.tokens["<tool_call>"]}
     assert masks[-1] == {vocabulary.marks.failure}
     assert not grammar.accept_tokens("r", [vocabulary.marks.failure or 0])

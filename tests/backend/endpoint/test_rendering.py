@@ -1,12 +1,25 @@
 from __future__ import annotations
 
+import base64
+from io import BytesIO
 from typing import Any
 
 import pytest
+from PIL import Image
 from vllm.exceptions import VLLMValidationError
 
-from toolgate_backend.endpoint.rendering import for_vllm, refuse_media_urls, rendering_error
-from toolgate_core.errors import ContextLengthExceeded, TemplateRefused, UnsupportedParameter
+from toolgate_backend.endpoint.rendering import (
+    for_vllm,
+    image_error,
+    refuse_media_urls,
+    rendering_error,
+)
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    InvalidRequest,
+    TemplateRefused,
+    UnsupportedParameter,
+)
 from toolgate_core.wire import ChatPrompt
 
 
@@ -60,3 +73,92 @@ def test_reasoning_is_in_the_field_that_vllm_reads() -> None:
     assert for_vllm({**turn, "reasoning_content": "Hm"})["reasoning"] == "Hm"
     assert for_vllm({**turn, "reasoning_content": "Hm", "reasoning": "Oh"})["reasoning"] == "Oh"
     assert for_vllm(turn) == turn
+
+
+def data_uri(data: bytes) -> str:
+    return f"data:image/png;base64,{base64.b64encode(data).decode()}"
+
+
+def png(side: int = 8) -> bytes:
+    file = BytesIO()
+    Image.effect_noise((side, side), 50).save(file, "PNG")
+    return file.getvalue()
+
+
+def messages(*uris: str) -> list[dict[str, Any]]:
+    parts = [{"type": "image_url", "image_url": {"url": uri}} for uri in uris]
+    text = {"type": "text", "text": "see"}
+    return [{"role": "user", "content": "hi"}, {"role": "user", "content": [text, *parts]}]
+
+
+def broken_chunk() -> bytes:
+    """Pillow raises SyntaxError."""
+    data = bytearray(png())
+    at = data.index(b"IDAT")
+    data[at : at + 4] = b"\0\0\0\0"
+    return bytes(data)
+
+
+INVALID = {
+    "truncated": png(64)[:900],
+    "no chunks": b"\x89PNG\r\n\x1a\n" + b"0" * 40,
+    "a broken chunk": broken_chunk(),
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+async def test_an_image_that_cannot_be_decoded_is_named(name: str) -> None:
+    given = messages(data_uri(png()), data_uri(INVALID[name]), data_uri(png()))
+    error = await image_error(given, ValueError("Failed to load image"), truncated=False)
+    assert isinstance(error, InvalidRequest)
+    assert (error.param, error.code) == ("messages[1].content[2].image_url", "invalid_request")
+    assert "can't be decoded" in error.message
+
+
+async def test_invalid_base64_is_named() -> None:
+    given = messages("data:image/png;base64,AAAAA")
+    error = await image_error(given, ValueError("Incorrect padding"), truncated=False)
+    assert error is not None
+    assert "base64" in error.message
+
+
+@pytest.mark.parametrize(("limit", "of_pillow", "most"), [("100", 1000, 100), ("0", 50, 100)])
+async def test_an_image_with_too_many_pixels_is_named(
+    monkeypatch: pytest.MonkeyPatch, limit: str, of_pillow: int, most: int
+) -> None:
+    """By the limit of vLLM, or that of Pillow, twice its setting."""
+    monkeypatch.setenv("VLLM_MAX_IMAGE_PIXELS", limit)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", of_pillow)
+    given = messages(data_uri(png(8)), data_uri(png(40)))
+    error = await image_error(given, ValueError("exceed the maximum"), truncated=False)
+    assert error is not None
+    assert error.param == "messages[1].content[2].image_url"
+    assert f"at most {most}" in error.message
+
+
+async def test_more_images_than_the_backend_accepts() -> None:
+    given = messages(*[data_uri(png())] * 3)
+    limit = ValueError("At most 2 image(s) may be provided in one prompt. Set --limit-mm-…")
+    error = await image_error(given, limit, truncated=False)
+    assert error is not None
+    assert error.param == "messages[1].content[3].image_url"
+    assert "3 images" in error.message
+    assert "at most 2" in error.message
+
+
+@pytest.mark.parametrize("truncated", [True, False])
+async def test_images_that_the_prompt_lacks(truncated: bool) -> None:
+    lacking = AssertionError("Failed to apply prompt replacement for mm_items['image'][0]")
+    error = await image_error(messages(data_uri(png())), lacking, truncated=truncated)
+    assert error is not None
+    if truncated:
+        assert error.param == "truncate_prompt_tokens"
+    else:
+        assert isinstance(error, TemplateRefused)
+        assert "leaves out an image" in error.message
+
+
+async def test_other_errors_are_not_errors_of_images() -> None:
+    for given in (messages(), messages(data_uri(png()))):
+        assert await image_error(given, ValueError("No user query"), truncated=True) is None

@@ -7,8 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_backend.endpoint.logprobs import LogprobFormat
-from toolgate_backend.endpoint.token_stream import TextDecoder, raw_events
+from toolgate_backend.endpoint.token_stream import LogprobFormat, TextDecoder, raw_events
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.wire import (
     EndEvent,
@@ -72,6 +71,16 @@ async def test_events_of_two_choices_are_kept_apart(vocabulary: Vocabulary) -> N
     assert first == (None, {7: PromptLogprob(logprob=-9999.0, rank=3, decoded_token=text)})
     assert rest == [None, None]
     assert events[-1] == UsageEvent(prompt_tokens=20, completion_tokens=4, cached_tokens=16)
+
+
+async def test_cached_tokens_of_a_continued_response_are_those_of_its_prompt(
+    vocabulary: Vocabulary,
+) -> None:
+    """vLLM's own count includes the accepted tokens, which are no part of the client's prompt."""
+    start = START.model_copy(update={"prompt_tokens": 10})
+    events = raw_events(outputs(), vocabulary, start=start, accepted=(7,) * 8)
+    *_, usage = [event async for event in events]
+    assert usage == UsageEvent(prompt_tokens=10, completion_tokens=4, cached_tokens=10)
 
 
 def test_top_logprobs_are_the_likeliest_or_the_selected_ids(

@@ -1,13 +1,11 @@
-"""Random walks over calls of custom tools: every input matches its grammar by independent parsers.
-
-`python -m bench custom-tools` walks more.
-"""
+"""Random walks over calls of custom tools: independent parsers accept every input."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.support.dialects.model import DialectModel
+from tests.support.effort import repeats
 from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.custom_walks import CustomWalks
 from tests.support.grids import sampled
@@ -16,7 +14,7 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.validation.grammar_reader import read_grammar
 
-SEEDS = 1
+SEEDS = repeats(1, nightly=100)
 MARKS_ARE_TOKENS = {
     "qwen3": True,
     "qwen3_coder": False,

@@ -18,8 +18,8 @@ import pytest
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.grammars.compiled_grammar import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
-from toolgate_backend.grammars.value_limits import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import ContentDelta, Event, Finish
 from toolgate_core.dialects.registry import DIALECTS

@@ -1,4 +1,4 @@
-"""The oracle of `python -m bench exactness`: it finds what masks wrongly forbid and allow."""
+"""The oracle of `python -m tests.long exactness`: it finds what masks wrongly forbid and allow."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench.exactness.cases import Case
-from bench.exactness.engines import Engines
-from bench.exactness.isolation import isolated
-from bench.exactness.judgement import Found, Judge, Judgement
-from bench.exactness.report import document
-from bench.exactness.vocabularies import bytes_vocabulary
+from tests.long.exactness.cases import Case
+from tests.long.exactness.engines import Engines
+from tests.long.exactness.isolation import isolated
+from tests.long.exactness.judgement import Found, Judge, Judgement
+from tests.long.exactness.report import document
+from tests.long.exactness.vocabularies import bytes_vocabulary
 from toolgate_backend.grammars.instances.forms import COMPACT, written
 from toolgate_core.schema.canonical import canonical_schema
 

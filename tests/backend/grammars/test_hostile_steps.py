@@ -13,23 +13,18 @@ import pytest
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
 from toolgate_backend.grammars.codecs.factory import make_rules
-from toolgate_backend.grammars.codecs.strings.raw_strings import uncounted_lengths
-from toolgate_backend.grammars.codecs.structure.alternatives import (
-    alternatives,
-    without_root_references,
-)
-from toolgate_backend.grammars.codecs.structure.nodes import structure_of
-from toolgate_backend.grammars.compiled_grammar import growth
+from toolgate_backend.grammars.codecs.nodes import structure_of
+from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
+from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
 from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
-from toolgate_backend.grammars.instances import order
+from toolgate_backend.grammars.instances import forms
 from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_backend.grammars.satisfiability import without_endless
-from toolgate_backend.grammars.usual_length import extra_tokens
-from toolgate_backend.grammars.value_limits import limits_of
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -46,13 +41,13 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
     "backend.grammars.completions.hints:hints_of": hints_of,
     "backend.grammars.satisfiability:without_endless": without_endless,
-    "backend.grammars.usual_length:extra_tokens": extra_tokens,
+    "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
     "backend.grammars.engines.choice:choose": choice.choose,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
-    "backend.grammars.instances.order:nodes_at": lambda it: order.nodes_at(VALUE, it, ["a", "a"]),
-    "backend.grammars.instances.order:ordered": lambda it: order.ordered(VALUE, it),
+    "backend.grammars.instances.forms:nodes_at": lambda it: forms.nodes_at(VALUE, it, ["a", "a"]),
+    "backend.grammars.instances.forms:ordered": lambda it: forms.ordered(VALUE, it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
 COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
@@ -60,47 +55,44 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
     "backend.grammars.codecs.factory:make_rules": lambda it, given: [
         _rules(each, it, given) for each in CODECS
     ],
-    "backend.grammars.codecs.strings.raw_strings:uncounted_lengths": lambda _, given: (
+    "backend.grammars.codecs.raw_strings:uncounted_lengths": lambda _, given: (
         uncounted_lengths(given)
     ),
-    "backend.grammars.codecs.structure.alternatives:alternatives": lambda it, _: alternatives(
-        it, it
-    ),
-    "backend.grammars.codecs.structure.alternatives:without_root_references": lambda it, _: (
+    "backend.grammars.codecs.alternatives:alternatives": lambda it, _: alternatives(it, it),
+    "backend.grammars.codecs.alternatives:without_root_references": lambda it, _: (
         without_root_references(it)
     ),
-    "backend.grammars.codecs.structure.nodes:structure_of": lambda it, _: structure_of(it),
+    "backend.grammars.codecs.nodes:structure_of": lambda it, _: structure_of(it),
     "backend.grammars.members.lark:member_rules": lambda it, _: _lark(it),
     "backend.grammars.members.ebnf:member_rules": lambda it, _: (
         ebnf.member_rules(it, (", ", ": "))
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
-    "backend.grammars.value_limits:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
+    "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
     "backend.grammars.graph.free_strings:free_texts": lambda it, _: free_texts(
         close_objects(it), (JSON_IN_XGRAMMAR,)
     ),
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
-    "backend.grammars.codecs.gemma:gemma_rules",
-    "backend.grammars.codecs.nested:nested_rules",
-    "backend.grammars.codecs.pythonic:pythonic_rules",
-    "backend.grammars.codecs.strings.raw_strings:patterns_of",
-    "backend.grammars.codecs.strings.raw_strings:too_long",
-    "backend.grammars.codecs.structure.alternatives:listed",
-    "backend.grammars.codecs.structure.alternatives:restricted",
-    "backend.grammars.codecs.structure.alternatives:types",
+    "backend.grammars.codecs.gemma:GemmaGrammar",
+    "backend.grammars.codecs.nested:NestedGrammar",
+    "backend.grammars.codecs.pythonic:PythonicGrammar",
+    "backend.grammars.codecs.raw_strings:patterns_of",
+    "backend.grammars.codecs.raw_strings:too_long",
+    "backend.grammars.codecs.alternatives:listed",
+    "backend.grammars.codecs.alternatives:restricted",
+    "backend.grammars.codecs.alternatives:types",
     "backend.grammars.codecs.structured:StructuredGrammar",
-    "backend.grammars.codecs.tagged:tagged_rules",
+    "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
-    "backend.grammars.graph.free_strings:has_free_strings",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
     "backend.grammars.engines.choice:narrow_choices",
-    "backend.grammars.instances.causes:cause_of",
-    "backend.grammars.instances.causes:closed_out",
+    "backend.grammars.instances.walk:cause_of",
+    "backend.grammars.instances.walk:closed_out",
     "backend.grammars.instances.forms:spelled",
     "backend.grammars.instances.forms:written",
 }

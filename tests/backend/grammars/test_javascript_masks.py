@@ -12,7 +12,7 @@ import pytest
 from tests.support.effort import repeats
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
 from toolgate_backend.errors import GrammarRefused
-from toolgate_backend.grammars.codecs.strings.patterns import whole_text
+from toolgate_backend.grammars.codecs.raw_strings import whole_text
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.offline import compiler_of

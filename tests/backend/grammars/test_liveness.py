@@ -12,7 +12,7 @@ import pytest
 from tests import tools
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
-from toolgate_backend.grammars.completions.scan import Scan
+from toolgate_backend.grammars.completions.json_texts import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_core.dialects.registry import DIALECTS

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_backend.grammars.usual_length import MAX_TOKENS, extra_tokens
+from toolgate_backend.grammars.compiled_grammar import MAX_TOKENS, extra_tokens
 
 TEXT = {"type": "string"}
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench.scheduler.engine import vocabulary
-from bench.scheduler.oracle import Violation
-from bench.scheduler.profile import Profile
-from bench.scheduler.runner import Runner
-from bench.scheduler.simulation import Simulation
+from tests.long.scheduler.engine import vocabulary
+from tests.long.scheduler.oracle import Violation
+from tests.long.scheduler.profile import Profile
+from tests.long.scheduler.runner import Runner
+from tests.long.scheduler.simulation import Simulation
 
 BASE = Profile(
     seed=1,
@@ -53,7 +53,7 @@ def test_masks_follow_their_requests(profile: Profile) -> None:
 
 def test_rows_of_other_requests_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check itself: exchange two rows of logits."""
-    from bench.scheduler import runner
+    from tests.long.scheduler import runner
 
     applied = runner.apply_grammar_bitmask
 

@@ -11,8 +11,8 @@ import pytest
 from bench.engine_steps import run
 from bench.engine_steps.options import Kind, Options
 from bench.engine_steps.process import in_new_process, measure, write
-from bench.support.data import BFCL, SHARED
 from tests.models import tiny_model
+from tests.support.shared_data import BFCL, SHARED
 
 STREAMS = 4
 pytestmark = [

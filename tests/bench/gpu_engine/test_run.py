@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from bench.gpu_engine import run
-from bench.support.data import BFCL, SHARED
 from tests.models import tiny_model
+from tests.support.shared_data import BFCL, SHARED
 
 STREAMS = 2
 pytestmark = [

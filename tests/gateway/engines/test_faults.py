@@ -31,7 +31,7 @@ from tests.gateway.servers import (
     adapters,
 )
 from tests.models import tiny_model
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 USER = [{"role": "user", "content": "Go on and on."}]
 ENDLESS: dict[str, Any] = {"model": "tiny", "messages": USER, "max_tokens": 6000}

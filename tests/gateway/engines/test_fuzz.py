@@ -1,31 +1,32 @@
-"""Random requests of bench/fuzz. `make fuzz` sends ten thousand."""
+"""Random requests of tests/long/fuzz. `make fuzz` sends ten thousand."""
 
 from __future__ import annotations
 
 import httpx
 import pytest
 
-from bench.fuzz.run import APIS, fuzz, left_in_gateway
 from tests.gateway.conftest import status
 from tests.gateway.stack import Stack
+from tests.long.fuzz.run import fuzz, left_in_gateway
 from tests.support.effort import repeats
+from toolgate_verify.terms import Api
 
 REQUESTS = {
-    "chat": repeats(30, nightly=120),
-    "responses": repeats(24, nightly=80),
-    "messages": repeats(24, nightly=80),
+    Api.CHAT: repeats(30, nightly=120),
+    Api.RESPONSES: repeats(24, nightly=80),
+    Api.MESSAGES: repeats(24, nightly=80),
 }
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", Api)
 async def test_random_requests_violate_nothing_and_leave_nothing_behind(
-    stack: Stack, backend: httpx.Client, bias: dict[str, float], api: str
+    stack: Stack, backend: httpx.Client, bias: dict[str, float], api: Api
 ) -> None:
     findings = await fuzz(
         stack.url,
         stack.master_key,
         model="tiny",
-        requests=REQUESTS[api],
+        count=REQUESTS[api],
         concurrency=16,
         seed=1,
         bias=bias,

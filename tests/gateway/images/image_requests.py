@@ -13,7 +13,7 @@ from tests.support.apis.messages_api import accumulated, check_message
 from tests.support.apis.read_responses import collected, of_whole
 from tests.support.apis.responses_api import check_response
 from tests.support.apis.typed_events import read_events
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 
 Api = Literal["chat", "responses", "messages"]
 APIS: tuple[Api, ...] = ("chat", "responses", "messages")

@@ -12,7 +12,7 @@ import pytest
 from tests import tools
 from tests.models import vision_model
 from tests.models.tiny_vision import IMAGE_TOKENS
-from toolgate_proxy.demo.run import closers
+from toolgate_proxy.demo.model import closers
 
 from .image_requests import APIS, COUNTS, PATHS, PLACES, Answer, Api, Conversation, body, send
 from .pictures import BLUE, FORMATS, RED, data_uri, picture

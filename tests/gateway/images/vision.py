@@ -30,11 +30,12 @@ MAX_BYTES = 200_000
 FLAGS = ("--max-num-seqs", "4", "--kv-cache-memory-bytes", str(128 * 2**20))
 
 
-def allow_private_addresses() -> None:
-    """Replaces the one check of the gateway that forbids images from this machine."""
+def loosen_images() -> None:
+    """Replace the check of the gateway that forbids images from this machine, and shorten them."""
     from toolgate_proxy.chat.request import images
 
     images.is_public = lambda address: True
+    images.MAX_BYTES = MAX_BYTES
 
 
 @contextmanager
@@ -57,9 +58,8 @@ def vision_gateway(logs: Path) -> Iterator[tuple[gateway_process.Gateway, dict[s
             ["--model", f"{MODEL}={MODEL}@{url}"],
             url,
             logs / "gateway.log",
-            before=allow_private_addresses,
+            before=loosen_images,
             TOOLGATE_BACKEND_KEY=key,
-            TOOLGATE_IMAGE_BYTES=str(MAX_BYTES),
             TOOLGATE_KEYS_FILE=str(logs / "keys.yaml"),
         ) as gateway:
             yield gateway, keys

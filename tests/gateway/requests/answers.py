@@ -12,7 +12,7 @@ import jsonschema
 import openai
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
-from toolgate_proxy.demo.properties import MARKUP, ChoiceOutput
+from toolgate_proxy.demo.cases import MARKUP, ChoiceOutput
 
 
 def from_whole(completion: ChatCompletion) -> list[ChoiceOutput]:

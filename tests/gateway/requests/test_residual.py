@@ -92,9 +92,12 @@ def test_invalid_calls_are_resampled_and_usage_counts_every_attempt(
     given_up: list[str | None] = []
 
     def spent(seed: int) -> tuple[int, int] | None:
-        """Resamples and tokens of a valid answer; None if the answer was given up."""
+        """Resamples and tokens of a valid answer; None if the answer was given up. The prompts end
+        at all places of a block of the prefix cache, so some retries begin in the next block."""
+        messages = [{"role": "user", "content": "Call it." + " the" * 6 * seed}]
+        new = {**request, "messages": messages, "seed": seed}
         try:
-            response = client.chat.completions.with_raw_response.create(**{**request, "seed": seed})
+            response = client.chat.completions.with_raw_response.create(**new)
         except openai.InternalServerError as error:
             given_up.append(error.code)
             return None

@@ -50,10 +50,9 @@ async def test_prewarm_loads_all_tools_into_all_backends(
 
 
 async def test_prewarm_refuses_schemas_over_the_limits(backend: FakeBackend) -> None:
-    strict = Settings(schema_max_properties=1)
-    place = Deployments(strict).get(backend.url, KEY)
-    wide = entry("wide", properties={"a": {}, "b": {}})
-    (report,) = await prewarm([place], [wide], strict)
+    place = Deployments(Settings()).get(backend.url, KEY)
+    wide = entry("wide", properties={f"a{at}": {} for at in range(5_001)})
+    (report,) = await prewarm([place], [wide], Settings())
     assert statuses(report.model_dump()) == {"wide": ("refused", "schema_too_complex")}
     assert not backend.loads
 

@@ -12,7 +12,7 @@ from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.surface import is_streamed
 from toolgate_proxy.api.surfaces import MESSAGES, SURFACES, owner_of
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.permissions import may_open
 
 CHAT_PATHS = {

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from tests.support.installed import needs_vllm
 from toolgate_core.version import VERSION
-from toolgate_proxy.cli.app import COMMANDS
-from toolgate_proxy.cli.main import app
+from toolgate_proxy.cli.main import COMMANDS, app
 from toolgate_proxy.server import app as gateway
 from toolgate_proxy.settings import settings
 

@@ -15,7 +15,10 @@ import pytest
 from rich.console import Console
 
 from tests.proxy.demo.conftest import ScriptedServer
-from toolgate_proxy.demo.usage import environment, print_usage, python
+from toolgate_proxy.demo import run as demo_run
+from toolgate_proxy.demo.model import directory
+from toolgate_proxy.demo.run import environment, python
+from toolgate_proxy.stack.stack import StackOptions
 
 Serve = Callable[[ScriptedServer], ScriptedServer]
 
@@ -57,8 +60,17 @@ def test_the_variables_have_the_key_and_the_url(tmp_path: Path) -> None:
     assert ran.stdout == "http://127.0.0.1:4000/v1 sk-kept\n"
 
 
-def test_a_demo_that_ends_prints_no_snippet_of_a_server_that_is_gone() -> None:
-    stack: Any = SimpleNamespace(url="http://127.0.0.1:4000", model="m", key_file=None)
-    output = io.StringIO()
-    print_usage(stack, Console(file=output), keeps_serving=False)
-    assert "4000" not in output.getvalue()
+def test_a_demo_that_ends_prints_no_snippet_of_a_server_that_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack: Any = SimpleNamespace(
+        url="http://127.0.0.1:4000", model="m", key_file=None, master_key="sk", watch=lambda: None
+    )
+    monkeypatch.setattr(demo_run.Demo, "run", lambda _: 0)
+    shipped = StackOptions(str(directory()))
+    for once in (True, False):
+        output = io.StringIO()
+        console = Console(file=output, width=200)
+        monkeypatch.setattr(demo_run, "run", lambda _, show, it=console: show(stack, it))
+        assert demo_run.demo(shipped, once=once) == 0
+        assert ("4000" in output.getvalue()) is not once

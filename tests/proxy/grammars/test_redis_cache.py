@@ -11,6 +11,7 @@ from tests.support.servers.fake_backend import INFO, FakeBackend, blob_of, runni
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
+from toolgate_proxy.grammars import redis_cache
 from toolgate_proxy.grammars import service as grammars
 from toolgate_proxy.grammars.service import grammar_key
 
@@ -50,7 +51,8 @@ async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
     # After these timeouts a grammar is compiled again. A busy machine could exceed them.
     monkeypatch.setattr(grammars, "OTHER_REQUEST_SECONDS", 60.0)
     monkeypatch.setattr(grammars, "OTHER_GATEWAY_SECONDS", 60.0)
-    settings = {"redis_timeout": 60.0, "grammar_lock_ttl": 60.0}
+    monkeypatch.setattr(redis_cache, "LOCK_TTL", 60.0)
+    settings = {"redis_timeout": 60.0}
     backend.load_pause = other_backend.load_pause = 0.2
     new = tools(64, "rush")
     async with (
@@ -143,27 +145,28 @@ async def test_refused_schemas_are_shared_between_gateways(
 
 
 async def test_grammars_locked_by_a_dead_gateway_are_compiled_by_another(
-    backend: FakeBackend, redis_at_hand: RedisServer
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wanted = tool("orphan")
-    settings = {"grammar_lock_ttl": 0.5}
-    async with gateway(backend.url, redis_at_hand.url, **settings) as dead:
+    monkeypatch.setattr(redis_cache, "LOCK_TTL", 0.5)
+    async with gateway(backend.url, redis_at_hand.url) as dead:
         key = grammar_key(wanted, INFO)
         claim = await dead.fleet.claim([key])  # and then it dies
         assert claim.won == (key,)
-        async with gateway(backend.url, redis_at_hand.url, **settings) as heir:
+        async with gateway(backend.url, redis_at_hand.url) as heir:
             seconds = await heir.timed(wanted)
             assert 0.3 < seconds < 3.0
     assert backend.compiles[key] == 1
 
 
 async def test_waiting_for_the_lock_of_another_gateway_is_limited(
-    backend: FakeBackend, redis_at_hand: RedisServer
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(grammars, "OTHER_GATEWAY_SECONDS", 0.5)
     wanted = tool("stuck")
     key = grammar_key(wanted, INFO)
     redis_at_hand.client.set(f"toolgate:lock:{key}", "someone", ex=60)
-    async with gateway(backend.url, redis_at_hand.url, grammar_timeout=0.5) as waiting:
+    async with gateway(backend.url, redis_at_hand.url) as waiting:
         assert 0.4 < await waiting.timed(wanted) < 5.0
         await waiting.fleet.flush()
         assert await waiting.fleet.find([key]), "the record is written nevertheless"
@@ -174,11 +177,12 @@ async def test_waiting_for_the_lock_of_another_gateway_is_limited(
 
 @pytest.mark.exhaustive
 async def test_locks_are_renewed_during_a_long_compile(
-    backend: FakeBackend, redis_at_hand: RedisServer
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(redis_cache, "LOCK_TTL", 1.0)
     backend.load_pause = 3.0
     wanted = tool("slow")
-    settings = {"grammar_lock_ttl": 1.0, "redis_timeout": 1.0}  # a busy machine may stall for 0.3 s
+    settings = {"redis_timeout": 1.0}  # a busy machine may stall for 0.3 s
     async with (
         gateway(backend.url, redis_at_hand.url, **settings) as first,
         gateway(backend.url, redis_at_hand.url, **settings) as second,
@@ -241,10 +245,14 @@ async def test_redis_stores_no_secret(backend: FakeBackend, redis_at_hand: Redis
         assert hidden not in content
 
 
-async def test_large_blobs_are_not_stored(backend: FakeBackend, redis_at_hand: RedisServer) -> None:
-    async with gateway(backend.url, redis_at_hand.url, grammar_blob_limit=10) as first:
-        await first.ask(tool("heavy_two"))
-        await first.fleet.flush()
+async def test_large_blobs_are_not_stored(
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        with monkeypatch.context() as patched:
+            patched.setattr(redis_cache, "BLOB_LIMIT", 10)
+            await first.ask(tool("heavy_two"))
+            await first.fleet.flush()
         backend.forget()
         backend.sources.clear()
     async with gateway(backend.url, redis_at_hand.url) as second:

@@ -13,9 +13,10 @@ from pydantic import SecretStr
 from tests.support.servers.fake_backend import INFO, FakeBackend
 from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
 from tests.support.servers.redis_server import RedisServer
-from toolgate_proxy.grammars.sealed_record import Seal
+from toolgate_proxy.grammars.sealed_record import opened, sealed
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
+from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
 SLACK = 2.0
@@ -196,7 +197,7 @@ async def test_redis_flush_under_load_fails_no_request(
         assert {grammar_key(each, INFO) for each in new} <= backend.loaded
 
 
-GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/2 \n{}", b"\x80\x04K\x01.", b"a" * 9]
+GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/3 \n{}", b"\x80\x04K\x01.", b"a" * 9]
 
 
 async def test_garbage_records_are_ignored_and_replaced(
@@ -251,11 +252,11 @@ async def test_forged_records_are_ignored_and_replaced(
     held, other_held = (client.get(f"toolgate:grammar:{each}") for each in (key, other_key))
     assert isinstance(held, bytes)
     assert isinstance(other_held, bytes)
-    record = Seal(SECRET.encode()).open(key, held)
+    record = opened(key, held, Sealer(SECRET.encode()))
     forged = {
-        "wrong secret": Seal(b"guessed").close(record),
+        "wrong secret": sealed(record, Sealer(b"guessed")),
         "another key's": other_held,
-        "older version": held.replace(b"toolgate/2 ", b"toolgate/1 ", 1),
+        "older version": held.replace(b"toolgate/3 ", b"toolgate/2 ", 1),
         "changed": held.replace(b'"integer"', b'"boolean"'),
         "cut": held[:-20],
         "no seal": held.partition(b"\n")[2],

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from toolgate_core import wire
-from toolgate_proxy.grammars.sealed_record import BadRecord, GrammarRecord, Seal
+from toolgate_proxy.grammars.redis_cache import RedisCache
+from toolgate_proxy.grammars.sealed_record import BadRecord, GrammarRecord, opened, sealed
+from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
-SEAL = Seal(b"secret")
+SEALER = Sealer(b"secret")
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(),
@@ -27,10 +29,10 @@ def record(key: str = "k", **parameters: Any) -> GrammarRecord:
 
 @given(st.dictionaries(st.text(), JSON, max_size=4))
 def test_sealed_records_can_be_opened(parameters: dict[str, Any]) -> None:
-    sealed = record(**{"key": "k"} | {"parameters": parameters})
-    opened = SEAL.open("k", SEAL.close(sealed))
-    assert opened == sealed
-    assert list(opened.parameters["parameters"]) == list(parameters), (
+    made = record(**{"key": "k"} | {"parameters": parameters})
+    read = opened("k", sealed(made, SEALER), SEALER)
+    assert read == made
+    assert list(read.parameters["parameters"]) == list(parameters), (
         "the grammar depends on the order"
     )
 
@@ -38,53 +40,53 @@ def test_sealed_records_can_be_opened(parameters: dict[str, Any]) -> None:
 @given(st.binary(max_size=200))
 def test_garbage_is_rejected(value: bytes) -> None:
     with pytest.raises(BadRecord):
-        SEAL.open("k", value)
+        opened("k", value, SEALER)
 
 
 @given(st.data())
 def test_records_with_a_changed_byte_are_rejected(data: st.DataObject) -> None:
-    sealed = bytearray(SEAL.close(record(a=1)))
-    at = data.draw(st.integers(0, len(sealed) - 1))
-    sealed[at] ^= data.draw(st.integers(1, 255))
+    changed = bytearray(sealed(record(a=1), SEALER))
+    at = data.draw(st.integers(0, len(changed) - 1))
+    changed[at] ^= data.draw(st.integers(1, 255))
     with pytest.raises(BadRecord):
-        SEAL.open("k", bytes(sealed))
+        opened("k", bytes(changed), SEALER)
 
 
 def test_records_of_another_key_are_rejected() -> None:
     with pytest.raises(BadRecord) as bad:
-        SEAL.open("another", SEAL.close(record()))
+        opened("another", sealed(record(), SEALER), SEALER)
     assert bad.value.reason == "signature"
 
 
 def test_records_sealed_with_another_secret_are_rejected() -> None:
     with pytest.raises(BadRecord):
-        Seal(b"other").open("k", SEAL.close(record()))
+        opened("k", sealed(record(), SEALER), Sealer(b"other"))
 
 
 def test_the_secret_is_the_fleet_secret_or_derived_from_the_backend_key() -> None:
     fleet_secret, backend_key = SecretStr("f"), SecretStr("b")
-    assert Seal.from_settings(Settings(fleet_secret=None, backend_key=None)) is None
-    derived = Seal.from_settings(Settings(fleet_secret=None, backend_key=backend_key))
-    configured = Seal.from_settings(Settings(fleet_secret=fleet_secret, backend_key=backend_key))
-    assert derived is not None
-    assert configured is not None
-    sealed = derived.close(record())
+    derived = Settings(fleet_secret=None, backend_key=backend_key)
+    configured = Settings(fleet_secret=fleet_secret, backend_key=backend_key)
+    value = sealed(record(), Sealer.from_settings(derived))
     with pytest.raises(BadRecord):
-        configured.open("k", sealed)
+        opened("k", value, Sealer.from_settings(configured))
     with pytest.raises(BadRecord):
-        Seal(b"b").open("k", sealed)  # the backend key itself
-    same = Seal.from_settings(Settings(fleet_secret=None, backend_key=backend_key))
-    assert same is not None
-    assert same.open("k", sealed) == record()
+        opened("k", value, Sealer(b"b"))  # the backend key itself
+    assert opened("k", value, Sealer.from_settings(derived)) == record()
+
+
+def test_without_a_secret_there_is_no_shared_cache() -> None:
+    settings = Settings(redis_url=SecretStr("redis://127.0.0.1:1"), fleet_secret=None)
+    assert RedisCache.from_settings(settings.model_copy(update={"backend_key": None})) is None
 
 
 def test_sealed_records_contain_residual_keywords() -> None:
     left = (wire.ResidualKeyword(pointer="/properties/a/uniqueItems", keyword="uniqueItems"),)
     verdict = wire.GrammarVerdict(key="k", status="ready", engine="llguidance", residual=left)
-    sealed = SEAL.close(GrammarRecord(name="t", parameters={}, verdict=verdict))
-    assert SEAL.open("k", sealed).verdict.residual == left
+    value = sealed(GrammarRecord(name="t", parameters={}, verdict=verdict), SEALER)
+    assert opened("k", value, SEALER).verdict.residual == left
 
 
 def test_lone_surrogates_are_preserved() -> None:
     odd = record(a="\ud800")
-    assert SEAL.open("k", SEAL.close(odd)) == odd
+    assert opened("k", sealed(odd, SEALER), SEALER) == odd

@@ -67,7 +67,7 @@ def tools(*names: str) -> tuple[Tool, ...]:
 
 async def test_only_unknown_grammars_are_loaded() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     first = await grammars.ensure(tools("a", "b"), places(tools("a", "b")), INFO)
     second = await grammars.ensure(tools("b", "c"), places(tools("b", "c")), INFO)
     assert loader.loads == [["a", "b"], ["c"]]
@@ -77,7 +77,7 @@ async def test_only_unknown_grammars_are_loaded() -> None:
 
 async def test_concurrent_requests_load_a_grammar_once() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     both = tools("a", "b")
     await asyncio.gather(*(grammars.ensure(both, places(both), INFO) for _ in range(10)))
     assert loader.loads == [["a", "b"]]
@@ -86,7 +86,7 @@ async def test_concurrent_requests_load_a_grammar_once() -> None:
 async def test_slow_compile_in_another_request_does_not_delay_shared_grammars() -> None:
     loader = Loader()
     loader.stuck = "hostile"
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     beside, alone = tools("a", "b", "hostile"), tools("a")
     first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
     await asyncio.sleep(0)
@@ -105,7 +105,7 @@ async def test_slow_compile_in_another_request_does_not_delay_shared_grammars() 
 async def test_failed_compile_in_another_request_does_not_fail_shared_grammars() -> None:
     loader = Loader()
     loader.failing = "hostile"
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     beside, alone = tools("a", "hostile"), tools("a")
     first = asyncio.create_task(grammars.ensure(beside, places(beside), INFO))
     await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def test_failed_compile_in_another_request_does_not_fail_shared_grammars()
 
 async def test_load_continues_when_its_first_request_is_cancelled() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     one = tools("a")
     first = asyncio.create_task(grammars.ensure(one, places(one), INFO))
     await asyncio.sleep(0)
@@ -128,7 +128,7 @@ async def test_load_continues_when_its_first_request_is_cancelled() -> None:
 
 
 async def test_refusals_name_tool_and_location() -> None:
-    grammars = GrammarService(Loader(), Settings())
+    grammars = GrammarService(Loader())
     all_tools = tools("good", "bad")
     with pytest.raises(SchemaNotEnforceable) as refusal:
         await grammars.ensure(all_tools, places(all_tools), INFO)
@@ -145,7 +145,7 @@ async def test_refusal_of_a_strict_tool_names_the_schema_and_the_place_inside_it
     entry = {"name": "f", "parameters": {"type": "object"}, "strict": True}
     strict = (*tools("a"), *parse_tools([{"type": "function", "function": entry}]))
     with pytest.raises(SchemaNotEnforceable) as refusal:
-        await GrammarService(loader, Settings()).ensure(strict, places(strict), INFO)
+        await GrammarService(loader).ensure(strict, places(strict), INFO)
     assert refusal.value.param == "tools[1].function.parameters"
     assert refusal.value.pointer == "/properties/a~1b"
     assert "'uniqueItems' (at /properties/a~1b)" in refusal.value.message
@@ -153,7 +153,7 @@ async def test_refusal_of_a_strict_tool_names_the_schema_and_the_place_inside_it
 
 async def test_grammars_that_the_backend_evicted_are_loaded_again() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
     grammars.forget([*loaded.keys.values(), "unknown"])
     await grammars.ensure(tools("a"), places(tools("a")), INFO)
@@ -162,7 +162,7 @@ async def test_grammars_that_the_backend_evicted_are_loaded_again() -> None:
 
 async def test_failed_loads_are_retried_by_the_next_request() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     loader.fail = True
     with pytest.raises(BackendFailed):
         await grammars.ensure(tools("a"), places(tools("a")), INFO)
@@ -173,12 +173,12 @@ async def test_failed_loads_are_retried_by_the_next_request() -> None:
 async def test_more_tools_than_the_backend_can_hold_are_an_error() -> None:
     many = tools(*(f"t{at}" for at in range(INFO.limits.max_grammars + 1)))
     with pytest.raises(InvalidTools):
-        await GrammarService(Loader(), Settings()).ensure(many, places(many), INFO)
+        await GrammarService(Loader()).ensure(many, places(many), INFO)
 
 
 async def test_refused_tools_can_be_left_out() -> None:
     loader = Loader()
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     found = tools("good", "bad_one", "bad_two", "fine")
     lone = replace(tools("lone")[0], parameters={"enum": ["a\ud83d"]}, hash="of lone")
     offered = (*found, lone)
@@ -199,7 +199,7 @@ async def test_refused_tools_can_be_left_out() -> None:
 async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
     loader = Loader()
     loader.residual = (wire.ResidualKeyword(pointer="/not", keyword="not"),)
-    grammars = GrammarService(loader, Settings())
+    grammars = GrammarService(loader)
     strict, other = replace(tools("strict")[0], strict=True), tools("other")[0]
     errors: dict[str, InvalidRequest] = {}
     offered = (strict, other)

@@ -20,7 +20,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[ReasoningStore]
         server: RedisServer = request.getfixturevalue("redis_at_hand")
         made = RedisReasoning(Settings(redis_url=SecretStr(server.url), redis_timeout=2))
     else:
-        made = MemoryReasoning(Settings())
+        made = MemoryReasoning()
     yield made
     await made.aclose()
 
@@ -37,7 +37,7 @@ async def test_a_value_is_replaced(store: ReasoningStore) -> None:
 
 
 async def test_values_expire() -> None:
-    store = MemoryReasoning(Settings(keep_reasoning_ttl=1))
+    store = MemoryReasoning()
     store._life = 0.01
     await store.put({"a": b"1"})
     await asyncio.sleep(0.02)
@@ -45,17 +45,14 @@ async def test_values_expire() -> None:
 
 
 async def test_values_in_redis_expire(redis_at_hand: RedisServer) -> None:
-    settings = Settings(
-        redis_url=SecretStr(redis_at_hand.url), redis_timeout=2, keep_reasoning_ttl=100
-    )
-    store = RedisReasoning(settings)
+    store = RedisReasoning(Settings(redis_url=SecretStr(redis_at_hand.url), redis_timeout=2))
     await store.put({"a": b"1"})
-    assert 0 < redis_at_hand.client.pttl("toolgate:reasoning:a") <= 100_000
+    assert 0 < redis_at_hand.client.pttl("toolgate:reasoning:a") <= 86_400_000
     await store.aclose()
 
 
 async def test_memory_drops_the_least_recently_used() -> None:
-    store = MemoryReasoning(Settings(), most=3)
+    store = MemoryReasoning(most=3)
     await store.put({"a": b"1", "b": b"2", "c": b"3"})
     await store.get(["a"])
     await store.put({"d": b"4"})

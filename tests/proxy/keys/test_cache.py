@@ -10,8 +10,7 @@ from tests.support.clock import NOON, Clock
 from tests.support.servers.virtual_keys import HASHER, key_of, stored
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 from toolgate_proxy.keys.cache import KeyCache
-from toolgate_proxy.keys.hashing import MAX_LENGTH, hint, new_key
-from toolgate_proxy.keys.key import Key
+from toolgate_proxy.keys.key import MAX_LENGTH, Key, hint, new_key
 
 
 def cache_of(*keys: Key, clock: Clock | None = None) -> KeyCache:

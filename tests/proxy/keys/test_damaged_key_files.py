@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of
-from toolgate_proxy.cli.config_check import BadConfig, check
+from toolgate_proxy.cli.config.check import BadConfig, check
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
 
 VALID = "keys:\n" + entry(key_of("sk-tg-of-the-damaged-files", "search", rpm=600, team="web"))

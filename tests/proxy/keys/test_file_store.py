@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.servers.virtual_keys import HASHER, key_of
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

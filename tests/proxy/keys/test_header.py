@@ -7,7 +7,7 @@ from litellm.proxy.auth import user_api_key_auth
 
 from toolgate_core.errors import InvalidKey
 from toolgate_proxy.keys.header import KEY_HEADERS, key_of
-from toolgate_proxy.litellm_host.names import either
+from toolgate_proxy.litellm_host.private_names import either
 
 
 @pytest.mark.parametrize("header", KEY_HEADERS)

@@ -15,8 +15,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.cli.keys.table import of_keys
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.file_store import read_keys
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind, Tokens
 from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.limits.limiter import Limiter
@@ -53,7 +52,7 @@ def test_the_command_line_sets_a_limit(
         kind.name: 7
     }
     assert key.shown(now())[kind.name] == 7
-    assert f"{kind.column} 7" in of_keys([key], [KeyUsage()], now())
+    assert f"{kind.column} 7" in of_keys([(key, KeyUsage())], now())
 
 
 @EACH_KIND

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 import pytest
+from pydantic import SecretStr
 from redis.exceptions import ResponseError
 
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
-from toolgate_proxy.keys.redis_store import ALIASES, CHANGES, MARK, RECORDS, StoreConflict
+from toolgate_proxy.keys.key import new_key, now
+from toolgate_proxy.keys.redis_store import (
+    ALIASES,
+    CHANGES,
+    MARK,
+    RECORDS,
+    UNUSED,
+    StoreConflict,
+    warn_of_unused_keys,
+)
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.stack.processes import free_port
 
 
 async def test_redis_holds_hashes_only(redis_at_hand: RedisServer) -> None:
@@ -54,3 +65,27 @@ async def test_concurrent_writes_conflict(redis_at_hand: RedisServer) -> None:
     await other.put(key_of(new_key(), "search"))  # a revoked key's alias is free
     await one.aclose()
     await other.aclose()
+
+
+async def test_keys_without_their_secret_are_reported(
+    redis_at_hand: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = SecretStr(redis_at_hand.url)
+    await warn_of_unused_keys(Settings(redis_url=url))
+    assert not caplog.records
+    await put(redis_at_hand.url, key_of(new_key()))
+    await warn_of_unused_keys(Settings(redis_url=url, key_secret=SecretStr("x")))
+    await warn_of_unused_keys(Settings())
+    assert not caplog.records
+    await warn_of_unused_keys(Settings(redis_url=url))
+    assert [(each.levelno, each.getMessage()) for each in caplog.records] == [
+        (logging.WARNING, UNUSED)
+    ]
+
+
+async def test_a_redis_that_does_not_respond_is_not_reported_here(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    url = SecretStr(f"redis://127.0.0.1:{free_port()}")
+    await warn_of_unused_keys(Settings(redis_url=url))
+    assert not caplog.records

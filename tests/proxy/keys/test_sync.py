@@ -19,8 +19,7 @@ from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.file_store import entry
-from toolgate_proxy.keys.hashing import Hasher, new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import Hasher, new_key, now
 from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.settings import Settings
@@ -42,8 +41,8 @@ def finds(key_cache: KeyCache, sent: str) -> bool:
 
 def key_sync_of(redis: RedisServer | None, **more: Any) -> KeySync:
     url = SecretStr(redis.url) if redis else None
-    settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), key_poll=0.02, **more)
-    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings)
+    settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), **more)
+    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings, poll=0.02)
 
 
 @pytest.fixture

@@ -13,8 +13,7 @@ from tests.proxy.keys.test_sync import finds, key_sync_of, until
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
 from toolgate_core.errors import RetiredKey
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key, now
+from toolgate_proxy.keys.key import Key, new_key, now
 from toolgate_proxy.keys.redis_store import CHANGES, EPOCH, MARK, RECORDS, VERSION
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.keys.versions import Mark

@@ -26,7 +26,7 @@ def test_bodies_grow_up_to_the_limit_of_their_owner(budget: BodyBudget) -> None:
     first, second, other = budget.open("a"), budget.open("a"), budget.open("b")
     first.resize(60)
     second.resize(40)
-    with pytest.raises(RateLimited, match="TOOLGATE_KEY_BODY_BYTES") as refusal:
+    with pytest.raises(RateLimited, match="Send fewer large requests") as refusal:
         second.resize(41)
     assert refusal.value.retry_after
     assert budget.used("a") == 60

@@ -20,8 +20,8 @@ from toolgate_proxy.limits.estimate import (
     TEXTS,
     TOKENS_PER_FILE,
     estimate,
+    text_tokens,
 )
-from toolgate_proxy.limits.text_tokens import text_tokens
 
 MESSAGES = [{"role": "user", "content": "x" * 396}]
 """400 small letters, with the role."""

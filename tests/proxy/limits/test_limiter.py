@@ -14,13 +14,12 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key
+from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
 from toolgate_proxy.limits.admission import reserve
 from toolgate_proxy.limits.counter import NoResponse, UsageUpdate
 from toolgate_proxy.limits.headers import duration
-from toolgate_proxy.limits.limiter import Limiter
+from toolgate_proxy.limits.limiter import LEASE_SECONDS, Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservations import Charge, Reservations
 from toolgate_proxy.settings import Settings
@@ -29,8 +28,8 @@ SLACK = 2.0
 """Seconds that a busy machine may add to anything."""
 
 
-def limiter_of(redis: RedisServer | None, **more: Any) -> Limiter:
-    return Limiter(Settings(redis_url=SecretStr(redis.url) if redis else None, **more))
+def limiter_of(redis: RedisServer | None, lease: float = LEASE_SECONDS, **more: Any) -> Limiter:
+    return Limiter(Settings(redis_url=SecretStr(redis.url) if redis else None, **more), lease)
 
 
 def limited(**limits: int) -> Key:
@@ -84,7 +83,7 @@ async def test_a_limiter_that_fails_open_counts_in_its_own_process(
 async def test_requests_that_end_while_redis_hangs_are_settled_after_its_recovery(
     redis_at_hand: RedisServer,
 ) -> None:
-    limiter = limiter_of(redis_at_hand, limit_lease=1)
+    limiter = limiter_of(redis_at_hand, lease=1)
     key = limited(tpm=100, max_parallel_requests=1)
     await limiter.started()
     admission = await limiter.admit(key, "r1", Tokens(90), uses(20))

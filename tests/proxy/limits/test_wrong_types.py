@@ -126,7 +126,7 @@ async def test_updates_that_redis_refuses_do_not_stop_those_of_other_requests(
     redis_at_hand: RedisServer,
 ) -> None:
     """More refused updates than one exchange has: leases of other requests are still renewed."""
-    limiter = limiter_of(redis_at_hand, limit_lease=2)
+    limiter = limiter_of(redis_at_hand, lease=2)
     await limiter.started()
     client = redis_at_hand.client
     wrong, good = limited(max_parallel_requests=200, rpm=500), limited(max_parallel_requests=1)

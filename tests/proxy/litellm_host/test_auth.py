@@ -21,8 +21,8 @@ from tests.support.litellm.router import reset_litellm, row, use
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_proxy import auth
-from toolgate_proxy.keys.hashing import new_key
 from toolgate_proxy.keys.header import KEY_HEADERS
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
 from toolgate_proxy.litellm_host.callbacks.limit_hook import LimitHook, hook
 

@@ -10,6 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
+from toolgate_proxy.response_store import memory_store, redis_store
 from toolgate_proxy.response_store.record import EventLog, StoredResponse
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
@@ -54,6 +55,13 @@ async def make_store(
     yield make
     for store in made:
         await store.aclose()
+
+
+@pytest.fixture
+def small_responses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Responses have at most 500 bytes."""
+    for module in (memory_store, redis_store):
+        monkeypatch.setattr(module, "RESPONSE_MAX_BYTES", 500)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.proxy.response_store.conftest import response
-from toolgate_proxy.response_store.errors import EventsTooLarge
+from toolgate_proxy.response_store import live as live_responses
 from toolgate_proxy.response_store.live import BATCH, UNPACKED, LiveResponse, LiveResponses
+from toolgate_proxy.response_store.sealed_store import EventsTooLarge
 from toolgate_proxy.settings import Settings
 
 Event = dict[str, Any]
@@ -107,9 +108,9 @@ def test_a_second_response_with_the_same_id_does_not_replace_the_first() -> None
     assert all_live.find("key a", "resp_1") is None
 
 
-async def test_events_that_are_too_large_are_dropped() -> None:
-    settings = Settings(response_max_bytes=1000)
-    live = begun(settings)
+async def test_events_that_are_too_large_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_responses, "RESPONSE_MAX_BYTES", 1000)
+    live = begun()
     reader = asyncio.create_task(read(live))
     for _ in range(UNPACKED):
         live.add(event(0, {"type": DONE}), 1000)
@@ -124,9 +125,10 @@ async def test_events_that_are_too_large_are_dropped() -> None:
             await reading
 
 
-def test_joined_deltas_count_by_their_text() -> None:
+def test_joined_deltas_count_by_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one text differ in nothing else, and the log has them once."""
-    live = begun(Settings(response_max_bytes=1000))
+    monkeypatch.setattr(live_responses, "RESPONSE_MAX_BYTES", 1000)
+    live = begun()
     for at in range(40):
         live.add(event(at, {"type": DELTA}), 1000)
     assert live.log is not None

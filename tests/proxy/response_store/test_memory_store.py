@@ -20,8 +20,11 @@ async def is_stored(store: MemoryResponses, name: str, owner: str = "owner") -> 
     return bool(await store.read(owner, name, most=1, size=SIZE))
 
 
-async def test_the_owner_that_was_used_least_recently_loses_first() -> None:
-    store = MemoryResponses(Settings(responses_memory=2 * SIZE))
+async def test_the_owner_that_was_used_least_recently_loses_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory_store, "MEMORY_BYTES", 2 * SIZE)
+    store = MemoryResponses(Settings())
     for owner in ("one", "two"):
         assert await store.put(owner, response("a")) is None
     assert await is_stored(store, "a", "one")
@@ -36,7 +39,8 @@ async def test_the_owner_that_was_used_least_recently_loses_first() -> None:
 async def test_expired_responses_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
     monkeypatch.setattr(memory_store.time, "monotonic", lambda: now)
-    store = MemoryResponses(Settings(responses_memory=SIZE, responses_ttl=1))
+    monkeypatch.setattr(memory_store, "MEMORY_BYTES", SIZE)
+    store = MemoryResponses(Settings(responses_ttl=1))
     for name in ("a", "b", "c"):
         assert await store.put("owner", response(name)) is None
         assert await is_stored(store, name)

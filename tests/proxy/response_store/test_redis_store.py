@@ -12,8 +12,9 @@ from pydantic import SecretStr
 
 from tests.proxy.response_store.conftest import OWNER, SECRET, log, response
 from tests.support.servers.redis_server import RedisServer
-from toolgate_proxy.response_store.errors import StoreUnavailable
+from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.response_store.redis_store import DIGEST
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
@@ -114,9 +115,10 @@ async def test_a_record_that_is_put_back_after_its_time_counts_as_missing(
 
 @pytest.mark.parametrize("fault", ["kill", "hang"])
 async def test_without_redis_nothing_is_said_to_be_missing(
-    redis_at_hand: RedisServer, fault: str
+    redis_at_hand: RedisServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = made(redis_at_hand, responses_redis_timeout=0.2)
+    monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 0.2)
+    store = made(redis_at_hand)
     await store.put(OWNER, response("resp_1"), None)
     getattr(redis_at_hand, fault)()
     assert await store.put(OWNER, response("resp_2"), None) == "unavailable"

@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from tests.proxy.response_store.conftest import OWNER, MakeStore, log, response
+from toolgate_proxy.response_store import memory_store
 from toolgate_proxy.response_store import store as store_module
-from toolgate_proxy.response_store.record import EventLog
+from toolgate_proxy.response_store.memory_store import MemoryResponses
+from toolgate_proxy.response_store.record import EventLog, SealedResponse
 from toolgate_proxy.response_store.store import ResponseStore
+from toolgate_proxy.settings import Settings
 
 OTHERS = ["key:key_b", "team:key_a", "key:key_", "master"]
 
@@ -107,7 +110,7 @@ async def test_what_was_used_least_recently_is_dropped(make_store: MakeStore) ->
 
 
 async def test_the_quota_counts_bytes(make_store: MakeStore) -> None:
-    store = make_store(responses_quota_bytes=2_000, response_max_bytes=1_500)
+    store = make_store(responses_quota_bytes=2_000)
     for at in range(30):
         assert await store.put(OWNER, response(f"resp_{at}"), log()) is None
         await asyncio.sleep(0.002)
@@ -119,8 +122,10 @@ async def test_the_quota_counts_bytes(make_store: MakeStore) -> None:
     assert await store.put(OWNER, response("resp_new"), log()) is None
 
 
-async def test_a_response_over_the_limit_is_not_stored(make_store: MakeStore) -> None:
-    store = make_store(response_max_bytes=500)
+async def test_a_response_over_the_limit_is_not_stored(
+    make_store: MakeStore, small_responses: None
+) -> None:
+    store = make_store()
     text = "".join(map(str, range(1000)))
     assert await store.put(OWNER, response("resp_1", text=text), None) == "too_large"
     assert await store.find(OWNER, "resp_1") is None
@@ -131,8 +136,10 @@ async def test_nothing_is_stored_with_a_quota_of_zero(make_store: MakeStore) -> 
     assert await store.put(OWNER, response("resp_1"), None) == "disabled"
 
 
-async def test_events_that_are_too_large_are_left_out(make_store: MakeStore) -> None:
-    store = make_store(response_max_bytes=500)
+async def test_events_that_are_too_large_are_left_out(
+    make_store: MakeStore, small_responses: None
+) -> None:
+    store = make_store()
     large = log()
     large.add({"type": "x.delta", "delta": "".join(map(str, range(1000)))})
     assert await store.put(OWNER, response("resp_1"), large) is None
@@ -150,12 +157,9 @@ async def test_responses_expire(make_store: MakeStore) -> None:
     assert await store.put(OWNER, response("resp_1"), None) is None
 
 
-async def test_memory_is_bounded_over_all_owners() -> None:
-    from toolgate_proxy.response_store.memory_store import MemoryResponses
-    from toolgate_proxy.response_store.record import SealedResponse
-    from toolgate_proxy.settings import Settings
-
-    store = MemoryResponses(Settings(responses_memory=1_000))
+async def test_memory_is_bounded_over_all_owners(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_store, "MEMORY_BYTES", 1_000)
+    store = MemoryResponses(Settings())
     for at in range(20):
         assert await store.put(f"key:{at}", SealedResponse("resp_1", None, b"r" * 300)) is None
     held = [at for at in range(20) if await store.read(f"key:{at}", "resp_1", most=1, size=1_000)]

@@ -15,8 +15,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy import background
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import Key
+from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.server import request_scope
@@ -75,7 +74,7 @@ async def limiter(
     if request.param == "redis":
         redis = request.getfixturevalue("redis_at_hand")
     url = SecretStr(redis.url) if redis else None
-    limiter = Limiter(Settings(redis_url=url, limit_timeout=0.3))
+    limiter = Limiter(Settings(redis_url=url))
     await limiter.started()
     gateway.here.limiter = limiter
     monkeypatch.setattr(request_scope, "gateway", lambda: gateway.here)

@@ -141,6 +141,28 @@ async def test_a_required_call_needs_a_valid_tool(omitting: Gateway) -> None:
         assert (response.status, response.json["error"]["code"]) == (400, "schema_not_enforceable")
 
 
+@pytest.mark.parametrize("api", PATHS)
+async def test_an_error_names_all_tools_that_were_left_out(omitting: Gateway, api: str) -> None:
+    """Hosted ones, those that the gateway finds invalid, and those that the backend refuses."""
+    required: Any = {"type": "any"} if api == "messages" else "required"
+    search = {"type": "web_search_20250305", "name": "web_search"}
+    for name, schema, pointer in (
+        ("remote", REMOTE, "/properties/c~1ü/$ref"),
+        ("refused_one", REFUSED, "/not"),
+    ):
+        alone = await ask(omitting, api, [tool(api, name, schema)], tool_choice=required)
+        assert (alone.status, alone.json["error"]["pointer"]) == (400, pointer)
+        assert f"'{name}' is invalid: " in alone.json["error"]["message"]
+        tools = [search, tool(api, "two words", SCHEMA), tool(api, name, schema)]
+        response = await ask(omitting, api, tools, tool_choice=required)
+        message = response.json["error"]["message"]
+        assert response.status == 400
+        for part in ("'web_search_20250305' is a hosted tool", "'tools[1]'", f"'{name}'"):
+            assert part in message
+    hosted = await ask(omitting, api, [search], tool_choice=required)
+    assert (hosted.status, hosted.json["error"]["param"]) == (400, "tools")
+
+
 async def test_a_response_format_is_never_left_out(omitting: Gateway) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}
     response = await ask(omitting, "chat", [], response_format=form)

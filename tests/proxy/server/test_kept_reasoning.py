@@ -85,7 +85,7 @@ def scripts(gateway: Gateway) -> None:
 
 def keep(gateway: Gateway, models: str) -> None:
     settings = Settings(keep_reasoning=models, redis_url=None)  # type: ignore[arg-type]
-    gateway.here.kept_reasoning = KeptReasoning(MemoryReasoning(settings), settings)
+    gateway.here.kept_reasoning = KeptReasoning(MemoryReasoning(), settings)
 
 
 async def ask(gateway: Gateway, api: Api, given: list[Any], key: str = MASTER) -> Response:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.litellm.own_route import MASTER, Gateway, chat
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 
 SIZE = 2_000_000
 TIMES = 5

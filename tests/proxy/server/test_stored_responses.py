@@ -14,7 +14,8 @@ from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.response_store.errors import StoreUnavailable
+from toolgate_proxy.response_store import memory_store
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 
 PATH = "/v1/responses"
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)
@@ -314,9 +315,7 @@ async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
 async def test_a_response_that_is_too_large_says_so(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = gateway.here.responses._store
-    small = gateway.here.settings.model_copy(update={"response_max_bytes": 100})
-    monkeypatch.setattr(store, "_settings", small)
+    monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
     for stream in (True, False):
         body = await created(gateway, stream=stream)
         assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})

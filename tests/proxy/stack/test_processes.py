@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.support.installed import needs_vllm
+from toolgate_proxy.cli import start
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.cli.start import demo as demo_command
 from toolgate_proxy.demo import run as demo_run
 from toolgate_proxy.stack.processes import free_port, in_use
 from toolgate_proxy.stack.stack import StackOptions
@@ -68,7 +68,7 @@ def test_the_demo_takes_a_free_port_if_nobody_uses_the_gateway_afterwards(
     monkeypatch.setattr(demo_run, "demo", run)
     with _listening() as server:
         used = server.getsockname()[1]
-        monkeypatch.setattr(demo_command, "PORT", used)
+        monkeypatch.setattr(start, "PORT", used)
         for arguments in (["--once"], [], ["--once", "--port", str(used)]):
             CliRunner().invoke(app, ["demo", "--model", str(tmp_path), *arguments])
     assert ports[0] != used

@@ -7,7 +7,6 @@ import pytest
 from tests.support.grammars.custom_grammars import CASES, PATCH
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.grammar_reader import read_grammar
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.validator import Violation
@@ -102,7 +101,7 @@ def test_a_negative_result_is_trusted_where_both_languages_agree(
 async def test_the_service_reports_a_violation_of_the_grammar() -> None:
     form = {"type": "grammar", "grammar": {"syntax": "lark", "definition": 'start: "a"+'}}
     (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
-    service = ValidationService(Settings())
+    service = ValidationService()
     assert await service.check(tool, '{"input": "aa"}') is None
     expected = Violation(pointer="/input", keyword="x-toolgate-grammar", schema_pointer="")
     assert await service.check(tool, '{"input": "ab"}') == expected
@@ -119,7 +118,7 @@ async def test_the_service_reports_a_violation_of_the_grammar() -> None:
 async def test_a_regular_expression_takes_linear_time(syntax: str, definition: str) -> None:
     form = {"type": "grammar", "grammar": {"syntax": syntax, "definition": definition}}
     (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
-    service = ValidationService(Settings(validation_cpu_seconds=2))
+    service = ValidationService(cpu_seconds=2)
     assert await service.check(tool, f'{{"input": "{"a" * 5_000}"}}') is not None
     assert await service.check(tool, f'{{"input": "{"a" * 5_000}b"}}') is None
 
@@ -128,5 +127,5 @@ async def test_a_grammar_that_takes_too_long_is_left_to_the_masks() -> None:
     definition = 'start: a* "b"\na: "a" a | "a" | a a'
     form = {"type": "grammar", "grammar": {"syntax": "lark", "definition": definition}}
     (tool,) = parse_tools([{"type": "custom", "custom": {"name": "f", "format": form}}])
-    service = ValidationService(Settings(validation_cpu_seconds=0.2))
+    service = ValidationService(cpu_seconds=0.2)
     assert await service.check(tool, f'{{"input": "{"a" * 2_000}"}}') is None

@@ -15,7 +15,6 @@ import pytest
 
 from tests.proxy.validation.test_service import doubling, tool
 from toolgate_core.errors import ArgumentsNotChecked, ChecksFailed
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation import pool as pool_module
 from toolgate_proxy.validation.pool import LimitExceeded, ValidationPool, WorkerLost
 from toolgate_proxy.validation.service import ValidationService
@@ -143,7 +142,7 @@ async def test_workers_that_do_not_start_give_no_result(
 
 
 async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema() -> None:
-    service, slow = ValidationService(Settings(validation_cpu_seconds=60)), tool(ENDLESS)
+    service, slow = ValidationService(cpu_seconds=60), tool(ENDLESS)
     running = asyncio.create_task(service.check(slow, "{}"))
     for _ in range(2):
         await kill_working(signal.SIGKILL)
@@ -155,7 +154,7 @@ async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema() -> None:
 
 async def test_killed_workers_leave_a_new_schema_unchecked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next request with the schema checks it again."""
-    service, new = ValidationService(Settings()), tool(doubling(40))
+    service, new = ValidationService(), tool(doubling(40))
     with monkeypatch.context() as patched:
         patched.setattr(pool_module.sys, "executable", "/bin/false")
         with pytest.raises(ChecksFailed):

@@ -11,7 +11,6 @@ import pytest
 
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
 from toolgate_proxy.validation.pool import NoFreeWorker, ValidationPool
 from toolgate_proxy.validation.service import ValidationService
@@ -61,7 +60,7 @@ def test_validation_cost_is_estimated_from_the_schema(
 
 
 async def test_validation_in_process_and_in_workers_finds_the_same_violations() -> None:
-    validators = ValidationService(Settings())
+    validators = ValidationService()
     for schema in ({"properties": {"root": NODE | {"properties": {"n": {"maximum": 9}}}}}, TREE):
         checked = tool(schema)
         assert await validators.check(checked, '{"root": {"n": 9}}') is None
@@ -73,7 +72,7 @@ async def test_validation_in_process_and_in_workers_finds_the_same_violations() 
 async def test_long_arguments_of_a_cheap_schema_are_validated() -> None:
     checked = tool({"properties": {"a": {"items": {"type": "integer"}, "uniqueItems": True}}})
     values = [*range(200_000)]
-    validators = ValidationService(Settings())
+    validators = ValidationService()
     assert await validators.check(checked, json.dumps({"a": values})) is None
     violation = await validators.check(checked, json.dumps({"a": [*values, 7]}))
     assert violation is not None
@@ -81,7 +80,7 @@ async def test_long_arguments_of_a_cheap_schema_are_validated() -> None:
 
 
 async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> None:
-    validators = ValidationService(Settings(validation_cpu_seconds=0.2, validation_workers=1))
+    validators = ValidationService(cpu_seconds=0.2, workers=1)
     hostile, tree = tool(doubling(60)), tool(TREE)
     ticks = 0
 
@@ -116,7 +115,7 @@ async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> 
     if recursive:
         bad["properties"]["b"] = {"$ref": "#"}
     tools = [tool({}), tool(bad, "bad")]
-    validators = ValidationService(Settings())
+    validators = ValidationService()
     for _ in range(2):  # the refusal is not cached
         with pytest.raises(SchemaNotEnforceable) as refused:
             await validators.prepare(tools, {"t": "first", "bad": "second"})
@@ -125,7 +124,7 @@ async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> 
 
 
 async def test_least_recently_used_schemas_are_removed_first() -> None:
-    validators = ValidationService(Settings(validators=2))
+    validators = ValidationService(capacity=2)
     tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
     for each in tools:
         assert await validators.check(each, "{}") is None
@@ -141,14 +140,14 @@ async def test_long_chains_of_references_are_validated_in_a_worker() -> None:
         for i in range(links)
     }
     schema = {"$defs": {**defs, f"a{links}": {"maximum": 9}}, "$ref": "#/$defs/a0"}
-    chain, validators = tool(schema), ValidationService(Settings())
+    chain, validators = tool(schema), ValidationService()
     await validators.prepare([chain], {"t": "tools"})
     assert await validators.check(chain, '{"x": {"x": {}}}') is None
     assert await validators.check(chain, '{"x": {"x": 3}}') is not None
 
 
 async def test_waiting_for_a_worker_is_limited() -> None:
-    validators = ValidationService(Settings(validation_workers=1, validation_wall_seconds=0.2))
+    validators = ValidationService(workers=1, wall_seconds=0.2)
     pool, tree = validators._pool, tool(TREE)
     async with pool._slot(""):
         with pytest.raises(NoFreeWorker):

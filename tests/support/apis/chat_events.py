@@ -18,7 +18,6 @@ from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
-from toolgate_proxy.settings import Settings
 from toolgate_proxy.validation.service import ValidationService
 
 TOOLS = parse_tools(
@@ -27,7 +26,7 @@ TOOLS = parse_tools(
         for name in ("look", "walk")
     ]
 )
-VALIDATORS = ValidationService(Settings())
+VALIDATORS = ValidationService()
 
 
 def request(

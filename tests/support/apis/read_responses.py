@@ -2,69 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 
 def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The choices that the chunks add up to. Asserts OpenAI's rules for chunks on the way."""
-    choices: dict[int, dict[str, Any]] = {}
-    for chunk in chunks[:-1]:
-        (shown,) = chunk["choices"]
-        delta, index = shown["delta"], shown["index"]
-        if index not in choices:
-            assert delta["role"] == "assistant"
-            choices[index] = {
-                "content": None,
-                "reasoning": None,
-                "calls": [],
-                "finish": None,
-                "logprobs": [],
-                "call_logprobs": {},
-                "token_ids": [],
-                "extensions": {},
-            }
-        else:
-            assert delta.get("role") is None
-        choice = choices[index]
-        assert choice["finish"] is None, "nothing comes after the finish"
-        if (text := delta.get("content")) is not None:
-            choice["content"] = (choice["content"] or "") + text
-        if (text := delta.get("reasoning_content")) is not None:
-            choice["reasoning"] = (choice["reasoning"] or "") + text
-        calls = delta.get("tool_calls") or []
-        assert len(calls) <= 1
-        for part in calls:
-            if part["index"] == len(choice["calls"]):
-                assert part["id"].startswith("call_")
-                assert len(part["id"]) == 29
-                assert part["type"] == "function"
-                assert part["function"]["arguments"] == ""
-                choice["calls"].append([part["function"]["name"], ""])
-            else:
-                assert part["index"] == len(choice["calls"]) - 1
-                assert part.get("id") is None
-                assert part["function"].get("name") is None
-                choice["calls"][-1][1] += part["function"]["arguments"]
-        if (part := delta.get("function_call")) is not None:
-            if part.get("name"):
-                choice["calls"].append([part["name"], ""])
-            choice["calls"][-1][1] += part["arguments"]
-        if shown.get("logprobs") is not None:
-            choice["logprobs"] += [token["token"] for token in shown["logprobs"]["content"]]
-            merge_call_logprobs(choice["call_logprobs"], shown["logprobs"])
-        choice["token_ids"] += shown.get("token_ids") or []
-        choice["extensions"] |= extensions(shown)
-        choice["finish"] = shown["finish_reason"]
+    """The choices that the chunks of a stream with its usage add up to, by index."""
+    assert all(len(chunk["choices"]) == 1 for chunk in chunks[:-1])
     assert chunks[-1]["choices"] == []
     assert len({chunk["id"] for chunk in chunks}) == 1
     assert len({(chunk["created"], chunk["system_fingerprint"]) for chunk in chunks}) == 1
-    return choices
-
-
-def merge_call_logprobs(into: dict[int, str], logprobs: dict[str, Any]) -> None:
-    for call_ in logprobs.get("tool_calls", []):
-        text = "".join(token["token"] for token in call_["content"])
-        into[call_["index"]] = into.get(call_["index"], "") + text
+    return of_whole(from_chunks(chunks))
 
 
 def extensions(choice: dict[str, Any]) -> dict[str, Any]:
@@ -81,8 +29,11 @@ def calls_of_whole(message: dict[str, Any]) -> list[list[str]]:
 
 
 def call_logprobs_of_whole(logprobs: dict[str, Any]) -> dict[int, str]:
+    """The tokens of each call, joined, by its index."""
     merged: dict[int, str] = {}
-    merge_call_logprobs(merged, logprobs)
+    for part in logprobs.get("tool_calls", []):
+        text = "".join(token["token"] for token in part["content"])
+        merged[part["index"]] = merged.get(part["index"], "") + text
     return merged
 
 
@@ -102,3 +53,81 @@ def of_whole(response: dict[str, Any]) -> dict[int, dict[str, Any]]:
         }
         for choice in response["choices"]
     }
+
+
+def joined(data: bytes) -> dict[str, Any]:
+    """The chat completion that a stream adds up to. Raises ValueError if it is incomplete or breaks
+    OpenAI's format."""
+    # Only "\n" ends a line: JSON may contain Unicode's other line separators.
+    lines = [line for line in data.split(b"\n") if line.startswith(b"data: ")]
+    chunks = [line.removeprefix(b"data: ") for line in lines]
+    if chunks[-1:] != [b"[DONE]"]:
+        raise ValueError(f"the stream ended with {chunks[-1:]}")
+    return from_chunks([json.loads(chunk) for chunk in chunks[:-1]])
+
+
+def from_chunks(chunks: list[dict[str, Any]]) -> dict[str, Any]:
+    """Combine the chunks of a stream. Raises ValueError if they violate OpenAI's format."""
+    choices: dict[int, dict[str, Any]] = {}
+    usage = None
+    for chunk in chunks:
+        if "error" in chunk:
+            raise ValueError(f"an error in the stream: {chunk['error']}")
+        usage = chunk.get("usage") or usage
+        for part in chunk["choices"]:
+            _merge(choices, part)
+    if any(choice["finish_reason"] is None for choice in choices.values()):
+        raise ValueError("a choice without a finish_reason")
+    return {"choices": [choices[index] for index in sorted(choices)], "usage": usage}
+
+
+def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
+    index, delta = part["index"], part["delta"]
+    if index not in choices:
+        _require(delta.get("role") == "assistant", "the first delta of a choice has no role")
+        message = {"content": None}
+        choices[index] = {"index": index, "message": message, "finish_reason": None}
+    else:
+        _require(delta.get("role") is None, "a second role")
+    choice = choices[index]
+    _require(choice["finish_reason"] is None, "a delta after the finish_reason of its choice")
+    message = choice["message"]
+    for name in ("content", "reasoning_content"):
+        if delta.get(name) is not None:
+            message[name] = (message.get(name) or "") + delta[name]
+    if (call := delta.get("function_call")) is not None:
+        made = message.setdefault("function_call", {"name": "", "arguments": ""})
+        made["name"] += call.get("name") or ""
+        made["arguments"] += call.get("arguments") or ""
+    called = delta.get("tool_calls") or []
+    _require(len(called) <= 1, "a delta of two calls")
+    for call in called:
+        _merge_call(message.setdefault("tool_calls", []), call)
+    if part.get("logprobs"):
+        logprobs = choice.setdefault("logprobs", {"content": [], "tool_calls": []})
+        for name in logprobs:
+            logprobs[name] += part["logprobs"].get(name) or []
+    if part.get("token_ids"):
+        choice.setdefault("token_ids", []).extend(part["token_ids"])
+    for name in ("stop_reason", "toolgate"):
+        if part.get(name) is not None:
+            choice[name] = part[name]
+    choice["finish_reason"] = part.get("finish_reason")
+
+
+def _merge_call(calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
+    function = part["function"]
+    if part["index"] == len(calls):
+        _require(part["id"].startswith("call_") and len(part["id"]) == 29, "another form of IDs")
+        _require(part["type"] == "function", "another type of calls")
+        _require(function["arguments"] == "", "arguments in the delta of the name")
+        calls.append({"id": part["id"], "function": dict(function)})
+        return
+    _require(part["index"] == len(calls) - 1, "tool calls out of order")
+    _require(part.get("id") is None and function.get("name") is None, "a second name or ID")
+    calls[-1]["function"]["arguments"] += function["arguments"]
+
+
+def _require(condition: bool, problem: str) -> None:
+    if not condition:
+        raise ValueError(problem)

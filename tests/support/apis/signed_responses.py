@@ -16,11 +16,11 @@ from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.surface import Surface
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.receipt_log import ReceiptLog
 from toolgate_proxy.chat.response import ChatResponse
-from toolgate_proxy.cli.audit.auditing import audit
+from toolgate_proxy.cli.audit.command import audit_line
 from toolgate_proxy.cli.audit.log_line import read_line
 from toolgate_proxy.receipts.keys import new_key, read_key
 
@@ -63,7 +63,7 @@ def signed_response(
 def checked(body: dict[str, Any], tools: Sequence[dict[str, Any]] | None = None) -> None:
     """Audits `body`. `tools`: those of the request; None: the log has no request."""
     line = body if tools is None else {"request": {"tools": tools}, "response": body}
-    audit(read_line(json.dumps(line)), PUBLIC)
+    audit_line(read_line(json.dumps(line)), PUBLIC)
 
 
 def function_tools() -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 
 
 def read_events(data: bytes) -> list[dict[str, Any]]:

@@ -16,7 +16,6 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-from toolgate_core.schema.limits import SchemaLimits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
 PARTS = {"dialect": "qwen3", "tokenizer": "t", "grammar_format": grammar_format()}
@@ -87,7 +86,6 @@ def registry_over(
         bench,
         **PARTS,
         capacity=2,
-        schema_limits=SchemaLimits(),
         blob_cache_bytes=blob_cache_bytes,
         clock=clock,
     )

@@ -16,7 +16,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.app import Gateway as App
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.constraints import ConstraintLoader
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.key import Key

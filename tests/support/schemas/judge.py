@@ -10,8 +10,8 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.instances.causes import Kind, cause_of, closed_out
 from toolgate_backend.grammars.instances.forms import COMPACT, GIVEN, Text, spelled, written
+from toolgate_backend.grammars.instances.walk import Kind, cause_of, closed_out
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.additional_properties import with_open_objects

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import tarfile
 from collections.abc import Iterator
@@ -10,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.schemas.judge import Judge, Judged
-from tests.support.shared_data import DATA
+from tests.support.shared_data import DATA, MASKBENCH, records
 
 SUITE = DATA / "json-schema-test-suite.tar.gz"
-MASKBENCH = DATA / "maskbench.jsonl.gz"
 DRAFTS = {
     "draft2020-12": "https://json-schema.org/draft/2020-12/schema",
     "draft7": "http://json-schema.org/draft-07/schema#",
@@ -63,16 +61,9 @@ def suite() -> Iterator[Case]:
 
 
 def maskbench() -> Iterator[Case]:
-    with gzip.open(MASKBENCH, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            case = json.loads(line)
-            yield Case(
-                "maskbench",
-                case["stratum"],
-                case["id"],
-                case["schema"],
-                [(test["valid"], test["data"]) for test in case["tests"]],
-            )
+    for case in records(MASKBENCH):
+        instances = [(test["valid"], test["data"]) for test in case["tests"]]
+        yield Case("maskbench", case["stratum"], case["id"], case["schema"], instances)
 
 
 def judged(cases: Iterator[Case], judge: Judge, *, open_objects: bool = False) -> list[Result]:

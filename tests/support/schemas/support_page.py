@@ -51,7 +51,7 @@ A `pattern` means what it means in JavaScript (ECMA-262) with the flag `u`, as J
 - A character is a code point, never half of a surrogate pair.
 - `(?i)`, `(?s)` and `(?m)` hold up to the end of a group, as in other languages; JavaScript has them as `(?i:…)` only. `\\A`, `\\z`, `\\Z`, `(?P<name>…)`, and `\\p{…}` and `\\u{…}` beside an escape that `u` forbids are read as other languages read them.
 - Masks enforce look-ahead by intersection. Word boundaries, look-behind, back-references, anchors in repeated parts, and look-ahead with too many states are validated; the report names which one it is. Such a keyword takes no mask of another one with it.
-- What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is look-behind of variable length.
+- What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is a look-behind of variable length that has an assertion or a back-reference inside.
 """
 
 ALSO = """

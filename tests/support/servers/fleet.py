@@ -30,7 +30,7 @@ class Gateway:
         assert fleet is not None
         self.fleet = fleet
         self.backend = Backend(backend_url, SecretStr(KEY), settings)
-        self.grammars = GrammarService(self.backend, settings, fleet)
+        self.grammars = GrammarService(self.backend, fleet)
 
     async def ask(self, *tools: Tool) -> LoadedGrammars:
         return await self.grammars.ensure(tools, places(tools), INFO)

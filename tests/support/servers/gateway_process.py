@@ -113,7 +113,6 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
         "TOOLGATE_BACKEND_KEY": KEY,
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "TOOLGATE_KEEPALIVE_SECONDS": "8",
-        "TOOLGATE_KEY_POLL": "0.05",
         "TOOLGATE_WRONG_KEYS_PER_MINUTE": "100000",
         "TOOLGATE_HEALTH_INTERVAL": "0.25",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",

@@ -11,8 +11,17 @@ from pydantic import SecretStr
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.http_client import http_client
 from toolgate_proxy.keys.file_store import entry
-from toolgate_proxy.keys.hashing import Hasher, hint, new_key
-from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, new_id, now
+from toolgate_proxy.keys.key import (
+    Hasher,
+    Key,
+    Limits,
+    StoredSecret,
+    Terms,
+    hint,
+    new_id,
+    new_key,
+    now,
+)
 from toolgate_proxy.keys.redis_store import RedisStore
 
 HASHER = Hasher(SecretStr(KEY_SECRET))

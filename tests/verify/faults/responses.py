@@ -80,18 +80,6 @@ def _item(kind: str, change: Any) -> Fault:
     return c.events(lambda sent: _replaced(sent, kind, change))
 
 
-def _both_items(change: Any) -> Fault:
-    """Changes the item of `output_item.done` and of the last event."""
-
-    def apply(sent: c.Events) -> c.Events:
-        for name, data in sent:
-            if name == "response.output_item.done":
-                change(data["item"])  # the same object as in the last event
-        return sent
-
-    return c.events(apply)
-
-
 def _overlap(sent: c.Events) -> c.Events:
     at = next(i for i, (_, data) in enumerate(sent) if data.get("output_index") == 1)
     return [*sent[:2], sent[at], *sent[2:at], *sent[at + 1 :]]

@@ -59,7 +59,12 @@ class Ask:
     stop: tuple[str, ...] = ()
     format: Mapping[str, Any] | None = None
     """JSON Schema of the text."""
-    reasoning: bool = False
+    reasoning: str | None = "none"
+    """The effort, as OpenAI's APIs name it; None: not set."""
+    adaptive: bool = False
+    """Whether the model itself limits its reasoning (Messages API), instead of a budget."""
+    eager: bool = False
+    """Whether arguments are streamed before they are known to be JSON (Messages API)."""
     stream: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields of the API's own body."""

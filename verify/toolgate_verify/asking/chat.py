@@ -31,7 +31,8 @@ def body(ask: Ask) -> Body:
         made["stop"] = [*ask.stop]
     if ask.format is not None:
         made["response_format"] = response_format(ask.format)
-    made["reasoning_effort"] = "medium" if ask.reasoning else "none"
+    if ask.reasoning is not None:
+        made["reasoning_effort"] = ask.reasoning
     if ask.stream:
         made |= {"stream": True, "stream_options": {"include_usage": True}}
     return {**made, **ask.extra}

@@ -19,7 +19,8 @@ def body(ask: Ask) -> Body:
     if ask.temperature is not None:
         made["temperature"] = ask.temperature
     if ask.tools:
-        made["tools"] = [tool(each, ask.strict) for each in ask.tools]
+        eager = {"eager_input_streaming": True} if ask.eager else {}
+        made["tools"] = [tool(each, ask.strict) | eager for each in ask.tools]
     choice = _choice(ask)
     if choice:
         made["tool_choice"] = choice
@@ -27,15 +28,24 @@ def body(ask: Ask) -> Body:
         made["stop_sequences"] = [*ask.stop]
     if ask.format is not None:
         made["output_config"] = {"format": {"type": "json_schema", "schema": ask.format}}
-    if ask.reasoning:
-        made["max_tokens"] = ask.max_tokens + THINKING_TOKENS
-        made["temperature"] = 1
-        made["thinking"] = {"type": "enabled", "budget_tokens": THINKING_TOKENS}
-    else:
-        made["thinking"] = {"type": "disabled"}
+    made |= _thinking(ask)
     if ask.stream:
         made["stream"] = True
     return {**made, **ask.extra}
+
+
+def _thinking(ask: Ask) -> Body:
+    if ask.reasoning is None:
+        return {}
+    if ask.reasoning == "none":
+        return {"thinking": {"type": "disabled"}}
+    if ask.adaptive:
+        return {"thinking": {"type": "adaptive"}}
+    return {
+        "max_tokens": ask.max_tokens + THINKING_TOKENS,
+        "temperature": 1,
+        "thinking": {"type": "enabled", "budget_tokens": THINKING_TOKENS},
+    }
 
 
 def tool(each: Tool, strict: bool) -> Body:

@@ -29,7 +29,8 @@ def body(ask: Ask) -> Body:
         made["parallel_tool_calls"] = ask.parallel
     if ask.format is not None:
         made["text"] = {"format": response_format(ask.format)}
-    made["reasoning"] = {"effort": "medium" if ask.reasoning else "none"}
+    if ask.reasoning is not None:
+        made["reasoning"] = {"effort": ask.reasoning}
     if ask.stream:
         made["stream"] = True
     return {**made, **ask.extra}

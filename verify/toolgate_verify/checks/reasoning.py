@@ -12,11 +12,11 @@ from .calls import LIGHTS
 from .common import THINK, check_call, judged, paired, same, some_calls
 
 REASONING = paired(
-    "reasoning", Ask((User("Is 91 a prime number?"),), reasoning=True, max_tokens=400)
+    "reasoning", Ask((User("Is 91 a prime number?"),), reasoning="medium", max_tokens=400)
 )
 WITH_CALL = paired(
     "reasoning_call",
-    Ask(LIGHTS, tools=(LIGHT,), choice="auto", reasoning=True, max_tokens=400),
+    Ask(LIGHTS, tools=(LIGHT,), choice="auto", reasoning="medium", max_tokens=400),
 )
 OFF = paired("reasoning_off", Ask((User("Is 91 a prime number?"),), max_tokens=40))
 

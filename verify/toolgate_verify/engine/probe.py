@@ -20,10 +20,6 @@ OPTIONAL = {
 """Fields that the checks send with every request: they turn reasoning off and storage off."""
 
 
-class Unusable(Exception):
-    """The server does not answer a simple request, so there is nothing to verify."""
-
-
 async def probe(client: Client, apis: Iterable[Api]) -> dict[Api, str]:
     """Sends a short request to each API, and again without optional fields if it is refused.
     Fields that were refused are removed from all requests. Returns the APIs that do not answer,

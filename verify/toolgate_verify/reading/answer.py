@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class Unreadable(Exception):
+class Unreadable(ValueError):
     """The response does not have the form that the API specifies."""
 
 
@@ -29,6 +29,8 @@ class Call:
     """JSON text. In the Messages API, which has a value, its text."""
     complete: bool = True
     """False if the API marks the call as incomplete."""
+    custom: bool = False
+    """Whether it calls a custom tool: then `arguments` is its input, which is no JSON."""
 
 
 @dataclass

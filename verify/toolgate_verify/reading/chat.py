@@ -18,7 +18,7 @@ def whole(body: Any, choice: int = 0) -> Answer:
         model=text_of(body.get("model"), "model"),
         text=text_of(optional(message, "content"), "content"),
         reasoning=_reasoning(message),
-        calls=[_call(call) for call in optional(message, "tool_calls") or ()],
+        calls=[_call(call) for call in _called(message)],
         finish=_finish(found),
         usage=usage(body.get("usage")),
         choices=len(body["choices"]),
@@ -40,7 +40,7 @@ def stream(sent: tuple[Event, ...], choice: int = 0) -> Answer:
             delta = optional(found, "delta") or {}
             answer.text += text_of(delta.get("content"), "content")
             answer.reasoning += _reasoning(delta)
-            for part in delta.get("tool_calls") or ():
+            for part in _called(delta):
                 _add(calls, part)
             if optional(found, "finish_reason") is not None:
                 answer.finish = _finish(found)
@@ -72,6 +72,12 @@ def usage(value: Any) -> Usage | None:
         cached=optional(value, "prompt_tokens_details", "cached_tokens"),
         reasoning=optional(value, "completion_tokens_details", "reasoning_tokens"),
     )
+
+
+def _called(message: Any) -> list[Any]:
+    """The calls of a message or a delta. `function_call` is the earlier form of a single call."""
+    call = optional(message, "function_call")
+    return [{"index": 0, "function": call}] if call else list(optional(message, "tool_calls") or ())
 
 
 def _add(calls: dict[int, Call], part: Any) -> None:

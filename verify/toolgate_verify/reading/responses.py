@@ -8,6 +8,8 @@ from ..exchange import Event
 from .answer import Answer, Call, Unreadable, Usage, get, integer, optional, text_of
 
 LAST = ("response.completed", "response.incomplete", "response.failed")
+ARGUMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+CALLS = ("function_call", "custom_tool_call")
 
 
 def whole(body: Any) -> Answer:
@@ -30,7 +32,7 @@ def stream(sent: tuple[Event, ...]) -> Answer:
             item, delta = items[index], text_of(event.get("delta"), "delta")
             if kind == "response.output_text.delta":
                 item["_text"] += delta
-            elif kind == "response.function_call_arguments.delta":
+            elif kind in ARGUMENTS:
                 item["_arguments"] += delta
             elif "reasoning" in kind:
                 item["_reasoning"] += delta
@@ -41,8 +43,9 @@ def stream(sent: tuple[Event, ...]) -> Answer:
         item = items[index]
         made.text += item["_text"]
         made.reasoning += item["_reasoning"]
-        if item.get("type") == "function_call":
-            made.calls.append(_call({**item, "arguments": item["_arguments"]}))
+        if item.get("type") in CALLS:
+            text = item["_arguments"]
+            made.calls.append(_call({**item, "arguments": text, "input": text}))
     _with_calls(made)
     return made
 
@@ -67,7 +70,7 @@ def answer_of(body: Any, output: Any) -> Answer:
         if kind == "message":
             for part in get(item, "content"):
                 answer.text += text_of(optional(part, "text"), "text")
-        elif kind == "function_call":
+        elif kind in CALLS:
             answer.calls.append(_call(item))
         elif kind == "reasoning":
             for part in (*(item.get("content") or ()), *(item.get("summary") or ())):
@@ -100,12 +103,15 @@ def usage(value: Any) -> Usage | None:
 
 
 def _call(item: Any) -> Call:
-    arguments = get(item, "arguments")
+    custom = item.get("type") == "custom_tool_call"
+    arguments = get(item, "input" if custom else "arguments")
     if not isinstance(arguments, str):
-        raise Unreadable("`arguments` is not a string")
+        raise Unreadable("the text of a call is not a string")
+    name, namespace = text_of(get(item, "name"), "name"), item.get("namespace")
     return Call(
         text_of(item.get("call_id"), "call_id"),
-        text_of(get(item, "name"), "name"),
+        f"{namespace}.{name}" if namespace else name,
         arguments,
         item.get("status") in ("completed", None),
+        custom,
     )

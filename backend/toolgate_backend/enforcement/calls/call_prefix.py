@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...tokens import masks
-from ...tokens.token_index import TokenIndex
+from ...tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
 """Maximum number of cached positions for one set of tools."""

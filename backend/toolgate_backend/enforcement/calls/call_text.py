@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...grammars.compiled_grammar import MeasuredGrammar
-from ...grammars.completions.scan import Scan
+from ...grammars.completions.json_texts import Scan
 from .candidates import Candidates, CandidateSet
 from .head_matcher import HeadMatcher
 

@@ -9,7 +9,7 @@ from ...errors import NoTokenAllowed
 from ...grammars.engines.engine import Matcher
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow
-from ...tokens.token_index import TokenIndex
+from ...tokens.units import TokenIndex
 
 
 @dataclass(frozen=True)

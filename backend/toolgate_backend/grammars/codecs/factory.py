@@ -13,31 +13,32 @@ from ...errors import GrammarRefused
 from ...tokens.units import units
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
-from .gemma import gemma_rules
-from .nested import nested_rules
-from .pythonic import pythonic_rules
+from .gemma import GemmaGrammar
+from .nested import NestedGrammar
+from .pythonic import PythonicGrammar
+from .raw_strings import uncounted_lengths
 from .rules import Rules
-from .strings.raw_strings import uncounted_lengths
-from .tagged import tagged_rules
+from .tagged import TaggedGrammar
 
 
 def make_rules(
     codec: Codec, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
 ) -> Rules:
-    """The rules of a tool's arguments. `schema` is the prepared schema of its parameters, with
-    closed objects; `typed_by` is the canonical one. Raises GrammarRefused."""
-    if isinstance(codec, Pythonic):
-        rules = pythonic_rules(codec, schema, marks, typed_by)
-        rules.free = free_texts(schema, PYTHON, with_names=False, bare_names=True)
-        return rules
-    if isinstance(codec, Tagged):
-        rules = tagged_rules(codec, schema, marks, typed_by)
-    elif isinstance(codec, NestedTags):
-        rules = nested_rules(codec, schema, marks, typed_by)
-    elif isinstance(codec, GemmaValues):
-        rules = gemma_rules(codec, schema, marks, typed_by)
-    else:
-        raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")
+    """Return the rules of a tool's arguments. `schema` is the prepared schema of its parameters,
+    with closed objects; `typed_by` is the canonical one. Raise GrammarRefused."""
+    match codec:
+        case Pythonic():
+            rules = PythonicGrammar(codec, schema, marks, typed_by).rules
+            rules.free = free_texts(schema, PYTHON, with_names=False, bare_names=True)
+            return rules
+        case Tagged():
+            rules = TaggedGrammar(codec, schema, marks, typed_by).rules
+        case NestedTags():
+            rules = NestedGrammar(codec, schema, marks, typed_by).rules
+        case GemmaValues():
+            rules = GemmaGrammar(codec, schema, marks, typed_by).rules
+        case _:
+            raise GrammarRefused(f"the codec {type(codec).__name__} has no grammar", "")
     if not rules.has_constrained:
         is_bare = isinstance(codec, GemmaValues)
         rules.free = free_texts(schema, _strings(codec, rules, marks), bare_names=is_bare)
@@ -46,7 +47,7 @@ def make_rules(
 
 
 def _strings(codec: Codec, rules: Rules, marks: Marks) -> tuple[TextKind, ...]:
-    """The kinds of strings of a codec with raw strings."""
+    """Return the kinds of strings of a codec with raw strings."""
     if rules.raw is None:
         return ()
     match codec:

@@ -12,24 +12,16 @@ from typing import Any
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
 
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import RawStrings
-from .structure.nodes import Array, Node, Object, Text, Values
+from .nodes import Array, Node, Object, Text, Values
+from .raw_strings import RawStrings
+from .rules import quoted
 from .structured import StructuredGrammar
 
 _BARE_KEY = re.compile(r"[^\s:,{}\[\]<>\"|]+")
 _UNDECLARED_KEY = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 
 
-def gemma_rules(
-    codec: GemmaValues, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """Raises GrammarRefused."""
-    return _GemmaGrammar(codec, schema, marks, typed_by).rules
-
-
-class _GemmaGrammar(StructuredGrammar):
+class GemmaGrammar(StructuredGrammar):
     separator = ","
 
     def __init__(
@@ -99,14 +91,11 @@ class _GemmaGrammar(StructuredGrammar):
         return f"{self._key(name)} {value}"
 
     def further_member(self, declared: frozenset[str], value: str) -> str:
-        key = self.rules.add("KEY", f"/{_UNDECLARED_KEY}:/")
-        if declared:
-            known = " | ".join(quoted(f"{name}:") for name in sorted(declared))
-            key = self.rules.add("KEY", f"{key} & ~{self.rules.add('KEY', known)}")
-        return f"{key} {value}"
+        known = [f"{name}:" for name in sorted(declared)]
+        return f"{self.rules.undeclared(f'/{_UNDECLARED_KEY}:/', known)} {value}"
 
     def _key(self, name: str) -> str:
-        """A key with the colon. As a string, if readers could not find its end."""
+        """Return a key with the colon. As a string, if readers could not find its end."""
         if _BARE_KEY.fullmatch(name):
             return quoted(f"{name}:")
         return f'{self._mark} {self._raw(name)} {self._mark} ":"'
@@ -128,5 +117,5 @@ def _template_order(member: tuple[str, Any]) -> str:
 
 
 def _overlaps(text: str, quote: str) -> bool:
-    """Whether the text and the quote mark after it have an earlier quote mark."""
+    """Return whether the text and the quote mark after it have an earlier quote mark."""
     return (text + quote).find(quote) < len(text)

@@ -18,13 +18,9 @@ from toolgate_core.dialects.arguments.scalars import PATTERNS
 from toolgate_core.dialects.arguments.value_types import ALL, type_of
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.walk import subschemas
-from toolgate_core.wire import ResidualKeyword
 
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import RawStrings
-from .structure.nodes import (
+from .nodes import (
+    BOUNDS,
     NOTHING,
     Array,
     Member,
@@ -38,18 +34,11 @@ from .structure.nodes import (
     Values,
     structure_of,
 )
+from .raw_strings import RawStrings, exactly
+from .rules import quoted
 from .structured import StructuredGrammar
 
 _NAME = re.compile(r"[^\s<>/\[\]]+")
-_BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-
-
-def nested_rules(
-    codec: NestedTags, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """`typed_by` is the canonical schema, by which the client's gateway reads the values. Raises
-    GrammarRefused."""
-    return _NestedGrammar(codec, schema, marks, typed_by).rules
 
 
 @dataclass(frozen=True)
@@ -82,7 +71,7 @@ class _Placement:
         self.definitions: dict[str, Node] = {}
 
     def member(self, name: str, node: Node, place: Location) -> Node:
-        """The value of a tag."""
+        """Return the value of a tag."""
         (self.texts if "string" in place.types else self.scalars).add(name)
         return self.node(node, place)
 
@@ -150,7 +139,7 @@ class _Placement:
 
 
 def _exactly(value: Any) -> Node:
-    """The structure of one value."""
+    """Return the structure of one value."""
     if isinstance(value, list):
         return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
     if isinstance(value, dict):
@@ -159,7 +148,7 @@ def _exactly(value: Any) -> Node:
     return Values((value,))
 
 
-class _NestedGrammar(StructuredGrammar):
+class NestedGrammar(StructuredGrammar):
     separator = ""
 
     def __init__(
@@ -205,7 +194,7 @@ class _NestedGrammar(StructuredGrammar):
             case _PlacedNumber(schema, types):
                 if "string" not in types:
                     return f"{self.json(schema)} {self._strings.end.lark}"
-                if any(bound in schema for bound in _BOUNDS):
+                if not schema.keys().isdisjoint(BOUNDS):
                     self._leave_bounds()
                 kinds = ("integer",) if schema["type"] == "integer" else ("integer", "number")
                 return self._strings.scalars([PATTERNS[kind] for kind in kinds])
@@ -213,7 +202,7 @@ class _NestedGrammar(StructuredGrammar):
                 return super().value(node)
 
     def _written(self, node: _PlacedText | _PlacedValues) -> str | None:
-        """The rule of strings, or of scalars; None if none of them can be written."""
+        """Return the rule of strings, or of scalars; None if none of them can be written."""
         forbidden = [PATTERNS[kind] for kind in PATTERNS if kind in node.types]
         if isinstance(node, _PlacedText):
             return self._strings.value({"type": "string", **node.schema}, forbidden)
@@ -223,19 +212,14 @@ class _NestedGrammar(StructuredGrammar):
         if texts and (written := self._strings.value({"enum": texts}, forbidden)):
             ways.append(written)
         if others:
-            ways.append(self._strings.scalars([_regex(json.dumps(each)) for each in others]))
+            ways.append(self._strings.scalars([exactly(json.dumps(each)) for each in others]))
         return self.one_of(ways) if ways else None
 
     def _leave_bounds(self) -> None:
         """Leave the bounds of numbers to validation."""
-        if self._are_bounds_left:
-            return
-        self._are_bounds_left = True
-        for pointer, node in subschemas(self._typed_by):
-            for keyword in _BOUNDS if isinstance(node, dict) else ():
-                one = ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
-                if keyword in node:
-                    self.rules.residual.append(one)
+        if not self._are_bounds_left:
+            self._are_bounds_left = True
+            self.rules.leave(self._typed_by, BOUNDS)
 
     def container(self, node: Object | Array) -> str:
         inner = self.items(node) if isinstance(node, Array) else self.members(node)
@@ -268,8 +252,3 @@ class _NestedGrammar(StructuredGrammar):
         raise AssertionError("undeclared members are removed")
 
     further_member = further_argument
-
-
-def _regex(text: str) -> str:
-    """A regular expression for one text."""
-    return "".join(char if char.isalnum() else f"\\{char}" for char in text)

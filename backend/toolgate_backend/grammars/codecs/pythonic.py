@@ -16,10 +16,9 @@ from toolgate_core.dialects.codecs import Pythonic
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
-from .codec_grammar import quoted
-from .rules import Rules
-from .strings.raw_strings import patterns_of
-from .structure.nodes import Array, Node, Object, Text, Values
+from .nodes import Array, Node, Object, Text, Values
+from .raw_strings import patterns_of
+from .rules import quoted
 from .structured import StructuredGrammar
 
 ESCAPES = 'nrbtf\\"'
@@ -33,14 +32,7 @@ _BACKSLASH = "\\"
 _WORDS = {None: "None", True: "True", False: "False"}
 
 
-def pythonic_rules(
-    codec: Pythonic, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """Raises GrammarRefused."""
-    return _PythonicGrammar(codec, schema, marks, typed_by).rules
-
-
-class _PythonicGrammar(StructuredGrammar):
+class PythonicGrammar(StructuredGrammar):
     options: ClassVar[Mapping[str, Any]] = {
         "whitespace_flexible": False,
         "item_separator": ", ",
@@ -69,8 +61,8 @@ class _PythonicGrammar(StructuredGrammar):
         return self.one_of([single, double]) if single else double
 
     def _single_quoted(self, schema: dict[str, Any]) -> str | None:
-        """The rule of a string in single quotation marks; None if there is none. With a pattern, it
-        has no escapes, because a pattern does not match them."""
+        """Return the rule of a string in single quotation marks; None if there is none. With a
+        pattern, it has no escapes, because a pattern does not match them."""
         try:
             patterns = patterns_of(schema)
         except GrammarRefused:
@@ -90,7 +82,7 @@ class _PythonicGrammar(StructuredGrammar):
         return quoted(self._python(value))
 
     def _python(self, value: Any) -> str:
-        """A literal for a value of an `enum`."""
+        """Return a literal for a value of an `enum`."""
         if isinstance(value, str):
             return python_string(value, '"')
         if isinstance(value, list):
@@ -115,22 +107,16 @@ class _PythonicGrammar(StructuredGrammar):
         return f"{quoted(f'{name}=')} {value}"
 
     def further_argument(self, declared: frozenset[str], value: str) -> str:
-        return self._undeclared(f"/{_UNDECLARED_NAME}=/", [f"{name}=" for name in declared], value)
+        known = sorted(f"{name}=" for name in declared)
+        return f"{self.rules.undeclared(f'/{_UNDECLARED_NAME}=/', known)} {value}"
 
     def member(self, name: str, value: str) -> str:
         return f'{self.literal(name)} ": " {value}'
 
     def further_member(self, declared: frozenset[str], value: str) -> str:
-        texts = [python_string(name, mark) for name in declared for mark in "'\""]
+        known = sorted(python_string(name, mark) for name in declared for mark in "'\"")
         keys = rf"""/'{_PLAIN}{{0,64}}'|"[^"\\\x00-\x1f]{{0,64}}"/"""
-        return self._undeclared(keys, texts, f'": " {value}')
-
-    def _undeclared(self, keys: str, declared: list[str], value: str) -> str:
-        key = self.rules.add("KEY", keys)
-        if declared:
-            known = self.rules.add("KEY", " | ".join(map(quoted, sorted(declared))))
-            key = self.rules.add("KEY", f"{key} & ~{known}")
-        return f"{key} {value}"
+        return f'{self.rules.undeclared(keys, known)} ": " {value}'
 
 
 def python_string(text: str, mark: str) -> str:

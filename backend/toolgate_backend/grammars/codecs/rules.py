@@ -1,11 +1,14 @@
-"""Rules of llguidance's Lark that a codec makes of a schema."""
+"""Rules of llguidance's Lark that a codec makes of a schema, and the literals in them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused
@@ -19,11 +22,13 @@ MAX_LENGTH = 2_000_000
 """Maximum length of a grammar, in characters. Definitions are repeated in each value that uses
 them. The engine makes the same grammar again, in its own memory; of 722 real tools, none needs more
 than 25,000."""
+MAX_UNORDERED = 64
+"""Maximum number of members in any order: the bits of a parameter of llguidance's rules."""
 OTHERS = b""
 
 
 def tag_text(types: Collection[str]) -> TagText:
-    """What the text of a value of these types is."""
+    """Return what the text of a value of these types is."""
     if "string" not in types:
         return "json"
     return "either" if {"object", "array"} & set(types) else "text"
@@ -49,9 +54,9 @@ class Rules:
     _length: int = 0
 
     def add(self, kind: str, body: str, attribute: str = "") -> str:
-        """A rule or terminal with this body; the name of an earlier one if there is one. `kind` is
-        the beginning of the name: in capitals for a terminal. `attribute` is one of llguidance's,
-        such as `[lazy]`."""
+        """Add a rule or terminal with this body, and return its name; that of an earlier one if
+        there is one. `kind` is the beginning of the name: in capitals for a terminal. `attribute`
+        is one of llguidance's, such as `[lazy]`."""
         whole = f"{attribute}: {body}"
         if whole not in self._names:
             self._names[whole] = f"{kind}_{len(self._names)}"
@@ -62,12 +67,91 @@ class Rules:
         self._append(f"{name}: {body}")
 
     def _append(self, line: str) -> None:
-        """Raises GrammarRefused if the grammar is too long."""
+        """Raise GrammarRefused if the grammar is too long."""
         self._length += len(line)
         if self._length > MAX_LENGTH:
             raise GrammarRefused(f"its grammar has more than {MAX_LENGTH:,} characters", "")
         self.lines.append(line)
 
+    def json(
+        self, schema: dict[str, Any], definitions: dict[str, Any], options: Mapping[str, Any]
+    ) -> str:
+        """Add a rule of JSON values. `options` are llguidance's."""
+        if definitions and '"$ref"' in json.dumps(schema):
+            schema = {**schema, "$defs": definitions}
+        return self.add("json", f"%json {json.dumps(schema | {'x-guidance': dict(options)})}")
+
+    def undeclared(self, names: str, declared: Iterable[str]) -> str:
+        """Add a terminal of the texts of `names` that are not among `declared`."""
+        key = self.add("KEY", names)
+        known = " | ".join(map(quoted, declared))
+        return self.add("KEY", f"{key} & ~{self.add('KEY', known)}") if known else key
+
+    def any_order(
+        self, name: str, members: Sequence[tuple[str, bool]], further: str | None, separator: str
+    ) -> str:
+        """Define rules of members in any order, with one bit for each that was written, and return
+        a reference to the first. `members` are at most `MAX_UNORDERED` rules, each with whether it
+        is required; `further` is the rule of others."""
+        needed = [f"bit_set({at})" for at, (_, required) in enumerate(members) if required]
+        end = f'""{f" %if {all_of(needed)}" if needed else ""}'
+        rest = f"{name}_more" if separator else name
+        for rule, before in {name: "", rest: separator}.items():
+            ways = [end]
+            ways += [
+                f"{before} {member} {rest}::set_bit({at}) %if bit_clear({at})"
+                for at, (member, _) in enumerate(members)
+            ]
+            if further:
+                ways.append(f"{before} {further} {rest}::_")
+            self.define(f"{rule}::_", "\n  | ".join(ways))
+        return f"{name}::0x0"
+
+    def leave(self, schema: Any, keywords: Iterable[str], pointer: str = "") -> None:
+        """Leave keywords of the tool's schema to validation. `pointer` is the place of `schema`."""
+        known = {(each.pointer, each.keyword) for each in self.residual}
+        for at, node in subschemas(schema):
+            for keyword in keywords if isinstance(node, dict) else ():
+                place = f"{pointer}{at}/{keyword}"
+                if keyword in node and (place, keyword) not in known:
+                    self.residual.append(ResidualKeyword(pointer=place, keyword=keyword))
+
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    """Return the condition of a rule that is the conjunction of these."""
+    whole, *rest = conditions
+    for each in rest:
+        whole = f"and({whole}, {each})"
+    return whole
+
+
+def encoded_literal(encoded: str, marks: Marks) -> str:
+    """Return a text from `Marks.encode` in llguidance's Lark.
+
+    Marks are written as `<[id]>`, because a string of Lark never matches a special token. The
+    result can be used in rules, and in terminals if the text contains no mark. It is empty for the
+    empty text.
+    """
+    parts: list[str] = []
+    text = ""
+    for char in encoded:
+        if not marks.is_mark(char):
+            text += char
+            continue
+        if text:
+            parts.append(quoted(text))
+        parts.append(f"<[{marks.token(char)}]>")
+        text = ""
+    if text:
+        parts.append(quoted(text))
+    return " ".join(parts)
+
+
+def quoted(text: str) -> str:
+    """Return a text without marks as a string of Lark, which cannot contain all characters as they
+    are."""
+    return json.dumps(text)

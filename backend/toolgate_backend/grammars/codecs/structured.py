@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -12,10 +11,8 @@ from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
-from .codec_grammar import encoded_literal, quoted
-from .rules import Rules
-from .structure.alternatives import without_root_references
-from .structure.nodes import (
+from .alternatives import without_root_references
+from .nodes import (
     NOTHING,
     Array,
     Node,
@@ -29,12 +26,11 @@ from .structure.nodes import (
     is_nothing,
     structure_of,
 )
-from .structure.writable import without_unwritable
+from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
+from .writable import without_unwritable
 
 MAX_COUNTED = 64
 """Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""
-MAX_UNORDERED = 64
-"""Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""
 
 
 class StructuredGrammar(ABC):
@@ -103,11 +99,11 @@ class StructuredGrammar(ABC):
 
     @abstractmethod
     def has_text(self, node: Node) -> bool:
-        """Whether a `Text`, a `Number`, or `Values` of one value can be written."""
+        """Return whether a `Text`, a `Number`, or `Values` of one value can be written."""
 
     @abstractmethod
     def can_be_key(self, name: str) -> bool:
-        """Whether an object that is a value can have a member of this name."""
+        """Return whether an object that is a value can have a member of this name."""
 
     def can_be_argument(self, name: str) -> bool:
         return self.can_be_key(name)
@@ -117,18 +113,18 @@ class StructuredGrammar(ABC):
 
     @abstractmethod
     def literal(self, value: Any) -> str:
-        """A JSON value."""
+        """Return a JSON value."""
 
     @abstractmethod
     def container(self, node: Object | Array) -> str: ...
 
     @abstractmethod
     def argument(self, name: str, value: str) -> str:
-        """A member of the outermost object."""
+        """Return a member of the outermost object."""
 
     @abstractmethod
     def further_argument(self, declared: frozenset[str], value: str) -> str:
-        """An undeclared member of the outermost object."""
+        """Return an undeclared member of the outermost object."""
 
     @abstractmethod
     def member(self, name: str, value: str) -> str: ...
@@ -137,11 +133,11 @@ class StructuredGrammar(ABC):
     def further_member(self, declared: frozenset[str], value: str) -> str: ...
 
     def item(self, value: str) -> str:
-        """An item of an array."""
+        """Return an item of an array."""
         return value
 
     def outermost(self, arguments: str) -> str:
-        """The text of all arguments."""
+        """Return the text of all arguments."""
         return arguments
 
     # --- values ---
@@ -166,20 +162,17 @@ class StructuredGrammar(ABC):
         return found[0] if len(found) == 1 else self.rules.add("value", " | ".join(found))
 
     def json(self, schema: dict[str, Any]) -> str:
-        if self._definitions and '"$ref"' in json.dumps(schema):
-            schema = {**schema, "$defs": self._definitions}
-        options = {"x-guidance": dict(self.options)}
-        return self.rules.add("json", f"%json {json.dumps(schema | options)}")
+        return self.rules.json(schema, self._definitions, self.options)
 
     def literal_text(self, text: str) -> str:
-        """A text of the codec that can contain its marks."""
+        """Return a text of the codec that can contain its marks."""
         return encoded_literal(self._marks.encode(text), self._marks)
 
     # --- sequences ---
 
     def members(self, node: Object) -> str:
-        """The members of an object in order. A rule stands for the members from one on, after a
-        number of written ones that is counted as far as it matters."""
+        """Return the members of an object in order. A rule stands for the members from one on,
+        after a number of written ones that is counted as far as it matters."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
         further = (
             None
@@ -227,7 +220,7 @@ class StructuredGrammar(ABC):
         return done
 
     def items(self, node: Array) -> str:
-        """The items of an array, which may be none."""
+        """Return the items of an array, which may be none."""
         first = [self.item(self.value(each)) for each in node.first]
         further = None if is_nothing(node.further) else self.item(self.value(node.further))
         most = node.most
@@ -268,26 +261,13 @@ class StructuredGrammar(ABC):
         bounded = node.least > sum(required) or node.most is not None
         if bounded or not written or len(written) > MAX_UNORDERED:
             return self._counted(node, written, further)
-        needed = [f"bit_set({at})" for at, each in enumerate(required) if each]
-        condition = needed[0] if needed else ""
-        for one in needed[1:]:
-            condition = f"and({condition}, {one})"
-        end = f'""{f" %if {condition}" if condition else ""}'
-        first, rest = f"first_{number}", f"rest_{number}"
-        for name, follows in ((first, False), (rest, True)):
-            ways = [end]
-            ways += [
-                f"{self._separated(follows, each)} {rest}::set_bit({at}) %if bit_clear({at})"
-                for at, each in enumerate(written)
-            ]
-            if further is not None:
-                ways.append(f"{self._separated(follows, further)} {rest}::_")
-            self.rules.define(f"{name}::_", "\n  | ".join(ways))
-        return f"{first}::0x0"
+        members = [*zip(written, required, strict=True)]
+        separator = quoted(self.separator) if self.separator else ""
+        return self.rules.any_order(f"arguments_{number}", members, further, separator)
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema whose properties are left to validation, with their names."""
+    """Return a schema whose properties are left to validation, with their names."""
     if {"properties", "anyOf", "$ref", "enum", "const"} & schema.keys():
         return schema
     if not typed_by.get("properties"):

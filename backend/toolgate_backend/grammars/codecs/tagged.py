@@ -11,48 +11,29 @@ from toolgate_core.dialects.arguments.value_types import argument_types
 from toolgate_core.dialects.codecs import Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
-from toolgate_core.schema.walk import subschemas
-from toolgate_core.wire import ResidualKeyword
 
 from ...errors import GrammarRefused, NotRepresentable
-from .codec_grammar import encoded_literal, quoted
-from .rules import OTHERS, Rules, tag_text
-from .strings.raw_strings import RawStrings
-from .structure.alternatives import alternatives, listed, restricted, types, without_root_references
+from .alternatives import alternatives, listed, restricted, types, without_root_references
+from .nodes import BOUNDS, OF_OBJECTS
+from .raw_strings import RawStrings, exactly
+from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
 
-MAX_UNORDERED = 64
-"""Maximum number of arguments in any order: the bits of a parameter of llguidance's rules."""
-_OBJECT_KEYWORDS = frozenset(
-    {
-        "type",
-        "properties",
-        "required",
-        "additionalProperties",
-        "$defs",
-        "minProperties",
-        "maxProperties",
-    }
-)
-_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"})
+_OBJECT_KEYWORDS = frozenset({"type", "$defs", *OF_OBJECTS})
 _SCALARS = frozenset({"null", "boolean", "integer", "number"})
 _CONTAINERS = frozenset({"object", "array"})
 _FIRST_CHARACTERS = {"object": r"\{", "array": r"\["}
 _UNDECLARED_KEY = r"/[^\x00-\x20<>\"'&=|]{1,64}/"
 
 
-def tagged_rules(
-    codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
-) -> Rules:
-    """The rules of the arguments. `schema` is the prepared schema of the tool's parameters,
-    `typed_by` the canonical one, by which the client's gateway reads the values. Raises
-    GrammarRefused."""
-    return _TaggedGrammar(codec, without_root_references(schema), marks, typed_by).rules
+class TaggedGrammar:
+    """Makes the rules of the arguments. `schema` is the prepared schema of the tool's parameters,
+    `typed_by` the canonical one, by which the client's gateway reads the values."""
 
-
-class _TaggedGrammar:
     def __init__(
         self, codec: Tagged, schema: dict[str, Any], marks: Marks, typed_by: Mapping[str, Any]
     ) -> None:
+        """Raise GrammarRefused."""
+        schema = without_root_references(schema)
         self._codec = codec
         self._schema = schema
         self._marks = marks
@@ -74,7 +55,7 @@ class _TaggedGrammar:
         self.rules.define("arguments", " | ".join(ways))
 
     def _object(self, number: int, schema: dict[str, Any]) -> str:
-        """The arguments of one alternative of the schema."""
+        """Return the arguments of one alternative of the schema."""
         if beyond := sorted(schema.keys() - _OBJECT_KEYWORDS):
             raise GrammarRefused(f"{beyond[0]!r} of arguments in tags", f"/{escape(beyond[0])}")
         if "properties" not in schema and "properties" in self._typed_by:  # left to validation
@@ -101,30 +82,14 @@ class _TaggedGrammar:
         other = self._further_arguments(further, properties)
         name = f"arguments_{number}"
         if 1 <= len(arguments) <= MAX_UNORDERED:
-            self._any_order(name, arguments, other)
-            return f"{name}::0x0"
+            return self.rules.any_order(name, arguments, other, "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
         ordered.append(f"{other}*" if other else '""')
         self.rules.define(name, " ".join(ordered))
         return name
 
-    def _any_order(self, name: str, arguments: Sequence[tuple[str, bool]], other: str) -> None:
-        """A rule with one bit for each argument that was written."""
-        needed = [f"bit_set({at})" for at, (_, needed) in enumerate(arguments) if needed]
-        condition = needed[0] if needed else ""
-        for each in needed[1:]:
-            condition = f"and({condition}, {each})"
-        ways = [f'""{f" %if {condition}" if condition else ""}']
-        ways += [
-            f"{rule} {name}::set_bit({at}) %if bit_clear({at})"
-            for at, (rule, _) in enumerate(arguments)
-        ]
-        if other:
-            ways.append(f"{other} {name}::_")
-        self.rules.define(f"{name}::_", "\n  | ".join(ways))
-
     def _argument(self, name: str, schema: Any, *, needed: bool) -> str | None:
-        """The rule of one argument; None if it cannot be written and is optional."""
+        """Return the rule of one argument; None if it cannot be written and is optional."""
         pointer = f"/properties/{escape(name)}"
         after_key = self._codec.middle.partition("{type}")[0]
         key = name
@@ -157,7 +122,7 @@ class _TaggedGrammar:
         return not key or after_key[0] in key or "\n" in key or self._codec.close in key
 
     def _values(self, name: str, schema: Any) -> list[str]:
-        """The rules of the values of an argument, each with the text after the key's."""
+        """Return the rules of the values of an argument, each with the text after the key's."""
         found = alternatives(schema, self._schema)
         if self._codec.types:
             return self._typed_values(found)
@@ -170,7 +135,7 @@ class _TaggedGrammar:
         return [*self._texts(found, self._read_as_json(kinds)), *self._others(name, found, kinds)]
 
     def _typed_values(self, found: list[dict[str, Any]]) -> list[str]:
-        """The values behind their type attribute."""
+        """Return the values behind their type attribute."""
         after = encoded_literal(
             self._marks.encode(self._codec.middle.partition("{type}")[2]), self._marks
         )
@@ -200,21 +165,25 @@ class _TaggedGrammar:
         return scalars + [f"{first}(?s:.*)" for first in begins]
 
     def _others(self, name: str, found: list[dict[str, Any]], kinds: frozenset[str]) -> list[str]:
-        """The values that are no strings, beside raw text. Scalars are one terminal with their end,
-        because the raw text would be preferred to them. They have no bounds then."""
+        """Return the rules of the values that are not strings, where raw text is also allowed.
+        Scalars are one terminal with their end, because the raw text would be preferred to them.
+        They have no bounds then."""
         ways = []
         scalars: dict[str, None] = {}
+        has_bounds = False
         for one in found:
             each = restricted(one, kinds & _SCALARS)
             if each is None:
                 continue
-            if each.keys() & _BOUNDS:
-                self._leave_bounds(name)
+            has_bounds = has_bounds or not each.keys().isdisjoint(BOUNDS)
             values = listed(each)
             if values is None:
                 scalars |= dict.fromkeys(PATTERNS[kind] for kind in PATTERNS if kind in types(each))
             else:
-                scalars |= dict.fromkeys(_regex(json.dumps(value)) for value in values)
+                scalars |= dict.fromkeys(exactly(json.dumps(value)) for value in values)
+        if has_bounds:
+            schema = self._typed_by.get("properties", {}).get(name, {})
+            self.rules.leave(schema, sorted(BOUNDS), f"/properties/{escape(name)}")
         if scalars:
             ways.append(self._strings.scalars([*scalars]))
         containers = [restricted(one, kinds & _CONTAINERS) for one in found]
@@ -223,24 +192,13 @@ class _TaggedGrammar:
             ways.append(f"{self._json(some)} {self._end}")
         return ways
 
-    def _leave_bounds(self, name: str) -> None:
-        """Leave the bounds of numbers to validation."""
-        pointer = f"/properties/{escape(name)}"
-        properties = self._typed_by.get("properties", {})
-        for at, node in subschemas(properties.get(name, {})):
-            for keyword in sorted(_BOUNDS & node.keys()) if isinstance(node, dict) else ():
-                one = ResidualKeyword(pointer=f"{pointer}{at}/{keyword}", keyword=keyword)
-                if one not in self.rules.residual:
-                    self.rules.residual.append(one)
-
     def _json(self, found: list[dict[str, Any]]) -> str:
         schema = found[0] if len(found) == 1 else {"anyOf": found}
-        if self._definitions:
-            schema = {**schema, "$defs": self._definitions}
-        return self.rules.add("json", f"%json {json.dumps(schema | {'x-guidance': self._options})}")
+        return self.rules.json(schema, self._definitions, self._options)
 
     def _further_arguments(self, schema: Any, declared: Mapping[str, Any]) -> str:
-        """The rule of an argument that the schema does not declare; empty if there is none."""
+        """Return the rule of an argument that the schema does not declare; empty if there is
+        none."""
         if schema is False or "patternProperties" in self._typed_by:
             return ""
         probe = "undeclared"
@@ -250,16 +208,8 @@ class _TaggedGrammar:
         if not values:
             return ""
         self.rules.tags[OTHERS] = tag_text(argument_types(self._typed_by, probe))
-        names = " | ".join(quoted(name) for name in declared if name)
-        key = self.rules.add("KEY", _UNDECLARED_KEY)
-        if names:
-            key = self.rules.add("KEY", f"{key} & ~{self.rules.add('KEY', names)}")
+        key = self.rules.undeclared(_UNDECLARED_KEY, filter(None, declared))
         begin = encoded_literal(self._marks.encode(self._codec.begin), self._marks)
         after_key = self._codec.middle.partition("{type}")[0]
         after = encoded_literal(self._marks.encode(after_key), self._marks)
         return self.rules.add("further", f"{begin} {key} {after} ({' | '.join(values)})")
-
-
-def _regex(text: str) -> str:
-    """A regular expression for one text."""
-    return "".join(char if char.isalnum() else f"\\{char}" for char in text)

@@ -22,9 +22,8 @@ from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
 from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
-from .json_texts import rests_of
-from .needs import Needs
-from .scan import Scan
+from .hints import Needs
+from .json_texts import Scan, rests_of
 from .search import FOUND, MISSED, Completion
 
 FREE_TEXT = 0.25

@@ -16,7 +16,7 @@ are refused at their first tokens, in a fraction of the time of a mask."""
 
 
 def ends_text(matcher: Matcher, path: Path) -> bool:
-    """Whether the tokens end the matcher's text. The matcher is unchanged."""
+    """Return whether the tokens end the matcher's text. The matcher is unchanged."""
     taken = 0
     for token in path:
         if matcher.finished or not matcher.accept(token):
@@ -28,8 +28,8 @@ def ends_text(matcher: Matcher, path: Path) -> bool:
 
 
 def ending_rest(matcher: Matcher, row: BitmaskRow, path: Path) -> Path:
-    """The longest rest of `path` that ends the matcher's text; empty if there is none among the
-    `MAX_TRIED_RESTS` longest that may follow. `row` is the matcher's mask."""
+    """Return the longest rest of `path` that ends the matcher's text; empty if there is none among
+    the `MAX_TRIED_RESTS` longest that may follow. `row` is the matcher's mask."""
     if not path:
         return ()
     tokens = np.array(path)

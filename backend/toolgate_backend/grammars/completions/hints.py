@@ -1,4 +1,4 @@
-"""What a schema says about short values, for the search for short completions.
+"""What a schema says about short values, and what of it a search for a completion still needs.
 
 Masks do not tell a required member from an optional one, or which characters lead to the end of a
 pattern.
@@ -6,12 +6,17 @@ pattern.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import numpy as np
 
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
 
+from ...tokens.masks import BitmaskRow, TokenIds
+from ...tokens.units import TokenIndex
+from .json_texts import Scan
 from .shortest_match import shortest_match
 
 FORMATS = {
@@ -84,3 +89,83 @@ def _texts(schema: dict[str, Any]) -> Iterator[str]:
 
 def _count(value: Any) -> int:
     return int(value) if isinstance(value, int | float) else 0
+
+
+_QUOTE, _BACKSLASH, _BRACKET = b'"\\['
+_BEFORE_MEMBERS = (None, *b"{,")
+
+
+class Needs:
+    """The hints that remain in one search. Each object has a member once, so a name that was
+    written is left out until the object ends."""
+
+    def __init__(self, hints: Hints) -> None:
+        self.names, self.texts = hints.names, hints.texts
+        self.longest = ""
+        """The longest text of the hints that was written."""
+        self.opened = False
+        """Whether the text ends with the quotation mark that opens a string."""
+        self._written: list[set[str]] = [set()]
+        self._brackets: list[int | None] = [None]
+        """The opening brackets around the position. The outermost one is not known."""
+        self._last: int | None = None
+        """The last character outside strings, except white space and an opening quotation mark;
+        None if it is not known."""
+
+    @property
+    def may_begin_member(self) -> bool:
+        """Whether JSON allows a member here, or the name of a member whose quotation mark is
+        written already; true if that is not known."""
+        return self._last in _BEFORE_MEMBERS and self._brackets[-1] != _BRACKET
+
+    def use(self, text: str) -> None:
+        self.longest = max(self.longest, text, key=len)
+
+    def is_written(self, name: str) -> bool:
+        """Whether the object has a member of this name already."""
+        return name in self._written[-1]
+
+    def write(self, name: str) -> None:
+        self._written[-1].add(name)
+
+    def follow(self, text: bytes, scan: Scan) -> None:
+        """Advance by `text`, which begins at `scan`."""
+        in_string, escaped = scan.in_string, scan.escaped
+        for byte in text:
+            self.opened = byte == _QUOTE and not in_string
+            if escaped:
+                escaped = False
+            elif byte == _QUOTE:
+                in_string = not in_string
+                if not in_string:
+                    self._last = byte
+            elif in_string:
+                escaped = byte == _BACKSLASH
+            elif byte in b"{[":
+                self._written.append(set())
+                self._brackets.append(byte)
+                self._last = byte
+            elif byte in b"}]":
+                self._written = self._written[:-1] or [set()]
+                self._brackets = self._brackets[:-1] or [None]
+                self._last = byte
+            elif byte not in b" \n\r\t":
+                self._last = byte
+
+
+class Beginnings:
+    """The texts of the members that may come next, with all tokens with which they can begin. A
+    schema can have hundreds, and a mask rules out nearly all of them at once."""
+
+    def __init__(self, members: Sequence[tuple[str, bytes]], index: TokenIndex) -> None:
+        """`members`: pairs of a name and a text with which a member of this name begins."""
+        self._members = members
+        first = [index.prefixes_of(text) for _, text in members]
+        self._tokens: TokenIds = np.array([t for each in first for t in each], dtype=np.int64)
+        self._owners = np.repeat(np.arange(len(first)), [len(each) for each in first])
+
+    def allowed(self, row: BitmaskRow) -> Iterator[tuple[str, bytes]]:
+        """The members that can begin with a token of the mask `row`, in their order."""
+        bits = row[self._tokens >> 5] >> (self._tokens & 31) & 1
+        for at in np.unique(self._owners[bits.nonzero()]):
+            yield self._members[at]

@@ -20,21 +20,19 @@ from toolgate_core.wire import NO_HINTS, Hints
 
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, words_per_row
-from ...tokens.token_index import TokenIndex
-from ...tokens.units import mark_unit
+from ...tokens.units import TokenIndex, mark_unit
 from ..engines.engine import Matcher
-from .beginnings import Beginnings
 from .ending import Path, ending_rest, ends_text
+from .hints import Beginnings, Needs
 from .json_texts import (
     SHORT_VALUES,
+    Scan,
     closes_container,
     closes_string,
     closes_value,
     rests_of,
     separates,
 )
-from .needs import Needs
-from .scan import Scan
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""

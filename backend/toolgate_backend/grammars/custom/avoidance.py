@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import llguidance
-import llguidance.numpy
 import numpy as np
 
 from ...errors import BackendError
@@ -16,7 +15,8 @@ MAX_TOKENS = 24
 
 
 class Avoidance:
-    """For one mask. `matcher` is at the position of the mask, and unchanged afterwards."""
+    """Leaves tokens out of one mask. `matcher` is at the position of the mask, and unchanged
+    afterwards."""
 
     def __init__(self, matcher: llguidance.LLMatcher, view: View, forbidden: bytes) -> None:
         self._matcher = matcher
@@ -47,7 +47,7 @@ class Avoidance:
                 row &= ~self._view.completing(self._forbidden, begun)[: len(row)]
 
     def _approaching(self, tail: bytes) -> list[int]:
-        """The tokens that get near the forbidden text."""
+        """Return the tokens that get near the forbidden text."""
         return [
             int(token)
             for begun in range(len(self._forbidden) - 1)
@@ -56,7 +56,7 @@ class Avoidance:
         ]
 
     def _can_avoid(self, token: int, tail: bytes, searched: bytes, depth: int) -> bool:
-        """Whether the input can end or go on after `token` without the forbidden text."""
+        """Return whether the input can end or go on after `token` without the forbidden text."""
         written = tail + self._view.texts[token]
         for probe in self._view.probes():
             consumed = self._matcher.try_consume_tokens([token, probe])
@@ -70,8 +70,7 @@ class Avoidance:
         try:
             if self._matcher.is_stopped() or self._matcher.is_accepting():
                 return not self._matcher.is_error()
-            found = np.zeros(self._view.words, dtype=np.int32)
-            llguidance.numpy.fill_next_token_bitmask(self._matcher, found.reshape(1, -1))
+            found = self._view.mask(self._matcher)
             if self._matcher.is_error():
                 raise BackendError(self._matcher.get_error())
             row = found[: len(self._view.plain)] & self._view.plain

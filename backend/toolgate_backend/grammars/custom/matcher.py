@@ -12,17 +12,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import llguidance
-import llguidance.numpy
 import numpy as np
 
 from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
 from ..engines.engine import MAX_PREFIX_BYTES, Matcher
-from ..engines.fresh_matcher import FreshMatcher
+from ..engines.llguidance_matcher import FreshMatcher
 from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
-from .fixed_text import FixedText
+from .texts import FixedText
 from .views import View
 
 MAX_CLOSINGS = 48
@@ -179,7 +178,7 @@ class CustomMatcher:
         return replace(self._with_part(follows, begin), pending=True)
 
     def _with_part(self, state: _State, part: int) -> _State:
-        """The state after a part of the input, a token of the view."""
+        """Return the state after a part of the input, a token of the view."""
         tail, forbidden = state.tail, self._parts.forbidden
         if forbidden:
             written = tail + self._view.texts[part]
@@ -191,7 +190,7 @@ class CustomMatcher:
         return replace(state, alive=True, tail=tail, consumed=state.consumed + 1)
 
     def _closed(self, token: int) -> tuple[int, ...]:
-        """The position in the text after the input, if `token` can end the input."""
+        """Return the position in the text after the input, if `token` can end the input."""
         state = self._state
         if not state.alive or state.pending or token not in self._parts.closings:
             return ()
@@ -209,7 +208,7 @@ class CustomMatcher:
         return complete
 
     def _ends_here(self) -> tuple[int, ...]:
-        """The positions in the text after the input that are possible now."""
+        """Return the positions in the text after the input that are possible now."""
         state = self._state
         complete = state.alive and not state.pending and _is_complete(self._input)
         return (*state.ends, 0) if complete else state.ends
@@ -260,17 +259,9 @@ class CustomMatcher:
             _allow(row, masks.token_ids(closing))
 
     def _mask_of_input(self) -> BitmaskRow:
-        found = mask_of(self._input, self._view)
+        found = self._view.mask(self._input)
         self.check()  # a mask is not valid if a limit was exceeded
         return found
-
-
-def mask_of(matcher: llguidance.LLMatcher, view: View) -> BitmaskRow:
-    """The mask over the view; empty if the matcher has stopped."""
-    found = np.zeros(view.words, dtype=np.int32)
-    if not matcher.is_stopped():
-        llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
-    return found
 
 
 def _allow(row: BitmaskRow, tokens: TokenIds) -> None:

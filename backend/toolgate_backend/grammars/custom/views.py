@@ -11,30 +11,21 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import llguidance
+import llguidance.numpy
 import numpy as np
 
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds, words_per_row
 from .texts import Writing
 
-_JSON = {
-    ord(escape): text.encode()
-    for escape, text in {
-        '"': '"',
-        "\\": "\\",
-        "/": "/",
-        "b": "\b",
-        "f": "\f",
-        "n": "\n",
-        "r": "\r",
-        "t": "\t",
-    }.items()
-}
+_JSON = {escape: text.encode() for escape, text in zip(b'"\\/bfnrt', '"\\/\b\f\n\r\t', strict=True)}
+"""By the byte after a backslash: what the escape stands for."""
 _PYTHON = {byte: text for byte, text in _JSON.items() if byte != ord("/")} | {ord("'"): b"'"}
 WRITABLE = r"[^\x00-\x07\x0b\x0e-\x1f]"
 """A character that has an escape in a quoted text, or is written as it is."""
@@ -42,13 +33,13 @@ _ESCAPES: Mapping[Writing, Mapping[int, bytes]] = {"json": _JSON, "python": _PYT
 NEAR = 2
 """Bytes of the forbidden text from which on it is checked that it can be avoided."""
 PROBES = (b" ", b"a", b"1", b"\n", b"*")
-MAX_OPENINGS = 64
-"""Maximum number of texts whose openings are cached."""
+MAX_TEXTS = 64
+"""Maximum number of texts whose openings, closings and other tokens are cached."""
 _QUOTE, _BACKSLASH, _FIRST_PRINTABLE = 0x22, 0x5C, 0x20
 _SPECIAL = re.compile(rb'["\\\x00-\x1f]')
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class View:
     writing: Writing
     tokenizer: llguidance.LLTokenizer
@@ -68,26 +59,22 @@ class View:
     """The bytes of each token; empty for special tokens."""
     spelled: Sequence[bytes]
     """What each token spells; empty if it is no part of a text."""
-    _sorted: list[tuple[bytes, int]] = field(default_factory=list)
-    _ids: dict[bytes, int] = field(default_factory=dict)
-    """By text: a token that spells it."""
-    ids: dict[bytes, int] = field(default_factory=dict)
-    """By bytes: a token that has them."""
-    _split_rows: dict[int, int] = field(default_factory=dict)
-    _openings: dict[bytes, dict[int, int]] = field(default_factory=dict)
-    _approaching: dict[tuple[bytes, int], TokenIds] = field(default_factory=dict)
-    _completing: dict[tuple[bytes, int], BitmaskRow] = field(default_factory=dict)
-    _closings: dict[bytes, dict[int, tuple[int, int]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._sorted.extend(sorted((text, at) for at, text in enumerate(self.texts) if text))
-        self._ids.update({text: at for at, text in enumerate(self.spelled) if text})
-        self.ids.update({text: at for at, text in enumerate(self.texts) if text})
-        self._split_rows.update({int(token): at for at, token in enumerate(self.split)})
+        self._sorted = sorted((text, at) for at, text in enumerate(self.texts) if text)
+        self._ids = {text: at for at, text in enumerate(self.spelled) if text}
+        """By text: a token that spells it."""
+        self.ids = {text: at for at, text in enumerate(self.texts) if text}
+        """By bytes: a token that has them."""
+        self._split_rows = {int(token): at for at, token in enumerate(self.split)}
+        self.closings = lru_cache(MAX_TEXTS)(self._closings)
+        self.openings = lru_cache(MAX_TEXTS)(self._openings)
+        self.completing = lru_cache(MAX_TEXTS)(self._completing)
+        self.approaching = lru_cache(MAX_TEXTS)(self._approaching)
 
     def before_backslash(self, token: int) -> int | None:
-        """The place of the text of a token without the backslash in which it ends; None if it does
-        not end in one."""
+        """Return the place of the text of a token without the backslash in which it ends; None if
+        it does not end in one."""
         at = self._split_rows.get(token)
         return None if at is None else self.split_offset + at * self.ways
 
@@ -95,22 +82,16 @@ class View:
         return self.texts[token] == b"\\"
 
     def possible_splits(self, found: BitmaskRow) -> TokenIds:
-        """The tokens that end in a backslash after which an escape is possible. `found`: the mask
-        over the view."""
+        """Return the tokens that end in a backslash after which an escape is possible. `found`: the
+        mask over the view."""
         bits = np.unpackbits(found[self.split_offset // 32 :].view(np.uint8), bitorder="little")
         rows = bits[: len(self.split) * self.ways].reshape(-1, self.ways)
         return self.split[rows[:, 1:].any(axis=1)]
 
-    def closings(self, after: bytes) -> dict[int, tuple[int, int]]:
-        """The tokens that end an input and go on with the text after it: by token, a token that
-        spells the part of the input alone, and the number of bytes of the text after it."""
-        if after not in self._closings:
-            if len(self._closings) > MAX_OPENINGS:
-                self._closings.clear()
-            self._closings[after] = dict(self._find_closings(after))
-        return self._closings[after]
-
-    def _find_closings(self, after: bytes) -> Iterator[tuple[int, tuple[int, int]]]:
+    def _closings(self, after: bytes) -> dict[int, tuple[int, int]]:
+        """Return the tokens that end an input and go on with the text after it: by token, a token
+        that spells the part of the input alone, and the number of bytes of the text after it."""
+        found: dict[int, tuple[int, int]] = {}
         first = after[:1]
         for text, token in self._sorted:
             at = text.find(first, 1) if first else -1
@@ -118,72 +99,64 @@ class View:
                 if after.startswith(text[at:]):
                     spelled = self._spelled_by(text[:at])
                     if spelled in self._ids:
-                        yield token, (self._ids[spelled], len(text) - at)
+                        found[token] = self._ids[spelled], len(text) - at
                     break
                 at = text.find(first, at + 1)
+        return found
 
     def joints(self, before: bytes, after: bytes) -> list[int]:
-        """The tokens that go on from the text before an empty input to the text after it."""
+        """Return the tokens that go on from the text before an empty input to the text after it."""
         text, lengths = before + after, range(len(before) + 1, len(before) + len(after) + 1)
         return [self.ids[text[:n]] for n in lengths if text[:n] in self.ids]
 
     def _spelled_by(self, text: bytes) -> bytes:
         return text if self.writing == "raw" else unescaped(text, _ESCAPES[self.writing])
 
-    def completing(self, text: bytes, begun: int) -> BitmaskRow:
-        """The tokens that complete `text`, of which `begun` bytes are written; with 0, those that
-        contain it."""
-        key = (text, begun)
-        if key not in self._completing:
-            rest = text[begun:]
-            found = [
-                token
-                for token, each in enumerate(self.texts)
-                if (each.startswith(rest) if begun else rest in each)
-            ]
-            self._completing[key] = masks.pack(masks.token_ids(found), len(self.texts))
-        return self._completing[key]
+    def _completing(self, text: bytes, begun: int) -> BitmaskRow:
+        """Return the tokens that complete `text`, of which `begun` bytes are written; with 0, those
+        that contain it."""
+        rest = text[begun:]
+        found = [
+            token
+            for token, each in enumerate(self.texts)
+            if (each.startswith(rest) if begun else rest in each)
+        ]
+        return masks.pack(masks.token_ids(found), len(self.texts))
 
-    def approaching(self, text: bytes, begun: int) -> TokenIds:
-        """The tokens after which at least `NEAR` bytes of `text` are written, but not all, if
-        `begun` bytes are written before them."""
-        key = (text, begun)
-        if key not in self._approaching:
-            ends = [text[:n] for n in range(NEAR, len(text))]
-            if begun:
-                ends = [end[begun:] for end in ends if len(end) > begun]
-                found = [self.ids[end] for end in ends if end in self.ids]
-            else:
-                found = [at for at, each in enumerate(self.texts) if each.endswith((*ends,))]
-            self._approaching[key] = masks.token_ids(found)
-        return self._approaching[key]
+    def _approaching(self, text: bytes, begun: int) -> TokenIds:
+        """Return the tokens after which at least `NEAR` bytes of `text` are written, but not all,
+        if `begun` bytes are written before them."""
+        ends = [text[:n] for n in range(NEAR, len(text))]
+        if begun:
+            ends = [end[begun:] for end in ends if len(end) > begun]
+            return masks.token_ids([self.ids[end] for end in ends if end in self.ids])
+        return masks.token_ids(
+            [at for at, each in enumerate(self.texts) if each.endswith((*ends,))]
+        )
 
     def probes(self) -> list[int]:
-        """Tokens that often can continue a text."""
+        """Return tokens that often can continue a text."""
         return [self.ids[each] for each in PROBES if each in self.ids]
 
-    def openings(self, text: bytes) -> dict[int, int]:
-        """The tokens that begin with `text` and go on with a part of an input: by token, a token
-        that spells that part alone."""
-        if text not in self._openings:
-            if len(self._openings) > MAX_OPENINGS:
-                self._openings.clear()
-            self._openings[text] = dict(self._find_openings(text))
-        return self._openings[text]
-
-    def _find_openings(self, text: bytes) -> Iterator[tuple[int, int]]:
+    def _openings(self, text: bytes) -> dict[int, int]:
+        """Return the tokens that begin with `text` and go on with a part of an input: by token, a
+        token that spells that part alone."""
+        found: dict[int, int] = {}
         at = bisect_left(self._sorted, (text, -1))
         while at < len(self._sorted) and self._sorted[at][0].startswith(text):
             whole, token = self._sorted[at]
             spelled = self._spelled_by(whole[len(text) :])
             if spelled in self._ids:
-                yield token, self._ids[spelled]
+                found[token] = self._ids[spelled]
             at += 1
+        return found
 
-    @property
-    def words(self) -> int:
-        """Words of a mask of the view."""
-        return words_per_row(self.tokenizer.vocab_size)
+    def mask(self, matcher: llguidance.LLMatcher) -> BitmaskRow:
+        """Return the mask of a matcher over the view; empty if it has stopped."""
+        found = np.zeros(words_per_row(self.tokenizer.vocab_size), dtype=np.int32)
+        if not matcher.is_stopped():
+            llguidance.numpy.fill_next_token_bitmask(matcher, found.reshape(1, -1))
+        return found
 
 
 def raw_view(tokenizer: llguidance.LLTokenizer) -> View:
@@ -253,7 +226,7 @@ def _row(texts: Sequence[bytes]) -> BitmaskRow:
 
 
 def unescaped(text: bytes, escapes: Mapping[int, bytes]) -> bytes:
-    """The text that `text` spells; empty if it is no complete part of a string."""
+    """Return the text that `text` spells; empty if it is no complete part of a string."""
     if not _SPECIAL.search(text):
         return text
     spelled, at = bytearray(), 0

@@ -8,7 +8,7 @@ is sound or refuses. Both engines get the schema as rewritten by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Literal
@@ -67,6 +67,12 @@ class Choice:
     """The keywords of the tool's schema that `schema` does not enforce."""
     as_given: bool = False
     """Whether this is another form of the previous choice, not a looser one."""
+
+    def beyond_json(self, residual: Iterable[ResidualKeyword]) -> Choice:
+        """Return this choice for arguments that are not JSON, whose grammar does not enforce
+        `residual` either."""
+        left = tuple(dict.fromkeys((*self.residual, *residual)))
+        return Choice("llguidance", "the arguments are not JSON", self.schema, left)
 
 
 def choose(parameters: dict[str, Any]) -> Choice:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
-from ..graph.free_strings import FreeTexts
+from ..graph.free_strings import NOT_FREE, FreeTexts
 
 MAX_PREFIX_BYTES = 256
 """Maximum length of a fixed prefix in bytes. A name and its envelope are shorter, but a constant
@@ -29,7 +29,7 @@ class Matcher(Protocol):
         """Overwrite `row` with the mask of the next token."""
 
     def forced(self) -> bytes:
-        """The text that must come next, as far as the engine can determine it. The state is
+        """Return the text that must come next, as far as the engine can determine it. The state is
         unchanged."""
         ...
 
@@ -49,7 +49,7 @@ class EngineMatcher(Matcher, Protocol):
     """A matcher of an engine, which may have limits."""
 
     def check(self) -> None:
-        """Raises BackendError if the matcher has exceeded a limit of the engine. It then refuses
+        """Raise BackendError if the matcher has exceeded a limit of the engine. It then refuses
         every token."""
         ...
 
@@ -84,7 +84,7 @@ class Engine(Protocol):
     name: str
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises GrammarRefused if the engine cannot enforce the schema soundly."""
+        """Raise GrammarRefused if the engine cannot enforce the schema soundly."""
         ...
 
 
@@ -101,9 +101,45 @@ class PackingEngine(Engine, Protocol):
         ...
 
     def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """The grammar as text; None for a grammar of the other engine."""
+        """Return the grammar as text; None for a grammar of the other engine."""
         ...
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises BlobRejected."""
+        """Raise BlobRejected."""
         ...
+
+
+class EmptyGrammar:
+    """The grammar whose only text is the empty one, for candidates that are a fixed text, such as
+    the end of a section."""
+
+    fixed_prefix = b""
+    by_text = True
+    free = NOT_FREE
+
+    def matcher(self) -> Matcher:
+        return _EmptyMatcher()
+
+    @property
+    def make(self) -> Callable[[], EngineMatcher]:
+        return _EmptyMatcher
+
+
+class _EmptyMatcher:
+    finished = True
+    complete = True
+
+    def accept(self, token: int) -> bool:
+        return False
+
+    def rollback(self, count: int) -> None:
+        assert count == 0
+
+    def fill(self, row: BitmaskRow) -> None:
+        row[:] = 0
+
+    def forced(self) -> bytes:
+        return b""
+
+    def check(self) -> None:
+        pass

@@ -24,19 +24,17 @@ from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.units import units
-from ..codecs.codec_grammar import encoded_literal
 from ..codecs.factory import make_rules
-from ..custom.finite_text import check
-from ..custom.fixed_text import FixedText
+from ..codecs.rules import encoded_literal
+from ..custom.definition import check
 from ..custom.matcher import CustomGrammar, Parts
-from ..custom.texts import Writing, input_texts
+from ..custom.texts import FixedText, Writing, input_texts
 from ..custom.views import WRITABLE, View, quoted_view, raw_view
 from ..graph.free_strings import NOT_FREE, FreeTexts, free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from ..members.lark import TooLarge, member_rules
 from .engine import CompiledGrammar
-from .fresh_matcher import FreshMatcher
-from .llguidance_matcher import Compiled, CompiledText, Mark
+from .llguidance_matcher import Compiled, CompiledText, FreshMatcher, Mark
 
 WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
 _START = "start: "
@@ -50,8 +48,8 @@ UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
 
 
 def tokenizer_text(tokenizer: Any) -> str:
-    """A fast transformers tokenizer as JSON, from which `make_tokenizer` creates llguidance's
-    tokenizer in any process. llguidance/hf.py does both at once.
+    """Return a fast transformers tokenizer as JSON, from which `make_tokenizer` creates
+    llguidance's tokenizer in any process. llguidance/hf.py does both at once.
 
     All added tokens become special. llguidance knows the marks among them by their ids only, and
     otherwise decides by the form of the text: `｜DSML｜` would be text, `<tool_call>` would not.
@@ -79,7 +77,7 @@ class LLGuidanceEngine:
         self._views: dict[Writing, View] = {}
 
     def encode(self, text: str) -> list[int]:
-        """The token ids of a text without special tokens."""
+        """Return the token ids of a text without special tokens."""
         return list(self._tokenizer.tokenize_str(text))
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
@@ -102,11 +100,19 @@ class LLGuidanceEngine:
         grammar = f"{start}arguments: %json {json.dumps(schema | {'x-guidance': options})}"
         return self._compiled(grammar, parameters, free)
 
+    def compile_call(
+        self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
+    ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
+        """As `compile` for arguments that are JSON, and as `compile_arguments` for others."""
+        if isinstance(form.codec_of(name), Json):
+            return self.compile(form, name, parameters), ()
+        return self.compile_arguments(form, name, parameters, typed_by)
+
     def compile_arguments(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]
     ) -> tuple[CompiledGrammar, tuple[ResidualKeyword, ...]]:
-        """A grammar for arguments that are not JSON, and the keywords that it does not enforce.
-        `typed_by` is the canonical schema, by which the gateway reads the values. Raises
+        """Return a grammar for arguments that are not JSON, and the keywords that it does not
+        enforce. `typed_by` is the canonical schema, by which the gateway reads the values. Raises
         GrammarRefused."""
         before, after = form.grammar_texts(name, parameters)
         rules = make_rules(form.codec, close_objects(parameters), form.marks, typed_by)
@@ -130,8 +136,8 @@ class LLGuidanceEngine:
         return compiled, tuple(rules.residual)
 
     def compile_custom(self, form: CallForm, name: str, grammar: Grammar) -> CompiledGrammar:
-        """A grammar for the calls of a custom tool. Raises GrammarRefused, whose reason has the
-        line and the column in the definition."""
+        """Return a grammar for the calls of a custom tool. Raise GrammarRefused, whose reason has
+        the line and the column in the definition."""
         source = _lark(grammar)
         checked = llguidance.LLMatcher(self._tokenizer, source, log_level=0)
         if checked.is_error():
@@ -194,8 +200,8 @@ class LLGuidanceEngine:
         return matcher
 
     def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
-        """A grammar for `TEXT`: one of several texts, or a regular expression; never
-        the empty text. Raises GrammarRefused."""
+        """Return a grammar for `TEXT`: one of several texts, or a regular expression; never the
+        empty text. Raise GrammarRefused."""
         if "choice" in form:
             texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in form["choice"])
             grammar = llguidance.LLMatcher.grammar_from_lark(f"start: {texts}")
@@ -207,12 +213,12 @@ class LLGuidanceEngine:
         return CompiledText(lambda: self._matcher(grammar, {}))
 
     def _has_text(self, regex: str) -> bool:
-        """Whether a regular expression of Lark matches any text, the empty one included."""
+        """Return whether a regular expression of Lark matches any text, the empty one included."""
         matcher = self._matcher(f"{_START}TEXT\nTEXT: {regex}", {})
         return matcher.is_accepting() or self._can_begin(matcher)
 
     def _can_begin(self, matcher: llguidance.LLMatcher) -> bool:
-        """Whether the text can begin with a token other than the end."""
+        """Return whether the text can begin with a token other than the end."""
         begun = matcher.deep_copy()
         row = llguidance.numpy.allocate_token_bitmask(1, self._tokenizer.vocab_size)
         llguidance.numpy.fill_next_token_bitmask(begun, row)
@@ -231,7 +237,7 @@ def _first_line(error: str) -> str:
 
 
 def _pointer(reason: str, parameters: dict[str, Any]) -> str:
-    """The JSON Pointer of the keyword in llguidance's message; "" if it names none."""
+    """Return the JSON Pointer of the keyword in llguidance's message; "" if it names none."""
     wanted: list[tuple[str, str | None]] = []
     if named := UNIMPLEMENTED.search(reason):
         wanted = [(keyword, None) for keyword in re.findall(r'"([^"]+)"', named["keys"])]

@@ -89,12 +89,13 @@ class XGrammarEngine:
         return grammar.size() if isinstance(grammar, _Compiled) else 0
 
     def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """The grammar's JSON without the vocabulary; None for a grammar of the other engine."""
+        """Return the grammar's JSON without the vocabulary; None for a grammar of the other
+        engine."""
         with _memory_errors():
             return grammar.serialize() if isinstance(grammar, _Compiled) else None
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raises BlobRejected if another xgrammar version wrote the text, or for another
+        """Raise BlobRejected if another xgrammar version wrote the text, or for another
         vocabulary. `parameters` is the schema that was compiled."""
         try:
             compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._info)

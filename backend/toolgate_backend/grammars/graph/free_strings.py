@@ -9,7 +9,7 @@ from the place on at which it may end.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ _KEYWORDS = frozenset(
     | _BOUNDS
 )
 _TYPES = frozenset({"string", "number", "boolean", "null", "object", "array"})
-"""Of JSON values. An integer is a number."""
+"""The types of JSON values. An integer is a number."""
 _MAX_DEPTH = 64
 MAX_NODES = 1_000
 """Maximum number of subschemas of a schema of which something is proven."""
@@ -52,11 +52,18 @@ def free_texts(
     with_names: bool = True,
     bare_names: bool = False,
 ) -> FreeTexts:
-    """`kinds` are those of the strings. With `bare_names`, the names of members are written without
-    quotation marks, so none may look like a number. For the rest see `has_free_strings`."""
+    """Return what is proven about the values of a grammar. `schema` is as the engine gets it, with
+    closed objects. `kinds` are those of the strings. Without `with_names`, there must be no
+    undeclared members: their names may be constrained. With `bare_names`, the names of members are
+    written without quotation marks, so none may look like a number."""
     nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)] if kinds else []
-    may_have_least = JSON_KINDS.issuperset(kinds)
-    if not nodes or not _are_free(schema, nodes, with_names, may_have_least):
+    if not 0 < len(nodes) <= MAX_NODES:
+        return NOT_FREE
+    types = _Types(schema)
+    keywords = _KEYWORDS | {"minLength"} if JSON_KINDS.issuperset(kinds) else _KEYWORDS
+    if not all(_is_known(node, types, keywords) for node in nodes):
+        return NOT_FREE
+    if not with_names and not all(map(types.are_named, nodes)):
         return NOT_FREE
     if bare_names and any(map(_has_number_as_name, nodes)):
         return NOT_FREE
@@ -77,27 +84,9 @@ def _has_number_as_name(node: Any) -> bool:
     return any(name.startswith(_NUMBER_BEGINS) for name in names)
 
 
-def has_free_strings(schema: Any, *, with_names: bool = True, may_have_least: bool = False) -> bool:
-    """`schema` is as the engine gets it, with closed objects. Without `with_names`, it must have no
-    undeclared members: their names may be constrained. With `may_have_least`, strings may have a
-    minimum of characters."""
-    nodes = [node for _, node in islice(subschemas(schema), MAX_NODES + 1)]
-    return _are_free(schema, nodes, with_names, may_have_least)
-
-
-def _are_free(schema: Any, nodes: Sequence[Any], with_names: bool, may_have_least: bool) -> bool:
-    """`has_free_strings` for the subschemas `nodes`. Nothing is proven of more than `MAX_NODES`."""
-    if len(nodes) > MAX_NODES:
-        return False
-    types = _Types(schema)
-    keywords = _KEYWORDS | {"minLength"} if may_have_least else _KEYWORDS
-    return all(
-        _is_known(node, types, keywords) and (with_names or types.are_named(node)) for node in nodes
-    )
-
-
 def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
-    """Whether a subschema, without those inside it, is one of those for which this is proven."""
+    """Return whether a subschema, without those inside it, is one of those for which this is
+    proven."""
     if not isinstance(node, dict):
         return node is True or node is False
     beside = node.keys() - ANNOTATIONS - {"$defs"}
@@ -109,7 +98,7 @@ def _is_known(node: Any, types: _Types, keywords: frozenset[str]) -> bool:
 
 
 def _has_known_names(node: dict[str, Any]) -> bool:
-    """Whether an object has either declared members or any members. If others may be beside
+    """Return whether an object has either declared members or any members. If others may be beside
     declared ones, their names may be any text but some."""
     declared = bool(node.get("properties")) or bool(node.get("required"))
     return not declared or node.get("additionalProperties") is False
@@ -123,7 +112,7 @@ class _Types:
         self._known: dict[int, frozenset[str]] = {}
 
     def are_named(self, node: Any) -> bool:
-        """Whether an object of a schema has no undeclared members."""
+        """Return whether an object of a schema has no undeclared members."""
         if "object" not in self._of(node, _MAX_DEPTH):
             return True
         return isinstance(node, dict) and (
@@ -132,7 +121,7 @@ class _Types:
         )
 
     def are_different(self, options: Iterable[Any]) -> bool:
-        """Whether a value's type tells to which of the alternatives it belongs."""
+        """Return whether a value's type tells to which of the alternatives it belongs."""
         seen: set[str] = set()
         for each in options:
             found = self._of(each, _MAX_DEPTH)

@@ -26,7 +26,7 @@ class GraphMemory:
         self._dropped: deque[Node] = deque()
         self.generation = 0
         self.bytes = 0
-        """Of this generation."""
+        """The bytes of this generation."""
 
     @property
     def is_full(self) -> bool:

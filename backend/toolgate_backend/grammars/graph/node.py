@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...tokens.rows import Row
-    from .plain_table import PlainTable
-    from .private_texts import PrivateText
+    from ...tokens.masks import Row
+    from .scouts import PrivateText
+    from .text_kinds import PlainTable
     from .value_places import AnyPlace
 
 NOTHING: dict[int, Node] = {}
 """For nodes without edges. Never changed."""
+UNSEEN = -(1 << 40)
+"""For nodes of which it is not known what follows."""
 
 
 class Node:
@@ -20,7 +22,7 @@ class Node:
     __slots__ = (
         "anchor", "begun", "complete", "depth", "ends", "finished", "forced", "generation", "loop",
         "next", "number", "opens", "origin", "parent", "place", "private", "row", "since",
-        "strings", "texts", "token",
+        "strings", "texts", "token", "usual",
     )  # fmt: skip
 
     next: dict[int, Node]
@@ -45,6 +47,8 @@ class Node:
         """A path to the node: its engine's matcher accepts the tokens up to the root."""
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.generation = generation
+        self.usual = UNSEEN
+        """For drafts: the token that usually follows (enforcement/usual_tokens.py)."""
         self.forced: bytes | None = None
         self.place: AnyPlace | None = None
         """For the bounds on values."""

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...errors import BackendError, NoTokenAllowed
-from ...tokens.masks import BitmaskRow, pack, token_ids
-from ...tokens.rows import Row
+from ...tokens.masks import BitmaskRow, Row, pack, token_ids
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import EngineMatcher
 from .memory import EDGE_BYTES, NODE_BYTES
 from .node import NOTHING, Node
-from .plain_table import PlainTable
-from .private_texts import PrivateText, text_at
-from .scouts import Scouts
-from .text_kinds import RawText, TextKind
+from .scouts import PrivateText, Scouts, text_at
+from .text_kinds import PlainTable, RawText, TextKind
 from .value_bounds import narrowed
 from .value_places import AnyPlace, TagPlace, value_of
 
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
 
 
 def is_whole(place: AnyPlace | None, kind: TextKind) -> bool:
-    """Whether the end of a string can't have begun yet, at a place inside it. A token that begins a
-    string may contain the beginning of its end."""
+    """Return whether the end of a string can't have begun yet, at a place inside it. A token that
+    begins a string may contain the beginning of its end."""
     if not isinstance(kind, RawText) or place is None:
         return True
     if isinstance(place, TagPlace):
@@ -43,18 +40,18 @@ class NodeMaker:
         compiled = grammar.compiled
         self._by_text = compiled.by_text
         self.tables = [shared.table(kind) for kind in compiled.free.strings]
-        """Of the kinds of free strings."""
+        """The tokens of each kind of free strings."""
         self._bounds = shared.bounds.of(grammar)
         self._scouts = Scouts(compiled.make, rolls_back=compiled.by_text)
         first = compiled.make()
         self._is_empty, self._may_be_empty = first.finished, first.complete
         self.generation = -1
-        """That of the graph. Nodes of others are no part of it any more."""
+        """The generation of the graph. Nodes of others are no part of it any more."""
         self.bytes = 0
-        """Of this generation."""
+        """The bytes of this generation."""
 
     def new_root(self) -> Node:
-        """The first node of a new generation."""
+        """Return the first node of a new generation."""
         self._scouts.clear()
         self.generation, self.bytes = self._shared.memory.generation, 0
         root = Node(None, -1, self.generation)
@@ -63,11 +60,11 @@ class NodeMaker:
         return root
 
     def is_outside(self, node: Node) -> bool:
-        """Whether a node is no part of the graph, or no more."""
+        """Return whether a node is no part of the graph, or no more."""
         return node.private is not None or node.generation != self.generation
 
     def joined(self, node: Node, token: int, target: Node, row: Row) -> Node | None:
-        """An edge to a known node, if the token is accepted."""
+        """Return an edge to a known node, if the token is accepted."""
         words = row.words.view(np.uint32)
         if not int(words[token >> 5]) >> (token & 31) & 1:
             matcher = self._matcher(node)
@@ -93,7 +90,7 @@ class NodeMaker:
         self._count(EDGE_BYTES)
 
     def made(self, node: Node, token: int, *, private: bool = False) -> Node | None:
-        """A new node after a token; None if the engine refuses it."""
+        """Return a new node after a token; None if the engine refuses it."""
         matcher = self._accepting(node, token)
         if matcher is None:
             return None
@@ -117,7 +114,7 @@ class NodeMaker:
         return after
 
     def _accepting(self, node: Node, token: int) -> EngineMatcher | None:
-        """A matcher after a token; None if the token is refused. Raises BackendError."""
+        """Return a matcher after a token; None if the token is refused. Raise BackendError."""
         matcher = self._matcher(node)
         if matcher.accept(token):
             return matcher
@@ -201,7 +198,7 @@ class NodeMaker:
             node.opens = table
 
     def _strings(self, node: Node, words: BitmaskRow) -> PlainTable | None:
-        """The kind of the free string inside which a node is, by its mask and its place."""
+        """Return the kind of the free string inside which a node is, by its mask and its place."""
         value = None if node.place is None else value_of(node.place)
         quote = b"" if value is None else value.quote
         for table in self.tables:
@@ -211,7 +208,7 @@ class NodeMaker:
         return None
 
     def is_unknown_text(self, node: Node, row: Row) -> bool:
-        """Whether a mask is that of text about which nothing is known."""
+        """Return whether a mask is that of text about which nothing is known."""
         if node.place is not None:
             place = value_of(node.place)
             if place is not None and not place.quote:
@@ -219,7 +216,7 @@ class NodeMaker:
         return int.from_bytes(row.view, "little").bit_count() > self._shared.wide
 
     def _matcher(self, node: Node) -> EngineMatcher:
-        """A matcher at a node. It is put back by `_leave`, or at another node."""
+        """Return a matcher at a node. It is put back by `_leave`, or at another node."""
         if node.private is not None:
             return text_at(node, self._scouts)[1]
         return self._scouts.take(node)

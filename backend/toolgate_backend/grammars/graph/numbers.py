@@ -43,7 +43,8 @@ class Numbers:
         self._are_free = free.numbers
 
     def place_of(self, node: Node, text: bytes) -> NumberPlace | None:
-        """The place after a token with this text; None if it is not in a number, or behind one."""
+        """Return the place after a token with this text; None if it is not in a number, or behind
+        one."""
         value = None if node.place is None else value_of(node.place)
         if not self._are_proven or value is None or value.quote:
             return None
@@ -62,7 +63,7 @@ class Numbers:
 
 
 def _shape(number: bytes) -> bytes:
-    """A number of which all digits are 1, but a zero at the beginning."""
+    """Return a number of which all digits are 1, but a zero at the beginning."""
     found = _INTEGER.fullmatch(number)
     assert found is not None
     return found[1] + found[2] + _DIGIT.sub(b"1", found[3])

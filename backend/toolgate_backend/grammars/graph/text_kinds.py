@@ -1,4 +1,4 @@
-"""The kinds of free strings: which text goes on inside one, and leaves its state unchanged.
+"""The kinds of free strings: which text and tokens go on inside one, with its state unchanged.
 
 A text inside a string is *whole* if it consists of complete characters and escapes, and its end
 can't be a part of the mark that ends the string. After each whole text the same may follow.
@@ -7,10 +7,14 @@ can't be a part of the mark that ends the string. After each whole text the same
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+
+from ...tokens.masks import BitmaskRow
 from ...tokens.units import ESCAPE
 
 _HIGH = (
@@ -37,14 +41,14 @@ class TextKind(Protocol):
     """The mark in which the string is; empty if it is raw text between tags."""
 
     def begun(self, text: bytes) -> bytes | None:
-        """What has begun at the end of `text`, which is read from a whole place: part of a
+        """Return what has begun at the end of `text`, which is read from a whole place: part of a
         character, of an escape or of the mark; empty if the text is whole. None if the text does
         not stay inside the string."""
         ...
 
     def content(self, text: bytes) -> int | None:
-        """The length of the whole text at the beginning of `text`, before the mark that ends the
-        string; None if there is no such mark."""
+        """Return the length of the whole text at the beginning of `text`, before the mark that ends
+        the string; None if there is no such mark."""
         ...
 
     def opening(self, text: bytes) -> int | None:
@@ -128,7 +132,7 @@ class RawText(TextKind):
         return max(map(len, self._beginnings), default=0)
 
     def ending(self, text: bytes) -> bytes:
-        """The longest end of a text in which the end of the string may have begun."""
+        """Return the longest end of a text in which the end of the string may have begun."""
         longest = range(min(len(text), self._longest), 0, -1)
         return next((text[-n:] for n in longest if text[-n:] in self._beginnings), b"")
 
@@ -171,12 +175,44 @@ PYTHON = (
     QuotedText(b"'", rb"[\x20-\x26\x28-\x5b\x5d-\x7f]", rb"[nrbtf\\']", b"", b"'\""),
     QuotedText(b'"', rb"[\x20\x21\x23-\x5b\x5d-\x7e]", rb'[nrbtf\\"]', b"", b"'\""),
 )
-"""Those of `codecs/pythonic.py`."""
+"""The strings of Python (codecs/pythonic.py), in either quotation mark."""
 
 
 def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool, quote: bytes = b"") -> RawText:
-    """The kind of the strings of `codecs/strings/raw_strings.py`. `end`: the text of the end before
+    """Return the kind of the strings of `codecs/raw_strings.py`. `end`: the text of the end before
     its first mark. `close`: what looks like the end in text."""
     if ends_with_mark:
         return RawText(quote, (close,), (end,) if end else (), ESCAPE)
     return RawText(quote, tuple(dict.fromkeys((end, close))), (), end)
+
+
+class PlainTable:
+    """The tokens that go on with a kind of free string."""
+
+    def __init__(self, kind: TextKind, token_bytes: Sequence[bytes], allowed: BitmaskRow) -> None:
+        """`allowed`: the tokens that the text of a grammar may have. Reads the whole vocabulary."""
+        self.kind = kind
+        self.sample = -1
+        """One of these tokens, of one letter."""
+        ends = np.zeros(len(allowed) * 32, dtype=np.uint8)
+        may = np.unpackbits(allowed.view(np.uint8), bitorder="little")
+        plain = np.zeros(len(may), dtype=np.uint8)
+        for token in np.flatnonzero(may[: len(token_bytes)]).tolist():
+            text = token_bytes[token]
+            plain[token] = bool(text) and kind.begun(text) == b""
+            ends[token] = text.startswith(kind.quote)
+            if plain[token] and len(text) == 1 and text.isalpha():
+                self.sample = token
+        self.loop = plain.tobytes()
+        """One byte for each token id."""
+        self.words: BitmaskRow = np.packbits(plain, bitorder="little").view(np.int32)
+        self._ends: BitmaskRow = np.packbits(ends, bitorder="little").view(np.int32)
+
+    def may_end(self, row: BitmaskRow) -> bool:
+        """Return whether a mask allows the end of the string. Only those of JSON may have to go
+        on."""
+        return self.kind not in JSON_KINDS or bool((row & self._ends).any())
+
+    def is_inside(self, row: BitmaskRow) -> bool:
+        """Return whether a mask allows all of these tokens."""
+        return bool((row & self.words == self.words).all())

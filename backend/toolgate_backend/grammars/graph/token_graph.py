@@ -14,7 +14,7 @@ from __future__ import annotations
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from ...tokens.rows import Row
+from ...tokens.masks import Row
 from ..compiled_grammar import MeasuredGrammar
 from .node import Node
 from .node_maker import NodeMaker
@@ -46,8 +46,8 @@ class TokenGraph:
     # --- look-ups ---
 
     def step(self, node: Node, token: int) -> Node | None:
-        """The node after a token; None if the grammar refuses it. Raises BackendError if the engine
-        fails."""
+        """Return the node after a token; None if the grammar refuses it. Raise BackendError if the
+        engine fails."""
         after = node.next.get(token)
         if after is not None:
             return after
@@ -63,8 +63,8 @@ class TokenGraph:
         return after
 
     def row(self, node: Node) -> Row:
-        """The mask of the next token. Raises BackendError if the engine fails, and NoTokenAllowed
-        if it allows no token of an unfinished text."""
+        """Return the mask of the next token. Raise BackendError if the engine fails, and
+        NoTokenAllowed if it allows no token of an unfinished text."""
         if node.row is not None:
             return node.row
         with self._lock:
@@ -73,7 +73,7 @@ class TokenGraph:
         return row
 
     def forced(self, node: Node) -> bytes:
-        """The text that must come next, as far as the engine can determine it."""
+        """Return the text that must come next, as far as the engine can determine it."""
         if node.forced is None:
             with self._lock:
                 return self._maker.forced(node)
@@ -133,7 +133,7 @@ class TokenGraph:
         return after
 
     def _extended_inside(self, node: Node, inside: Node, token: int, row: Row) -> Node | None:
-        """The node after a token inside a free string."""
+        """Return the node after a token inside a free string."""
         assert inside.strings is not None
         kind, whole = inside.strings.kind, node.begun + self._shared.unit_bytes[token]
         begun = kind.begun(whole)
@@ -146,8 +146,8 @@ class TokenGraph:
         return self._found(node, token, row, inside, rest, always=node is inside)
 
     def _begun(self, node: Node, token: int, row: Row, inside: Node, begun: bytes) -> Node | None:
-        """The node after a token that stays inside a free string, or opens one, and ends with
-        `begun`."""
+        """Return the node after a token that stays inside a free string, or opens one, and ends
+        with `begun`."""
         if not begun:
             return self._maker.joined(node, token, inside, row)
         if self._maker.is_outside(node):
@@ -161,7 +161,7 @@ class TokenGraph:
     def _found(
         self, node: Node, token: int, row: Row, anchor: Node, text: bytes, *, always: bool = False
     ) -> Node | None:
-        """The node after `text` since `anchor`; a new one if there is none."""
+        """Return the node after `text` since `anchor`; a new one if there is none."""
         if not (always or self._by_text):
             return self._maker.made(node, token)
         known = None if anchor.texts is None else anchor.texts.get(text)
@@ -178,8 +178,8 @@ class TokenGraph:
         return made
 
     def _after_first(self, node: Node) -> Node | None:
-        """The inside of the string that begins at a node and must not be empty: the same after any
-        first character. None if none begins there, or if more characters must come."""
+        """Return the inside of the string that begins at a node and must not be empty: the same
+        after any first character. None if none begins there, or if more characters must come."""
         if node.opens is None or node.opens.sample < 0 or self._maker.is_outside(node):
             return None
         first = node.next.get(node.opens.sample) or self._maker.made(node, node.opens.sample)
@@ -189,8 +189,8 @@ class TokenGraph:
         return first if first.strings is node.opens else None
 
     def _opened(self, node: Node, text: bytes) -> tuple[Node, bytes] | None:
-        """The inside of the free string that a token with this text opens, and what has begun
-        there."""
+        """Return the inside of the free string that a token with this text opens, and what has
+        begun there."""
         place = None if node.place is None else value_of(node.place)
         if place is None or place.quote:
             return None

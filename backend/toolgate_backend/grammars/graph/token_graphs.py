@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from threading import Lock
 from weakref import WeakKeyDictionary
 
-from ...tokens.masks import BitmaskRow
-from ...tokens.rows import Rows
-from ...tokens.token_index import TokenIndex
+from ...tokens.masks import BitmaskRow, Rows
+from ...tokens.units import TokenIndex
 from ..compiled_grammar import MeasuredGrammar
 from ..engines.engine import CompiledGrammar
 from .memory import GraphMemory
-from .plain_table import PlainTable
-from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, TextKind
+from .text_kinds import JSON_IN_LLGUIDANCE, JSON_IN_XGRAMMAR, PlainTable, TextKind
 from .token_graph import TokenGraph
 from .value_bounds import ValueBounds
 
@@ -54,7 +52,7 @@ class TokenGraphs:
         """Held while a table is made, for which no look-up waits."""
 
     def graph_of(self, grammar: MeasuredGrammar) -> TokenGraph:
-        """The graph of a grammar, in the generation of now."""
+        """Return the graph of a grammar, in the generation of now."""
         graph = self._graphs.get(grammar.compiled)
         if graph is None:
             made = TokenGraph(grammar, self)
@@ -74,7 +72,8 @@ class TokenGraphs:
             self.table(kind)
 
     def table(self, kind: TextKind) -> PlainTable:
-        """The tokens that go on with a kind of string. The first time, this takes a second."""
+        """Return the tokens that go on with a kind of string. The first time, this takes a
+        second."""
         table = self._tables.get(kind)
         if table is None:
             with self._making:

@@ -20,8 +20,7 @@ from ...tokens import masks
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import ESCAPE, units
-from ..compiled_grammar import MeasuredGrammar
-from ..value_limits import EXPONENT_DIGITS, ValueLimits
+from ..compiled_grammar import EXPONENT_DIGITS, MeasuredGrammar, ValueLimits
 from .value_places import JSON, AnyPlace, PlaceReader, reader_of, value_of
 
 MAX_NESTING = 100
@@ -38,7 +37,7 @@ class _Opening(NamedTuple):
     outside: BitmaskRow
     """Outside of strings."""
     inside: BitmaskRow
-    """Of these, those that first end the string in which they begin."""
+    """Those that first end the string in which they begin."""
 
 
 class ValueBounds:
@@ -67,7 +66,7 @@ class ValueBounds:
         }
 
     def of(self, grammar: MeasuredGrammar) -> GrammarBounds | None:
-        """The bounds of a grammar; None if it has none, as it is one of text."""
+        """Return the bounds of a grammar; None if it has none, as it is one of text."""
         if grammar.limits is None:
             return None
         if grammar.name == grammar_key.CONTENT:
@@ -77,7 +76,7 @@ class ValueBounds:
         return GrammarBounds(self, grammar.limits, self._reader, head)
 
     def digits(self, left: int, *, fraction: bool) -> tuple[BitmaskRow, ...]:
-        """The tokens to leave out if a number may have `left` more digits; the later ones if
+        """Return the tokens to leave out if a number may have `left` more digits; the later ones if
         nothing remains without the first. A fraction that may not end is too small, and zeros would
         not change that."""
         return (self._longer[left], self._zeros) if fraction else (self._longer[left],)
@@ -101,12 +100,12 @@ class GrammarBounds:
         """The place at which the grammar's text begins."""
 
     def after(self, place: AnyPlace, text: bytes) -> AnyPlace:
-        """The place after some more text."""
+        """Return the place after some more text."""
         return self._reader.after(place, text, self._limits.tags)
 
     def refused(self, place: AnyPlace) -> tuple[BitmaskRow, ...]:
-        """The tokens to leave out of the mask at a place; the later ones if nothing remains without
-        the first. Empty if no bound is reached."""
+        """Return the tokens to leave out of the mask at a place; the later ones if nothing remains
+        without the first. Empty if no bound is reached."""
         value = value_of(place)
         if value is None:
             return ()
@@ -119,7 +118,7 @@ class GrammarBounds:
         return ()
 
     def _digits_left(self, number: re.Match[bytes]) -> tuple[int, bool]:
-        """By how many digits a number may go on, and whether these are of a fraction."""
+        """Return by how many digits a number may go on, and whether these are of a fraction."""
         integer, fraction, exponent = number.groups()
         if exponent is not None:
             return max(0, EXPONENT_DIGITS - len(exponent)), False
@@ -129,7 +128,7 @@ class GrammarBounds:
 
 
 def narrowed(row: BitmaskRow, refused: Sequence[BitmaskRow]) -> BitmaskRow:
-    """A mask without the first tokens of `refused` without which some remain."""
+    """Return a mask without the first tokens of `refused` without which some remain."""
     for each in refused:
         left = row & ~each
         if left.any():
@@ -138,7 +137,7 @@ def narrowed(row: BitmaskRow, refused: Sequence[BitmaskRow]) -> BitmaskRow:
 
 
 def _opens(text: bytes) -> bool:
-    """Whether a token may open a value. The units of marks have a bracket, too."""
+    """Return whether a token may open a value. The units of marks have a bracket, too."""
     return not text.startswith(MARK) and _BRACKETS.search(text) is not None
 
 

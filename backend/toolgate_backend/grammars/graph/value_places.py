@@ -52,7 +52,7 @@ BEGIN = Place()
 
 
 def value_of(place: AnyPlace) -> Place | None:
-    """The place inside a value; None if it is not inside one, or inside raw text."""
+    """Return the place inside a value; None if it is not inside one, or inside raw text."""
     return place if isinstance(place, Place) else place.value
 
 
@@ -60,11 +60,11 @@ class PlaceReader(Protocol):
     begin: AnyPlace
 
     def after(self, place: AnyPlace, text: bytes, tags: Tags) -> AnyPlace:
-        """The place after some more text. `place` is one of this reader's."""
+        """Return the place after some more text. `place` is one of this reader's."""
         ...
 
     def ends(self, token: bytes) -> bool:
-        """Whether a token may end a string and then open a value."""
+        """Return whether a token may end a string and then open a value."""
         ...
 
 
@@ -102,7 +102,8 @@ class _Quoted:
         return Place(quote, place.depth + _depth(rest), word, left)
 
     def _begun(self, text: bytes) -> int:
-        """The length of an escape, or of a mark, that may have begun at the end of a text."""
+        """Return the length of an escape, or of a mark, that may have begun at the end of a
+        text."""
         if self._escapes:
             return (len(text) - len(text.rstrip(b"\\"))) % 2
         longest = max(map(len, self._marks)) - 1
@@ -145,7 +146,7 @@ class _Tags:
         return self._argument(place.head + text, tags, tail)
 
     def _argument(self, head: bytes, tags: Tags, tail: bytes) -> TagPlace:
-        """The place after a text that has begun outside of a value, and ends with `tail`."""
+        """Return the place after a text that has begun outside of a value, and ends with `tail`."""
         _, _, argument = head.partition(self._begin)
         key, is_known, value = argument.partition(self._after_key)
         kind = tags.get(key) or tags.get(OTHERS, "text")
@@ -197,7 +198,7 @@ class _NestedTags:
 
 
 def reader_of(form: CallForm) -> PlaceReader:
-    """The reader of a dialect's calls."""
+    """Return the reader of a dialect's calls."""
     match form.codec:
         case Tagged() as codec:
             return _Tags(form, codec)
@@ -217,6 +218,6 @@ def _word(text: bytes) -> bytes:
 
 
 def _depth(text: bytes) -> int:
-    """The number of brackets that are open. Those of the units of marks are closed."""
+    """Return the number of brackets that are open. Those of the units of marks are closed."""
     opened = text.count(b"[") + text.count(b"{")
     return opened - text.count(b"]") - text.count(b"}")

@@ -30,7 +30,8 @@ KEPT_SCHEMAS = 512
 
 
 def member_rules(schema: dict[str, Any], separators: tuple[str, str]) -> str | None:
-    """A grammar in EBNF; None if no object has an order, or if there would be too many rules."""
+    """Return a grammar in EBNF; None if no object has an order, or if there would be too many
+    rules."""
     for most in range(MAX_MEMBERS, 1, -1):
         if _sets(schema, most) <= MAX_SETS:
             break
@@ -41,7 +42,7 @@ def member_rules(schema: dict[str, Any], separators: tuple[str, str]) -> str | N
 
 
 def _sets(node: Mapping[str, Any], most: int) -> int:
-    """The number of rules for sets of members."""
+    """Return the number of rules for sets of members."""
     own = len(node.get("properties", ()))
     inside = [*node.get("properties", {}).values(), *node.get("anyOf", ())]
     inside += [node["items"]] if "items" in node else []
@@ -149,7 +150,7 @@ class _Rules:
         return f"{kind}_{self._count}"
 
     def _define(self, name: str, body: str) -> str:
-        """Raises ValueError if a rule that grammars share has two bodies."""
+        """Raise ValueError if a rule that grammars share has two bodies."""
         if self._rules.setdefault(name, body) != body:
             raise ValueError(f"two rules {name}")
         return name

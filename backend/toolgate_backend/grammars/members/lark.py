@@ -15,9 +15,8 @@ from typing import Any
 
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
-from ..codecs.codec_grammar import quoted
-from ..codecs.rules import Rules
-from ..codecs.structure.alternatives import types, without_root_references
+from ..codecs.alternatives import types, without_root_references
+from ..codecs.rules import Rules, all_of, quoted
 from .objects import (
     OF_OBJECTS,
     declared,
@@ -45,8 +44,8 @@ class TooLarge(Exception):
 
 
 def member_rules(schema: dict[str, Any], options: Mapping[str, Any]) -> str | None:
-    """The rules whose first is `arguments`; None if no object inside has an order. `schema` is in
-    engine form, `options` are llguidance's. Raises TooLarge."""
+    """Return the rules whose first is `arguments`; None if no object inside has an order. `schema`
+    is in engine form, `options` are llguidance's. Raise TooLarge."""
     schema = without_root_references(schema)
     if not all(map(_is_to_definition, subschemas(schema))):
         return None  # a part of the schema would have another target beside the definitions only
@@ -72,7 +71,7 @@ class _Members:
         self._length = 0
 
     def has_order(self, node: Any) -> bool:
-        """Whether an object with several members is inside, which can be in any order."""
+        """Return whether an object with several members is inside, which can be in any order."""
         if not isinstance(node, dict):
             return False
         if id(node) not in self._known:
@@ -99,7 +98,7 @@ class _Members:
         return pointer_of_ref(node["$ref"]) if only(node, "$ref") else None
 
     def _merge(self, parts: list[Any]) -> dict[str, Any] | None:
-        """One object instead of an `allOf` of objects; None if there is none."""
+        """Return one object instead of an `allOf` of objects; None if there is none."""
         key = json.dumps(parts)
         if key not in self._merged:
             found = [self._at_end(part) for part in parts]
@@ -108,7 +107,7 @@ class _Members:
         return self._merged[key]
 
     def _at_end(self, node: Any) -> Any:
-        """What a reference leads to."""
+        """Return what a reference leads to."""
         for _ in range(MAX_MERGED):
             target = self._target(node) if isinstance(node, dict) else None
             if target is None:
@@ -150,7 +149,7 @@ class _Members:
         return self.rules.add("json", text)
 
     def _reference(self, key: str, schema: Any) -> str:
-        """The rule of a schema that several places may have, which may be inside itself."""
+        """Return the rule of a schema that several places may have, which may be inside itself."""
         if key not in self._references:
             name = self._references[key] = f"definition_{len(self._references)}"
             self.rules.define(name, self.value(schema))
@@ -192,7 +191,7 @@ class _Members:
         if "maxProperties" in node:
             most = f"bit_count_lt({optional}, {node['maxProperties'] - len(needed)})"
         if conditions:
-            end += f" %if {_all(conditions)}"
+            end += f" %if {all_of(conditions)}"
         first, rest = f"first_{self._objects}", f"rest_{self._objects}"
         self._objects += 1
         following = []
@@ -201,7 +200,7 @@ class _Members:
                 "member", f"{quoted(_name(name))} {self._colon} {self.value(each)}"
             )
             free = [f"bit_clear({bits[name]})", *([most] if most and name not in needed else ())]
-            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {_all(free)}")
+            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {all_of(free)}")
         begin = [end, *following]
         after = ""
         if further is not None:
@@ -214,7 +213,7 @@ class _Members:
         return self.rules.add("object", f'"{{" {first}::0x0 "}}"')
 
     def _further(self, node: dict[str, Any]) -> str | None:
-        """An undeclared member; None if there may be none."""
+        """Return an undeclared member; None if there may be none."""
         ways = []
         patterns = node.get("patternProperties", {})
         for pattern, schema in patterns.items():
@@ -227,7 +226,7 @@ class _Members:
         return self.rules.add("further", " | ".join(ways)) if ways else None
 
     def _other_name(self, node: dict[str, Any]) -> str:
-        """A name that is neither declared nor matches a pattern."""
+        """Add a rule of the names that are not declared and match no pattern."""
         if node.get("patternProperties"):
             return self._matching(other_names(node).pattern)
         names = " | ".join(quoted(_name(name)) for name in declared(node))
@@ -236,13 +235,6 @@ class _Members:
     def _matching(self, pattern: str | None) -> str:
         assert pattern is not None  # is_plain_object
         return self._json({"type": "string", "pattern": pattern})
-
-
-def _all(conditions: list[str]) -> str:
-    whole, *rest = conditions
-    for each in rest:
-        whole = f"and({whole}, {each})"
-    return whole
 
 
 def _is_to_definition(place: tuple[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from toolgate_core.pattern_match import matches
 from toolgate_core.schema.regular.languages import Language, Matching, Union, texts
 
-from ..codecs.structure.alternatives import types
+from ..codecs.alternatives import types
 
 MAX_MEMBERS = 64
 """The bits of a parameter: one for each member that has a name."""
@@ -38,7 +38,7 @@ def is_plain_array(node: dict[str, Any]) -> bool:
 
 
 def is_plain_object(node: dict[str, Any]) -> bool:
-    """Whether it is an object, among other types, whose members can be in any order."""
+    """Return whether it is an object, among other types, whose members can be in any order."""
     present = node.keys() - {"type", "$defs"}
     if "object" not in types({k: v for k, v in node.items() if k == "type"}):
         return False
@@ -53,20 +53,20 @@ def is_plain_object(node: dict[str, Any]) -> bool:
 
 
 def declared(node: dict[str, Any]) -> dict[str, Any]:
-    """The schemas of declared members, and of those that are only required, by name."""
+    """Return the schemas of declared members, and of those that are only required, by name."""
     properties = node.get("properties", {})
     others = [name for name in node.get("required", ()) if name not in properties]
     return {**properties, **dict.fromkeys(others, node.get("additionalProperties", True))}
 
 
 def possible(node: dict[str, Any]) -> dict[str, Any]:
-    """Those of `declared` that an object may have."""
+    """Return those of `declared` that an object may have."""
     return {name: schema for name, schema in declared(node).items() if schema is not False}
 
 
 def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """One object with the members of these, all of which it has to be; None if there is none that
-    is plain."""
+    """Return one object with the members of these, all of which it has to be; None if there is none
+    that is plain."""
     if not all(types(part) == {"object"} and is_plain_object(part) for part in parts):
         return None
     if any(part.keys() & _MORE for part in parts):
@@ -86,7 +86,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def _all(schemas: list[Any]) -> Any:
-    """A schema of the values that satisfy all of these."""
+    """Return a schema of the values that satisfy all of these."""
     if any(schema is False for schema in schemas):
         return False
     # By their text: Python takes `{"const": 1}` and `{"const": True}` for equal.
@@ -97,19 +97,20 @@ def _all(schemas: list[Any]) -> Any:
 
 
 def pattern_of_names(node: dict[str, Any], pattern: str) -> str | None:
-    """A pattern of the names that match this one and are not declared; None if there is none."""
+    """Return a pattern of the names that match this one and are not declared; None if there is
+    none."""
     names = [name for name in declared(node) if matches(pattern, name)]
     return (Matching(pattern) & ~texts(names)).pattern if names else pattern
 
 
 def other_names(node: dict[str, Any]) -> Language:
-    """The names that are not declared and match no pattern."""
+    """Return the names that are not declared and match no pattern."""
     return ~Union((texts(declared(node)), *map(Matching, node["patternProperties"])))
 
 
 def _has_plain_patterns(node: dict[str, Any]) -> bool:
-    """Whether the schema of each member is that of its name or of one pattern, and the names of all
-    members are regular languages."""
+    """Return whether the schema of each member is that of its name or of one pattern, and the names
+    of all members are regular languages."""
     given = node.get("patternProperties", {})
     for pattern, schema in given.items():
         named = [name for name in possible(node) if matches(pattern, name)]
@@ -128,7 +129,7 @@ def _has_plain_patterns(node: dict[str, Any]) -> bool:
 
 
 def _has_plain_counts(node: dict[str, Any]) -> bool:
-    """Whether a bound on the number of members is one on those that have names."""
+    """Return whether a bound on the number of members is one on those that have names."""
     if "minProperties" not in node and "maxProperties" not in node:
         return True
     if node.get("additionalProperties", True) is not False or node.get("patternProperties"):

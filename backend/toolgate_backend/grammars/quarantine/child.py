@@ -29,12 +29,12 @@ from toolgate_core.importing import importing
 
 with importing():
     from ..compiler import NICENESS, Compiler
-    from ..compiler_setup import CompilerSetup
     from ..completions.search import Completion
     from .protocol import (
         MAX_FRAME_BYTES,
         CompileJob,
         CompileLimits,
+        CompilerSetup,
         add_measurements,
         encode_frame,
         examine,

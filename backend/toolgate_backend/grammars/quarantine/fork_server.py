@@ -18,8 +18,7 @@ from pydantic import BaseModel
 
 from ...errors import QuarantineUnavailable
 from ...tokens.vocabulary import Vocabulary
-from ..compiler_setup import CompilerSetup
-from .protocol import MAX_FRAME_BYTES, CompileJob, WorkerReply, encode_frame
+from .protocol import MAX_FRAME_BYTES, CompileJob, CompilerSetup, WorkerReply, encode_frame
 
 START_SECONDS = 300.0
 """Time-out for importing torch and reading a vocabulary. This takes seconds, but minutes without
@@ -81,7 +80,7 @@ class Worker:
         self._status = status
 
     async def examine(self, job: CompileJob) -> WorkerReply:
-        """Raises WorkerEnded, WorkerKilled, or QuarantineUnavailable if there is no reply in
+        """Raise WorkerEnded, WorkerKilled, or QuarantineUnavailable if there is no reply in
         time."""
         timeout_seconds = job.limits.wall_seconds + GRACE_SECONDS
         try:
@@ -116,7 +115,7 @@ class Worker:
         return kind.model_validate_json(await self._reader.readexactly(length))
 
     async def _end(self) -> WorkerEnded | WorkerKilled:
-        """How the worker ended. Raises QuarantineUnavailable if that is not reported."""
+        """Return how the worker ended. Raise QuarantineUnavailable if that is not reported."""
         try:
             async with asyncio.timeout(STATUS_SECONDS):
                 status = await asyncio.shield(self._status)
@@ -147,7 +146,7 @@ class ForkServer:
 
     @classmethod
     async def start(cls, vocabulary: Vocabulary) -> ForkServer:
-        """Raises QuarantineUnavailable if the process does not start."""
+        """Raise QuarantineUnavailable if the process does not start."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         with theirs:
@@ -176,7 +175,7 @@ class ForkServer:
         return self._control.fileno() >= 0
 
     async def fork(self) -> Worker:
-        """Raises QuarantineUnavailable if the process died."""
+        """Raise QuarantineUnavailable if the process died."""
         if not self.alive:
             raise QuarantineUnavailable("the quarantine process died")
         number = next(self._numbers)

@@ -13,11 +13,12 @@ tools only.
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.fair_slots import FairSlots
@@ -28,17 +29,20 @@ from ...cores import usable_cores
 from ...errors import QuarantineUnavailable
 from .. import metrics
 from .fork_server import ForkServer, Worker, WorkerEnded, WorkerKilled
-from .protocol import CompileJob, CompileLimits, WorkerReply
+from .protocol import CompileJob, CompileLimits
+
+logger = logging.getLogger(__name__)
 
 MIN_WORKERS, MAX_WORKERS = 2, 8
 MAX_ATTEMPTS = 2
 """Attempts for one schema if processes of the quarantine are killed or crash."""
 
+Result = TypeVar("Result")
 _TIME_LIMITS = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
 
 
 def default_workers() -> int:
-    """A quarter of the cores: the engine and its GPU need the others."""
+    """Return a quarter of the cores: the engine and its GPU need the others."""
     return max(MIN_WORKERS, min(MAX_WORKERS, usable_cores() // 4))
 
 
@@ -47,15 +51,6 @@ class Examined:
     verdict: GrammarVerdict
     walks: tuple[InstanceWalk, ...] = ()
     """One for each instance of the job."""
-
-
-@dataclass
-class _QueuedJob:
-    job: CompileJob
-    examined: asyncio.Future[Examined] = field(
-        default_factory=lambda: asyncio.get_running_loop().create_future()
-    )
-    begun: bool = False
 
 
 class Quarantine:
@@ -71,28 +66,41 @@ class Quarantine:
     ) -> None:
         self._start = start
         self._limits = limits
-        self._queue: asyncio.Queue[_QueuedJob] = asyncio.Queue()
         self._workers = (workers or default_workers()) + 1
         self._slots = FairSlots(self._workers)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._idle: list[Worker] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._starting: asyncio.Task[ForkServer] | None = None
 
     def start(self) -> None:
         """Start the process. Callers of `examine` wait until it is ready."""
-        if not self._tasks:
+        if self._starting is None:
             self._starting = asyncio.create_task(self._start_fork_server())
-            self._tasks = [asyncio.create_task(self._serve()) for _ in range(self._workers)]
+            for _ in range(self._workers):
+                self._begin(self._fork_spare())
 
-    async def wait_until_ready(self) -> None:
-        """Wait until the process is ready. Raises QuarantineUnavailable."""
+    async def warm_up(self) -> None:
+        """Start the process before the server is ready. Its imports would take minutes next to a
+        busy engine, and the first new tool would have to wait for them. A failure is logged."""
         self.start()
-        await self._fork_server()
+        try:
+            await self._fork_server()
+        except QuarantineUnavailable:
+            logger.exception(
+                "Toolgate: the quarantine process did not start. Requests with new tool schemas "
+                "will get 503."
+            )
 
-    async def close(self) -> None:
+    async def end_workers(self) -> None:
+        """End all examinations and workers, but not the process."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+        while self._idle:
+            self._idle.pop().close()
+
+    async def close(self) -> None:
+        await self.end_workers()
         if self._starting is not None:
             self._starting.cancel()
             with suppress(asyncio.CancelledError, QuarantineUnavailable):
@@ -100,112 +108,113 @@ class Quarantine:
             self._starting = None
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        """The verdict, with `compile_ms`, and with `load_ms` and `blob` if they were measured.
-        Raises QuarantineUnavailable, which is not a verdict on the schema."""
+        """Return the verdict, with `compile_ms`, and with `load_ms` and `blob` if they were
+        measured. Raise QuarantineUnavailable, which is not a verdict on the schema."""
         return (await self._run(source, None)).verdict
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
-        """The verdict, and the walks of JSON values through the masks. Compiling and walking
-        together have the limits of one schema. Raises QuarantineUnavailable."""
+        """Return the verdict, and the walks of JSON values through the masks. Compiling and walking
+        together have the limits of one schema. Raise QuarantineUnavailable."""
         return await self._run(source, tuple(instances))
 
     async def _run(self, source: GrammarSource, instances: tuple[Any, ...] | None) -> Examined:
         self.start()
-        queued = _QueuedJob(
-            CompileJob(
-                key=source.key,
-                name=source.name,
-                parameters=canonical_json(source.parameters),
-                limits=self._limits,
-                instances=instances,
-            )
+        job = CompileJob(
+            key=source.key,
+            name=source.name,
+            parameters=canonical_json(source.parameters),
+            limits=self._limits,
+            instances=instances,
         )
         # In a task of its own: when the caller leaves, a worker that has begun goes on up to its
         # limits, and the slot of the owner is taken for as long.
-        examining = asyncio.create_task(self._in_turn(queued, source.owner))
-        examining.add_done_callback(lambda done: done.cancelled() or done.exception())
+        begun = asyncio.Event()
+        examining = self._begin(self._in_turn(job, source.owner, begun))
         try:
             return await asyncio.shield(examining)
         except asyncio.CancelledError:
-            if not queued.begun:
+            if not begun.is_set():
                 examining.cancel()
             raise
 
-    async def _in_turn(self, queued: _QueuedJob, owner: str) -> Examined:
+    def _begin(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
+        """Begin a task that `end_workers` cancels. Perhaps nobody waits for its result."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: done.cancelled() or done.exception())
+        return task
+
+    async def _in_turn(self, job: CompileJob, owner: str, begun: asyncio.Event) -> Examined:
         async with self._slots.slot(owner):
-            self._queue.put_nowait(queued)
-            return await queued.examined
+            begun.set()
+            return await self._examine(job)
 
-    async def _serve(self) -> None:
-        """Process jobs on one worker at a time, and replace the worker when it accepts no more
-        jobs."""
-        worker: Worker | None = None
-        try:
-            while True:
-                if worker is None:
-                    # Before the next job arrives: a fork takes longer than most compiles.
-                    with suppress(QuarantineUnavailable, OSError):
-                        worker = await (await self._fork_server()).fork()
-                queued = await self._queue.get()
-                if queued.examined.cancelled():
-                    continue
-                queued.begun = True
-                try:
-                    examined, worker = await self._examine(queued.job, worker)
-                except Exception as error:  # noqa: BLE001 - passed on to the caller
-                    worker = None
-                    _set_result(queued.examined, error)
-                else:
-                    _set_result(queued.examined, examined)
-        finally:
-            if worker is not None:
-                worker.close()
-
-    async def _examine(
-        self, job: CompileJob, worker: Worker | None
-    ) -> tuple[Examined, Worker | None]:
-        """The result, and the worker if it accepts another job."""
+    async def _examine(self, job: CompileJob) -> Examined:
         crashes: list[signal.Signals] = []
         failure: Exception | None = None
         for _ in range(MAX_ATTEMPTS):
+            worker: Worker | None = None
             try:
-                fork_server = await self._fork_server()
-                if worker is None or worker.fork_server is not fork_server:
-                    _close(worker)  # it ended with what forked it, while it was idle
-                    worker = await fork_server.fork()
+                worker = await self._take_worker()
                 reply = await worker.examine(job)
-                return self._finish_job(job, reply, worker)
             except WorkerEnded as ended:
+                self._replace(worker)
                 if ended.signal in _TIME_LIMITS:
-                    _close(worker)
-                    return self._refusal(job, _TIME_LIMITS[ended.signal]), None
+                    return self._refusal(job, _TIME_LIMITS[ended.signal])
                 crashes.append(ended.signal)
                 failure = ended
             except WorkerKilled as killed:
+                self._replace(worker)
                 failure = killed
             except (QuarantineUnavailable, OSError) as error:  # OSError: no descriptors left
                 if worker is not None:
                     worker.fork_server.kill()  # stuck or dead: the next attempt starts a new one
+                self._replace(worker)
                 failure = error
-            _close(worker)
-            worker = None
+            except BaseException:
+                if worker is not None:
+                    worker.close()
+                raise
+            else:
+                if reply.replace_worker:
+                    self._replace(worker)
+                else:
+                    self._idle.append(worker)
+                if reply.verdict is None:
+                    return self._refusal(job, "memory")
+                metrics.compiled(reply.verdict, place="quarantine")
+                return Examined(reply.verdict, reply.walks)
         # One crash may be chance, for example of a machine that is out of memory.
         if len(crashes) == MAX_ATTEMPTS:
             # SIGABRT: the result of a failed allocation in Rust or C++.
-            limit = "memory" if crashes[-1] == signal.SIGABRT else "crash"
-            return self._refusal(job, limit), None
+            return self._refusal(job, "memory" if crashes[-1] == signal.SIGABRT else "crash")
         raise QuarantineUnavailable(str(failure)) from failure
 
-    def _finish_job(
-        self, job: CompileJob, reply: WorkerReply, worker: Worker
-    ) -> tuple[Examined, Worker | None]:
-        if reply.replace_worker:
+    async def _take_worker(self) -> Worker:
+        """Return an idle worker, or a new one. Raise QuarantineUnavailable or OSError."""
+        fork_server = await self._fork_server()
+        while self._idle:
+            worker = self._idle.pop(0)
+            if worker.fork_server is fork_server:
+                return worker
+            worker.close()  # it ended with what forked it, while it was idle
+        return await fork_server.fork()
+
+    def _replace(self, worker: Worker | None) -> None:
+        """Close a worker that accepts no more jobs. Its replacement is forked before the next job
+        arrives: a fork takes longer than most compiles."""
+        if worker is not None:
             worker.close()
-        kept = None if reply.replace_worker else worker
-        if reply.verdict is None:
-            return self._refusal(job, "memory"), kept
-        metrics.compiled(reply.verdict, place="quarantine")
-        return Examined(reply.verdict, reply.walks), kept
+            self._begin(self._fork_spare())
+
+    async def _fork_spare(self) -> None:
+        with suppress(QuarantineUnavailable, OSError):
+            worker = await (await self._fork_server()).fork()
+            if len(self._idle) < self._workers:
+                self._idle.append(worker)
+            else:
+                worker.close()
 
     def _refusal(self, job: CompileJob, limit: str) -> Examined:
         metrics.QUARANTINE_KILLS.labels(limit).inc()
@@ -229,7 +238,8 @@ class Quarantine:
         return Examined(verdict)
 
     async def _fork_server(self) -> ForkServer:
-        """The running process. If several callers find it dead, one of them starts a new one."""
+        """Return the running process. If several callers find it dead, one of them starts a new
+        one."""
         while True:
             starting = self._starting
             if starting is None or (starting.done() and not _alive(starting)):
@@ -242,20 +252,6 @@ class Quarantine:
         return await self._start()
 
 
-def _close(worker: Worker | None) -> None:
-    if worker is not None:
-        worker.close()
-
-
 def _alive(starting: asyncio.Task[ForkServer]) -> bool:
     failed = starting.cancelled() or starting.exception() is not None
     return not failed and starting.result().alive
-
-
-def _set_result(future: asyncio.Future[Examined], outcome: Examined | Exception) -> None:
-    if future.done():  # the caller has gone
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)

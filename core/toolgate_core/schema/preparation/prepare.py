@@ -29,6 +29,7 @@ from .relaxation import (
 )
 from .removal import Search, canonical_engine_form, engine_form, is_plain, search_of
 from .rewrites.rewriting import rewritten
+from .unread_patterns import problem_of
 from .year_zero import without_year_zero
 
 MAX_DEPTH = 200
@@ -145,8 +146,10 @@ def check_schema(schema: Any) -> None:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
         path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
+        is_pattern = error.message.endswith('is not a "regex"')
+        problem = problem_of(error.instance) if is_pattern else error.message
         raise SchemaNotEnforceable(
-            f"The schema is not a valid JSON Schema: {error.message}.", pointer=path
+            f"The schema is not a valid JSON Schema: {problem}.", pointer=path
         ) from error
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         raise SchemaNotEnforceable(

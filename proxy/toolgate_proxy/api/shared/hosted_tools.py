@@ -88,11 +88,10 @@ class HostedTools:
         ]
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
-        """Raises InvalidTools if the choice requires a tool that was left out."""
+        """Raises InvalidTools if the choice names a tool that was left out."""
         names = {tool.name for tool in offered}
         for each in self._left_out:
-            named = isinstance(choice, NamedTool) and choice.name == each.name not in names
-            if named or (choice == "required" and not offered):
+            if isinstance(choice, NamedTool) and choice.name == each.name not in names:
                 raise InvalidTools(
                     f"'tool_choice' requires a call, but this gateway does not have the hosted "
                     f"tool {each.kind!r}. Offer a function.",

@@ -21,7 +21,6 @@ import httpx
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from ...settings import Settings
 from .public_addresses import is_public
 
 Message = dict[str, Any]
@@ -29,6 +28,12 @@ Resolve = Callable[[str, int], Awaitable[list[str]]]
 """Resolves host and port to IP addresses. Raises OSError."""
 
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
+MAX_IMAGES = 16
+"""In one request. Models take fewer as a rule."""
+MAX_BYTES = 10_000_000
+"""Of one image. Cameras make smaller ones, and models see less of them."""
+FETCH_SECONDS = 10.0
+"""For fetching one image. The client waits for it."""
 KINDS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 """First bytes of the files of each type."""
 LEFT_OUT = {"type": "text", "text": "[image left out: this model takes text only]"}
@@ -36,15 +41,17 @@ BASE64 = f"{string.ascii_letters}{string.digits}+/".encode()
 
 
 class Images:
-    """`resolve` and `transport` replace the network in tests."""
+    """Fetches images given by URL if `fetch`. `resolve` and `transport` replace the network in
+    tests."""
 
     def __init__(
         self,
-        settings: Settings,
+        *,
+        fetch: bool = True,
         resolve: Resolve | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._settings = settings
+        self._fetch = fetch
         self._resolve = resolve or _resolve
         self._transport = transport
 
@@ -60,12 +67,11 @@ class Images:
             raise UnsupportedParameter(
                 "This model accepts only text. Remove the images.", param=images[0][1]
             )
-        limit = self._settings.image_limit
-        if len(images) > limit:
+        if len(images) > MAX_IMAGES:
             raise InvalidRequest(
-                f"The request has {len(images)} images, but this gateway accepts at most {limit}. "
-                "Send fewer images.",
-                param=images[limit][1],
+                f"The request has {len(images)} images, but this gateway accepts at most "
+                f"{MAX_IMAGES}. Send fewer images.",
+                param=images[MAX_IMAGES][1],
             )
         uris = iter(await asyncio.gather(*(self._data_uri(url, param) for url, param in images)))
         return tuple(_with_images(message, uris) for message in messages)
@@ -75,7 +81,7 @@ class Images:
             self._check_data(url, param)
             return url
         try:
-            async with asyncio.timeout(self._settings.image_timeout):
+            async with asyncio.timeout(FETCH_SECONDS):
                 data = await self._fetched(url, param)
         except (TimeoutError, httpx.HTTPError, OSError, UnicodeError) as error:
             # An invalid host name raises UnicodeError.
@@ -91,7 +97,7 @@ class Images:
                 param,
                 "is not a supported data URI. Use data:image/png;base64,… (or jpeg, gif, webp)",
             )
-        if (len(url) - head.end()) * 3 // 4 > self._settings.image_bytes:
+        if (len(url) - head.end()) * 3 // 4 > MAX_BYTES:
             raise self._too_large(param)
         encoded = url[head.end() :].encode(errors="replace")
         if not _is_base64(encoded):
@@ -100,7 +106,7 @@ class Images:
             raise _error(param, f"is a {kind.upper()} image, but its data URI has {head[1]}")
 
     async def _fetched(self, given: str, param: str) -> bytes:
-        if not self._settings.image_urls:
+        if not self._fetch:
             raise _error(param, "is a URL, but this gateway does not fetch images. Use a data URI")
         url = _checked(given, param)
         host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
@@ -134,12 +140,12 @@ class Images:
         data = bytearray()
         async for part in response.aiter_raw():  # raw: decompression could exceed the limit
             data += part
-            if len(data) > self._settings.image_bytes:
+            if len(data) > MAX_BYTES:
                 raise self._too_large(param)
         return bytes(data)
 
     def _too_large(self, param: str) -> InvalidRequest:
-        return _error(param, f"is larger than {self._settings.image_bytes:,} bytes (the limit)")
+        return _error(param, f"is larger than {MAX_BYTES:,} bytes (the limit)")
 
 
 def without_results(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[int, ...]]:

@@ -3,13 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from toolgate_core import errors
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest
 
 from ...context import RequestContext
+
+MAX_CAUSES = 10
+"""Maximum number of tools that an error names."""
 
 
 @dataclass
@@ -32,19 +36,39 @@ class InvalidTools:
 
 
 def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> ChatRequest:
-    """The request without the tools of these names. Raises the error of one of them if no valid
-    tool is left that `tool_choice` requires to be called."""
-    if not invalid:
-        return request
+    """The request without the tools of these names. Raises InvalidRequest if `tool_choice` requires
+    a call, and all tools that may be called were left out: invalid ones or hosted ones."""
     tools = tuple(tool for tool in request.tools if tool.name not in invalid)
+    reasons = {name: error.message for name, error in invalid.items()}
     choice = request.tool_choice
     if isinstance(choice, NamedTool) and choice.name in invalid:
         raise invalid[choice.name]
     if isinstance(choice, AllowedTools):
         names = tuple(name for name in choice.names if name not in invalid)
         if not names:
-            raise invalid[choice.names[0]]
+            raise _none_left((), {name: reasons[name] for name in choice.names}, invalid)
         choice = replace(choice, names=names)
-    if choice == "required" and not tools:
-        raise next(iter(invalid.values()))
-    return replace(request, tools=tools, tool_choice=choice)
+    reasons = {**request.invalid_tools, **reasons}
+    if choice == "required" and not tools and (request.omitted_tools or reasons):
+        raise _none_left(request.omitted_tools, reasons, invalid)
+    if not invalid:
+        return request
+    return replace(request, tools=tools, tool_choice=choice, invalid_tools=reasons)
+
+
+def _none_left(
+    hosted: Sequence[str], reasons: Mapping[str, str], invalid: Mapping[str, InvalidRequest]
+) -> InvalidRequest:
+    """The error of one of the invalid tools, with the reasons of all; InvalidTools for hosted
+    ones."""
+    causes = [f"{kind!r} is a hosted tool, which this gateway does not have." for kind in hosted]
+    causes += [f"{name!r} is invalid: {reason}" for name, reason in reasons.items()]
+    more = f" And {len(causes) - MAX_CAUSES} more." if len(causes) > MAX_CAUSES else ""
+    message = (
+        "No tool that 'tool_choice' allows can be offered. Offer a valid function. "
+        f"{' '.join(causes[:MAX_CAUSES])}{more}"
+    )
+    error = next((each for name, each in invalid.items() if name in reasons), None)
+    if error is not None:
+        return error.reworded(message, error.param)
+    return errors.InvalidTools(message, param="tools")

@@ -48,7 +48,7 @@ class Preparation:
     """Fetches the images of requests, by the settings of the gateway."""
 
     def __init__(self, settings: Settings) -> None:
-        self._images = Images(settings)
+        self._images = Images(fetch=settings.image_urls)
 
     async def prepared(self, request: ChatRequest, deployment: Deployment) -> Prepared:
         """Raise ToolgateError if the request is refused or the backend fails."""

@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ..app import examples, new_app
+from toolgate_core.errors import InvalidRequest, ToolgateError
+from toolgate_core.tools import Tool
 
-app = new_app()
+from ...api.chat_completions.functions import offered_tools
+from ...api.messages.conversation.call_ids import shown_id
+from ...api.messages.tools import read_tools as message_tools
+from ...api.responses.tools import read_tools as response_tools
+from ...api.shared.hosted_tools import HostedTools
+from ...receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
+from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
+from ...settings import settings
+from ...validation.validator import InvalidSchema, Validator
+from ..main import command, examples
+from ..output import CommandFailed
+from .log_line import LoggedCall, LogLine, NotALine, place_of, read_line
 
 
-@app.command(
+class AuditFailed(Exception):
+    """The response is not the one of the receipt. The message states the difference."""
+
+
+@command(
     epilog=examples(
         "toolgate audit --new-key ed25519",
         "toolgate audit log.jsonl --key ed25519-public:…",
@@ -35,40 +52,34 @@ def audit(
             help="Key of the receipts: `ed25519-public:…`, `ed25519:…` or `hmac:…`.",
         ),
     ] = None,
-    open_objects: Annotated[
-        bool, typer.Option(help="The gateway runs with TOOLGATE_OPEN_OBJECTS.")
-    ] = False,
-    new_key: Annotated[
-        str | None, typer.Option(help="Print a new key: `ed25519` or `hmac`, and end.")
+    kind: Annotated[
+        str | None, typer.Option("--new-key", help="Print a new key: `ed25519` or `hmac`, and end.")
     ] = None,
 ) -> None:
     """Verify the receipts of responses, without a gateway.
 
     A receipt is valid if its signature matches, and if the calls of the response are those that
     the gateway sent. With the request, the schemas must be those that were enforced, and the
-    arguments must satisfy them. The exit status is 1 if a line fails."""
-    from ...receipts.keys import InvalidReceiptKey, read_key
-    from ...receipts.keys import new_key as generated
-    from .auditing import AuditFailed
-    from .auditing import audit as audited
-    from .log_line import NotALine, read_line
-
+    arguments must satisfy them. The exit status is 1 if a line fails. Set TOOLGATE_OPEN_OBJECTS as
+    for the gateway."""
     try:
-        if new_key is not None:
-            _print_key(*generated(new_key))
+        if kind is not None:
+            private, public = new_key(kind)
+            typer.echo(f"TOOLGATE_RECEIPT_KEY={private}")
+            if public != private:
+                typer.echo(f"toolgate audit log.jsonl --key {public}")
             return
         if file is None or key is None:
-            raise InvalidReceiptKey("name a file, and the key of its receipts with --key")
+            raise CommandFailed("name a file, and the key of its receipts with --key")
         verifier = read_key(key)
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (InvalidReceiptKey, OSError, ValueError) as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from error
+        raise CommandFailed(str(error)) from error
     lines = [each for each in enumerate(text.splitlines(), 1) if each[1].strip()]
     failed = 0
     for number, line in lines:
         try:
-            audited(read_line(line), verifier, open_objects=open_objects)
+            audit_line(read_line(line), verifier, open_objects=settings().open_objects)
         except (AuditFailed, NotALine) as error:
             failed += 1
             typer.echo(f"line {number}: {error}", err=True)
@@ -76,7 +87,114 @@ def audit(
     raise typer.Exit(1 if failed or not lines else 0)
 
 
-def _print_key(private: str, public: str) -> None:
-    typer.echo(f"TOOLGATE_RECEIPT_KEY={private}")
-    if public != private:
-        typer.echo(f"toolgate audit log.jsonl --key {public}")
+def audit_line(line: LogLine, key: ReceiptKey, *, open_objects: bool = False) -> None:
+    """Compare a response with its receipt. Raises AuditFailed."""
+    if line.receipt is None:
+        raise AuditFailed("the response has no receipt")
+    try:
+        receipt = verify(line.receipt, key)
+    except ReceiptInvalid as error:
+        raise AuditFailed(f"the receipt is not valid: {error}") from error
+    if receipt.response != line.response_id:
+        raise AuditFailed(f"the receipt is that of the response {receipt.response}")
+    _calls(line, receipt.calls)
+    if line.request is not None:
+        tools = _requested(line, line.request, open_objects)
+        _tools(receipt.tools, tools)
+        for call in line.calls:
+            if call.complete and call.kind == "function":
+                _satisfies(call, tools)
+
+
+def _calls(line: LogLine, signed: list[SignedCall]) -> None:
+    """Compare the calls of the response with those of the receipt, each at its place. The Messages
+    API leaves out calls that were cut."""
+    logged = {(call.choice, call.index): call for call in line.calls}
+    if len(logged) != len(line.calls):
+        raise AuditFailed("two choices have the same index")
+    for entry in signed:
+        call = logged.pop((entry.choice, entry.index), None)
+        if line.api == "messages" and not entry.complete:
+            if call is not None:
+                raise AuditFailed(
+                    f"the {call.place} of {call.name!r} is not one of the message: the receipt has "
+                    "a call there that was cut"
+                )
+        elif call is None:
+            place = place_of(entry.choice, entry.index)
+            raise AuditFailed(f"the {place} of {entry.name!r} is missing")
+        else:
+            _compare(line, call, entry)
+    for call in logged.values():
+        raise AuditFailed(f"the {call.place} of {call.name!r} is not in the receipt")
+
+
+def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
+    what = f"the {call.place} of {entry.name!r} was changed"
+    signed_id = entry.id
+    signed_hash: str | None = entry.text
+    if line.api == "messages":
+        signed_id, signed_hash = shown_id(entry.id, line.response_id, entry.index), entry.value
+        if signed_hash is None:
+            raise AuditFailed(
+                f"the {call.place} of {entry.name!r} can't be compared: its arguments are nested "
+                "too deeply, so the receipt has no hash of their value"
+            )
+    if call.name != entry.name:
+        raise AuditFailed(f"{what}: it is one of {call.name!r}")
+    if call.kind != entry.kind:
+        raise AuditFailed(f"{what}: its type is {call.kind!r}, not {entry.kind!r}")
+    if call.id is not None and call.id != signed_id:
+        raise AuditFailed(f"{what}: its id is {call.id!r}, not {signed_id!r}")
+    if text_hash(call.text) != signed_hash:
+        raise AuditFailed(f"{what}: its arguments differ")
+    if call.complete is not None and call.complete != entry.complete:
+        stated = "complete, but it was cut" if call.complete else "cut, but it was complete"
+        raise AuditFailed(f"{what}: the response states that it is {stated}")
+
+
+def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) -> dict[str, Tool]:
+    """Read the tools of the request, without invalid ones: the gateway may have left them out
+    (`TOOLGATE_INVALID_TOOLS=omit`), and then neither calls nor the receipt may name them."""
+    given, hosted = request.get("tools") or (), HostedTools(omit=True)
+    try:
+        if line.api == "messages":
+            found = message_tools(
+                given, hosted, betas="", open_objects=open_objects, on_invalid=_leave_out
+            ).tools
+        elif line.api == "responses":
+            found = response_tools(
+                given, hosted, open_objects=open_objects, on_invalid=_leave_out
+            ).functions
+        else:
+            present = {name: value for name, value in request.items() if value is not None}
+            found = offered_tools(present, hosted, open_objects=open_objects, on_invalid=_leave_out)
+    except (ToolgateError, TypeError) as error:
+        raise AuditFailed(f"the tools of the request can't be read: {error}") from error
+    return {tool.name: tool for tool in found}
+
+
+def _leave_out(_name: str, _error: InvalidRequest) -> None:
+    """Ignore an invalid tool. The receipt names the tools that were offered."""
+
+
+def _tools(signed: list[SignedTool], tools: Mapping[str, Tool]) -> None:
+    for entry in signed:
+        tool = tools.get(entry.name)
+        if tool is None:
+            raise AuditFailed(f"the request has no tool {entry.name!r}, which the receipt names")
+        if entry.hash != f"sha256:{tool.hash}":
+            raise AuditFailed(f"the schema of {tool.name!r} is not the one that was enforced")
+
+
+def _satisfies(call: LoggedCall, tools: Mapping[str, Tool]) -> None:
+    tool = tools.get(call.name)
+    if tool is None:
+        raise AuditFailed(f"the request has no tool {call.name!r}, which was called")
+    try:
+        violation = Validator(tool.parameters).check(call.text, unique=False)
+    except InvalidSchema as error:
+        raise AuditFailed(f"the schema of {call.name!r} can't be read: {error.reason}") from error
+    if violation is not None:
+        place = violation.pointer or "the root"
+        raise AuditFailed(f"the arguments of {call.name!r} violate their schema at {place}")

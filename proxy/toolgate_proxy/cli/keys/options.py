@@ -15,7 +15,6 @@ from ...keys.key import now
 from ...keys.limit_kinds import KINDS
 
 Name = Annotated[str, typer.Argument(help="Alias or id of the key.")]
-LOCAL_GATEWAY = "http://127.0.0.1:4000"
 Url = Annotated[
     str,
     typer.Option(
@@ -39,10 +38,17 @@ EnforcedOnly = Annotated[
         help="Refuse models of other providers, also as fallbacks: their calls are not enforced.",
     ),
 ]
+Yaml = Annotated[
+    bool,
+    typer.Option("--yaml", help="Print an entry for TOOLGATE_KEYS_FILE; do not write to Redis."),
+]
+Block = Annotated[
+    bool | None, typer.Option("--block/--unblock", help="Refuse the key until it is unblocked.")
+]
 
 
 def with_limits(command: Callable[..., None]) -> Callable[..., None]:
-    """Gives a command an option for each kind of limit, in place of its parameter `limits`, which
+    """Give a command an option for each kind of limit, in place of its parameter `limits`, which
     gets the values of those that were used."""
 
     @functools.wraps(command)
@@ -79,14 +85,19 @@ def changes(
     tags: list[str] | None,
     enforced_only: bool | None,
 ) -> dict[str, Any]:
-    """The options that were used, as fields of `Terms`."""
-    values: dict[str, Any] = {"team": team, "models": models or None, "tags": tags or None}
-    values["enforced_only"] = enforced_only
-    values["expires"] = moment(expires) if expires is not None else None
+    """Return the options that were used, as fields of `Terms`."""
+    values = {
+        "team": team,
+        "models": models or None,
+        "tags": tags or None,
+        "enforced_only": enforced_only,
+        "expires": moment(expires) if expires is not None else None,
+    }
     return {name: value for name, value in values.items() if value is not None}
 
 
 def moment(text: str) -> datetime:
+    """Read a duration from now, or a date."""
     length = duration(text)
     if length is not None:
         return now() + length
@@ -101,7 +112,7 @@ def moment(text: str) -> datetime:
 
 
 def duration(text: str) -> timedelta | None:
-    """None if the text is not a duration."""
+    """Return None if the text is not a duration."""
     match = re.fullmatch(r"(\d{1,6})([smhd])", text)
     if match is None:
         return None

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from ...keys.key import Key
 from ...keys.limit_kinds import KINDS
 from ...keys.redis_store import KeyUsage
+from ..output import new_table, table_text
 
 WIDTH = 80
-"""Of the list, in columns of a terminal."""
+"""Width of the list, in columns of a terminal."""
 ONE_WIDTH = 140
 COLUMNS = {"alias": 9, "key": 0, "models": 6, "limits": 0, "today": 0, "last use": 0, "status": 0}
-"""With the least width of those that may be broken into lines."""
+"""The columns, with the least width of those that may be broken into lines."""
 MULTIPLES = ((1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k"))
 
 
-def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> str:
-    """`usages`: of each key."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+def of_keys(keys: Iterable[tuple[Key, KeyUsage]], now: datetime) -> str:
+    """Return the table of `toolgate keys list`."""
+    table = new_table()
     for name, least in COLUMNS.items():
         table.add_column(name, overflow="fold", no_wrap=not least, min_width=least or None)
-    for key, usage in zip(keys, usages, strict=True):
+    for key, usage in keys:
         team = f" ({key.terms.team})" if key.terms.team else ""
         limits = [
             f"{kind.column} {short(limit)}"
@@ -46,11 +44,11 @@ def of_keys(keys: Sequence[Key], usages: Sequence[KeyUsage], now: datetime) -> s
             _ago(usage.last_used, now),
             key.status(now),
         )
-    return _text(table, WIDTH)
+    return table_text(table, WIDTH)
 
 
 def of_one(shown: dict[str, Any]) -> str:
-    """`shown`: from `Key.shown`."""
+    """Return the table of `toolgate keys show`. `shown`: the result of `Key.shown`."""
     table = Table(box=None, show_header=False, pad_edge=False)
     for name, value in shown.items():
         if name == "keys":
@@ -60,11 +58,12 @@ def of_one(shown: dict[str, Any]) -> str:
             ]
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         table.add_row(name.replace("_", " "), text or "-")
-    return _text(table, ONE_WIDTH)
+    return table_text(table, ONE_WIDTH)
 
 
 def short(number: int) -> str:
-    """At most four digits: 5M, 1.2M, 100k. Smaller numbers and other long ones are written out."""
+    """Return at most four digits: 5M, 1.2M, 100k. Smaller numbers and other long ones are written
+    out."""
     for multiple, letter in MULTIPLES:
         if number >= multiple and number * 10 % multiple == 0:
             return f"{number / multiple:g}{letter}"
@@ -72,7 +71,7 @@ def short(number: int) -> str:
 
 
 def _used(name: str, number: int) -> str:
-    """`0`, or `1.2k` and `tokens` below it for `tokens_today`."""
+    """Return `0`, or `1.2k` and `tokens` below it for `tokens_today`."""
     if not number:
         return "0"
     unit = name.removesuffix("_today").replace("_", " ")
@@ -90,9 +89,3 @@ def _ago(moment: datetime | None, now: datetime) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {letter} ago"
     return f"{seconds:.0f} s ago"
-
-
-def _text(table: Table, width: int) -> str:
-    out = io.StringIO()
-    Console(file=out, width=width, highlight=False, markup=False).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().rstrip().splitlines())

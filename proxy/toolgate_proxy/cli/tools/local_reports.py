@@ -23,7 +23,7 @@ from ...admin.schema_coverage import (
     report_by_verdict,
 )
 from ...settings import Settings
-from .admin_client import AdminRequestFailed
+from ..output import CommandFailed
 
 COMPILER = "toolgate_backend.grammars.offline"
 ENGINE = "llguidance"
@@ -37,31 +37,26 @@ _MISSING = (
 def reports_without_gateway(
     entries: Sequence[object], settings: Settings, dialect: str | None
 ) -> tuple[list[SchemaReport], str]:
-    """The reports, for a dialect or for all forms of calls, and a note about them; empty if there
-    is none. Raises AdminRequestFailed."""
+    """Return the reports, for a dialect or for all forms of calls, and a note about them, which is
+    empty if there is none. Raises CommandFailed."""
     tools, invalid = read_entries(entries, settings)
     if dialect is not None and (dialect not in DIALECTS or DIALECTS[dialect].calls is None):
         known = ", ".join(sorted(each for each in DIALECTS if DIALECTS[each].calls is not None))
-        raise AdminRequestFailed(f"There is no dialect {dialect!r}. Known are: {known}.")
+        raise CommandFailed(f"There is no dialect {dialect!r}. Known are: {known}.")
     if find_spec(ENGINE) is None:
         if dialect is not None:
-            raise AdminRequestFailed(f"--dialect needs {ENGINE}. Install it.")
+            raise CommandFailed(f"--dialect needs {ENGINE}. Install it.")
         return [*map(report_by_coverage, tools), *invalid], _MISSING
-    if dialect is not None:
-        (verdicts,) = _compiled(tools, [dialect])
-        found = [_report(tool, verdict) for tool, verdict in zip(tools, verdicts, strict=True)]
-        return [*found, *invalid], ""
-    by_form = _compiled(tools, [*REPRESENTATIVES.values()])
-    reports = [
-        report
-        for at, tool in enumerate(tools)
-        for report in _by_answer([_report(tool, verdicts[at]) for verdicts in by_form])
-    ]
+    by_dialect = _compiled(tools, [dialect] if dialect else [*REPRESENTATIVES.values()])
+    reports: list[SchemaReport] = []
+    for tool, *verdicts in zip(tools, *by_dialect, strict=True):
+        found = [_report(tool, verdict) for verdict in verdicts]
+        reports += found if dialect else _by_answer(found)
     return [*reports, *invalid], ""
 
 
 def _by_answer(reports: Sequence[SchemaReport]) -> list[SchemaReport]:
-    """The different reports on one tool in all forms, each with its forms."""
+    """Return the different reports on one tool in all forms, each with its forms."""
     forms: dict[str, list[str]] = {}
     found: dict[str, SchemaReport] = {}
     for form, report in zip(REPRESENTATIVES, reports, strict=True):
@@ -74,14 +69,14 @@ def _by_answer(reports: Sequence[SchemaReport]) -> list[SchemaReport]:
 
 
 def _report(tool: Tool, verdict: GrammarVerdict) -> SchemaReport:
-    """Without the engine and the time, which are those of a machine."""
+    """Leave out the engine and the time, which are those of a machine."""
     report = report_by_verdict(tool, verdict)
     reason = report.reason if report.status == "refused" else None
     return report.model_copy(update={"engine": None, "compile_ms": None, "reason": reason})
 
 
 def _compiled(tools: Sequence[Tool], dialects: Sequence[str]) -> list[list[GrammarVerdict]]:
-    """By dialect: the verdicts on the tools."""
+    """Return the verdicts on the tools, by dialect."""
     asked = {
         "dialects": dialects,
         "tools": [{"name": tool.name, "parameters": tool.parameters} for tool in tools],
@@ -95,6 +90,6 @@ def _compiled(tools: Sequence[Tool], dialects: Sequence[str]) -> list[list[Gramm
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise AdminRequestFailed(f"The schemas could not be compiled: {last[0]}")
+        raise CommandFailed(f"The schemas could not be compiled: {last[0]}")
     verdicts = [GrammarVerdict.model_validate_json(line) for line in done.stdout.splitlines()]
     return [verdicts[at : at + len(tools)] for at in range(0, len(verdicts), len(tools) or 1)]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...admin.tool_documents import UnknownForm, read_document
-from .admin_client import AdminRequestFailed
+from ...admin.tools import UnknownForm, read_document
+from ..output import CommandFailed
 
 STDIN = Path("-")
 
@@ -24,23 +24,23 @@ class ToolFiles:
 
 
 def read_tools(paths: Iterable[Path]) -> ToolFiles:
-    """The tools in JSON files. A file has a tool, a list of tools, a request with `tools`, the
+    """Read the tools in JSON files. A file has a tool, a list of tools, a request with `tools`, the
     result of MCP's `tools/list`, a list of these, or one of them on each line. Raises
-    AdminRequestFailed, which names the file and the place of an unknown form."""
+    CommandFailed, which names the file and the place of an unknown form."""
     found = ToolFiles()
     for path in paths:
         name = "standard input" if path == STDIN else str(path)
         try:
             read = read_document(_parsed(path, name))
         except UnknownForm as error:
-            raise AdminRequestFailed(f"{_place(name, error.place)}: {error}") from error
+            raise CommandFailed(f"{_place(name, error.place)}: {error}") from error
         found.tools += read.tools
         found.skipped += [
             f"{_place(name, place)}: skipped the hosted tool {kind!r}, which has no schema."
             for place, kind in read.hosted
         ]
     if not found.tools:
-        raise AdminRequestFailed("The files contain no tools.")
+        raise CommandFailed("The files contain no tools.")
     return found
 
 
@@ -59,6 +59,6 @@ def _parsed(path: Path, name: str) -> Any:
                 raise
             return [json.loads(line) for line in lines]
     except OSError as error:
-        raise AdminRequestFailed(f"{name} can't be read: {error.strerror}.") from error
+        raise CommandFailed(f"{name} can't be read: {error.strerror}.") from error
     except (ValueError, RecursionError) as error:
-        raise AdminRequestFailed(f"{name} is not valid JSON: {error}.") from error
+        raise CommandFailed(f"{name} is not valid JSON: {error}.") from error

@@ -13,7 +13,7 @@ FINISH_REASONS = {"tool_use": "tool_calls", "max_tokens": "length"}
 
 
 def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
-    """A chat.completion object."""
+    """Return a chat.completion object."""
     blocks, usage = message["content"], message["usage"]
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     thinking = "".join(block["thinking"] for block in blocks if block["type"] == "thinking")

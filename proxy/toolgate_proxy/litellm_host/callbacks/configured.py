@@ -45,7 +45,8 @@ RESPONSE_HOOKS = (
 
 
 def reading_callback() -> str | None:
-    """Description of a callback that needs LiteLLM's route, with its hook; None: there is none."""
+    """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
+    is none."""
     for callback in _all():
         kind = type(callback)
         if isinstance(callback, CustomGuardrail):
@@ -60,26 +61,26 @@ def reading_callback() -> str | None:
 
 
 def wants_pre_call() -> bool:
-    """Whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks."""
+    """Return whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks."""
     return any(not _is_inert(each) and _overrides(each, PRE_CALL) for each in _all())
 
 
 def chooses_deployments() -> bool:
-    """Whether a callback takes part in the router's choice of a deployment."""
+    """Return whether a callback takes part in the router's choice of a deployment."""
     return any(
         not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in CHOOSING
     )
 
 
 def wants_post_call() -> bool:
-    """Whether an observer has a post-call hook."""
+    """Return whether an observer has a post-call hook."""
     return any(
         not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in POST_CALL
     )
 
 
 def wants_events() -> bool:
-    """Whether any callback receives success or failure events."""
+    """Return whether any callback receives success or failure events."""
     lists: tuple[Iterable[Any], ...] = (
         litellm.callbacks,
         litellm.success_callback,
@@ -92,7 +93,7 @@ def wants_events() -> bool:
 
 
 def without_inert(log: Any) -> None:
-    """Makes one request's logging object skip callbacks that have no effect on it.
+    """Make one request's logging object skip callbacks that have no effect on it.
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
     time. Only for a request whose deployment our own selection chose: the router's needs them.

@@ -66,7 +66,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
     async def async_log_success_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
-        """Records the tokens of other providers, if the response itself had none. Our provider
+        """Record the tokens of other providers, if the response itself had none. Our provider
         records its own. LiteLLM may call this after the end of the response."""
         context = carried()
         usage = getattr(response_obj, "usage", None)
@@ -85,7 +85,7 @@ def _is_ours(kwargs: Mapping[str, Any]) -> bool:
 
 
 def _call_id(data: Mapping[str, Any]) -> str:
-    """LiteLLM's id of the request, which appears in its responses and logs."""
+    """Return LiteLLM's id of the request, which appears in its responses and logs."""
     held = data.get("litellm_call_id")
     return held if isinstance(held, str) else uuid.uuid4().hex
 

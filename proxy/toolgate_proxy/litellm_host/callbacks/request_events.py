@@ -29,7 +29,7 @@ from ...context import RequestContext
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Target, placement_of, router, rows_of
 from ..errors import HostRefused, host_error, own_error
-from ..names import either
+from ..private_names import either
 from .completions import completion_of
 from .configured import wants_post_call, without_inert
 
@@ -66,13 +66,13 @@ class RequestEvents:
     def of_refused(
         cls, scope: MutableMapping[str, Any], surface: Surface, context: RequestContext
     ) -> RequestEvents:
-        """For a request that was rejected before its model and caller were known."""
+        """Make the events of a request that was rejected before its model and caller were known."""
         context.call_id = context.call_id or uuid.uuid4().hex
         caller = UserAPIKeyAuth(request_route=scope["path"])
         return cls(Request(scope), caller, {}, surface, context)
 
     async def before(self) -> dict[str, Any]:
-        """Runs `async_pre_call_hook` of all callbacks and returns the body that they return. Raises
+        """Run `async_pre_call_hook` of all callbacks and return the body that they return. Raises
         their exceptions."""
         from litellm.proxy import proxy_server
 
@@ -88,7 +88,8 @@ class RequestEvents:
         return known | hidden
 
     async def choose(self, model: str, messages: object) -> Target:
-        """The deployment that LiteLLM's router selects by limits, tags, order and strategy."""
+        """Return the deployment that LiteLLM's router selects by limits, tags, order and
+        strategy."""
         self._routed = True
         data = await self._prepared()
         self._row = await _within_limits(model, data, messages)
@@ -102,12 +103,12 @@ class RequestEvents:
         self._row = row
 
     def first_event(self) -> None:
-        """Records the time of a stream's first event."""
+        """Record the time of a stream's first event."""
         if self._first_event is None:
             self._first_event = datetime.datetime.now()
 
     async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
-        """Creates the success event. `model`: its name in the router; `whole`: the response body.
+        """Create the success event. `model`: its name in the router; `whole`: the response body.
         Never raises."""
         ended = datetime.datetime.now()
         try:
@@ -116,7 +117,7 @@ class RequestEvents:
             logger.warning("A log event of LiteLLM failed (%s).", type(error).__name__)
 
     async def replaced(self, error: ToolgateError) -> ToolgateError:
-        """Runs `async_post_call_failure_hook`. Returns the error that it returns instead, or
+        """Run `async_post_call_failure_hook`. Returns the error that it returns instead, or
         `error`. Never raises."""
         from litellm.proxy import proxy_server
 
@@ -142,7 +143,7 @@ class RequestEvents:
         return host_error(error, model, ours=self._row is not None)
 
     async def failed(self, model: str, error: ToolgateError) -> None:
-        """Creates the failure event. Never raises."""
+        """Create the failure event. Never raises."""
         try:
             await self._failed(model, error)
         except Exception as problem:  # noqa: BLE001  a log event must not end the gateway
@@ -202,7 +203,7 @@ class RequestEvents:
             )
 
     async def _prepared(self) -> dict[str, Any]:
-        """The body with LiteLLM's own fields. Creates LiteLLM's logging object."""
+        """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
         from litellm.proxy import proxy_server
 
         if self._data is None:
@@ -224,7 +225,7 @@ class RequestEvents:
         return self._data
 
     async def _described(self, model: str, stream: bool) -> dict[str, Any]:
-        """Adds the deployment to LiteLLM's data and to its logging object."""
+        """Add the deployment to LiteLLM's data and to its logging object."""
         data = await self._prepared()
         metadata = data.setdefault("metadata", {})
         held = router()
@@ -280,7 +281,8 @@ class RequestEvents:
 
 
 async def _within_limits(model: str, data: dict[str, Any], messages: object) -> Row:
-    """The row that LiteLLM's router selects. Raises RateLimitError if all are at their limits.
+    """Return the row that LiteLLM's router selects. Raises RateLimitError if all are at their
+    limits.
 
     LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
     selected for between the two, so that a row can be full although another one is not.
@@ -302,7 +304,7 @@ async def _within_limits(model: str, data: dict[str, Any], messages: object) -> 
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
-    """LiteLLM's object of a response; in a Responses stream it is that of the last event."""
+    """Return LiteLLM's object of a response; in a Responses stream it is that of the last event."""
     if call_type == "anthropic_messages":
         return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":

@@ -15,7 +15,7 @@ MAX_LISTED = 10
 
 
 async def may_use(key: Key | None, model: str) -> bool:
-    """`key`: None for the master key."""
+    """Return whether a key may use a model. `key`: None for the master key."""
     if key is None:
         return True
     try:
@@ -26,12 +26,12 @@ async def may_use(key: Key | None, model: str) -> bool:
 
 
 async def usable_models(key: Key | None) -> list[str]:
-    """The names of the models, without aliases."""
+    """Return the names of the models, without aliases."""
     return [name for name in model_names() if await may_use(key, name)]
 
 
 async def check_exists(model: str, key: Key | None) -> None:
-    """Raises ModelNotFound for a model that the router does not know and the key may not use.
+    """Raise ModelNotFound for a model that the router does not know and the key may not use.
 
     LiteLLM finds models by more names, so it decides for keys that may use any. For others it
     returns a 403, as if the model existed."""
@@ -40,7 +40,7 @@ async def check_exists(model: str, key: Key | None) -> None:
 
 
 async def model_not_found(model: str, key: Key | None) -> ModelNotFound:
-    """The error lists the models if they are few."""
+    """Return the error, which lists the models if they are few."""
     names = await usable_models(key)
     meant = get_close_matches(model[:200], names, n=1)
     advice = f" Did you mean {meant[0]!r}?" if meant else ""

@@ -21,7 +21,7 @@ from ..callbacks.configured import (
     wants_events,
     wants_pre_call,
 )
-from ..names import either
+from ..private_names import either
 from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
@@ -80,7 +80,7 @@ class ModelRoutes:
         self._known: dict[str, tuple[float, ModelRoute]] = {}
 
     def find(self, model: str) -> ModelRoute | None:
-        """None for an unknown model, or one that has deployments of another provider."""
+        """Return None for an unknown model, or one that has deployments of another provider."""
         decided = self._known.get(model)
         if decided is not None and decided[0] > time.monotonic():
             return decided[1]
@@ -107,7 +107,8 @@ class ModelRoutes:
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
-    """The configuration of a model that our own route does not support; None: there is none."""
+    """Return the configuration of a model that our own route does not support; None: there is
+    none."""
     return next(_reasons(model, rows), None)
 
 
@@ -153,7 +154,7 @@ _CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
 
 
 def target_of(row: Row) -> Target | None:
-    """The deployment with its default parameters; None for another provider's."""
+    """Return the deployment with its default parameters; None for another provider's."""
     placement, params = placement_of(row), row["litellm_params"]
     if placement is None:
         return None
@@ -164,7 +165,8 @@ def target_of(row: Row) -> Target | None:
 
 
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
-    """The strategy, if nothing else affects the selection: no limits, tags, order or checks."""
+    """Return the strategy, if nothing else affects the selection: no limits, tags, order or
+    checks."""
     held = router()
     strategy = _strategy(held, model)
     decided_otherwise = (
@@ -180,7 +182,8 @@ def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:
 
 
 def _strategy(held: Any, model: str) -> str | None:
-    """Strategy of the model's routing group or of the router; None if the model is a group."""
+    """Return the strategy of the model's routing group or of the router; None if the model is a
+    group."""
     name = either(held, "get_model_from_alias")(model=model) or model
     for group in either(held, "routing_groups").values():
         if group.group_name == name:
@@ -191,7 +194,7 @@ def _strategy(held: Any, model: str) -> str | None:
 
 
 def _text(strategy: Any) -> str:
-    """Name of a strategy, which the router accepts as a string or an enum member."""
+    """Return the name of a strategy, which the router accepts as a string or an enum member."""
     return str(getattr(strategy, "value", strategy))
 
 
@@ -201,14 +204,14 @@ def _is_special(row: Row) -> bool:
 
 
 def _names(fallbacks: object, model: str) -> bool:
-    """Whether `fallbacks` apply to `model`. The form is [{"model": ["other"]}, …]; "*" matches
-    every model."""
+    """Return whether `fallbacks` apply to `model`. The form is [{"model": ["other"]}, …]; "*"
+    matches every model."""
     if not isinstance(fallbacks, list):
         return bool(fallbacks)
     return any(isinstance(each, str) or model in each or "*" in each for each in fallbacks if each)
 
 
 def _caches(cache: Any) -> bool:
-    """Whether chat completions are cached. `supported_call_types` of None means all are."""
+    """Return whether chat completions are cached. `supported_call_types` of None means all are."""
     types = getattr(cache, "supported_call_types", None)
     return types is None or "acompletion" in types

@@ -30,56 +30,57 @@ class Target:
 
 
 def router() -> Any:
-    """LiteLLM's router; None before LiteLLM has started."""
+    """Return LiteLLM's router; None before LiteLLM has started."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     return proxy_server.llm_router
 
 
 def rows_of(model: str | None) -> list[Row]:
-    """The deployments of a model, by a name, alias, routing group or wildcard match; None: of all
-    models."""
+    """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
+    of all models."""
     held = router()
     return (held.get_model_list(model) or []) if held is not None else []
 
 
 def are_all_ours() -> bool:
-    """Whether there are deployments, and all of them are Toolgate's."""
+    """Return whether there are deployments, and all of them are Toolgate's."""
     rows = rows_of(None)
     return bool(rows) and all(placement_of(row) is not None for row in rows)
 
 
 def placements(model: str | None) -> list[Placement]:
-    """The Toolgate deployments of a model; None: of all models."""
+    """Return the Toolgate deployments of a model; None: of all models."""
     found = [placement_of(row) for row in rows_of(model)]
     return [placement for placement in found if placement is not None]
 
 
 def is_foreign(model: str) -> bool:
-    """Whether all deployments of a model are another provider's; False for an unknown model."""
+    """Return whether all deployments of a model are another provider's; False for an unknown
+    model."""
     rows = rows_of(model)
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
 def is_toolgate(model: str) -> bool:
-    """Whether all deployments of a model are Toolgate's; False for an unknown model."""
+    """Return whether all deployments of a model are Toolgate's; False for an unknown model."""
     rows = rows_of(model)
     return bool(rows) and all(placement_of(row) is not None for row in rows)
 
 
 def has_toolgate(model: str) -> bool:
-    """Whether a model has a deployment of Toolgate's."""
+    """Return whether a model has a deployment of Toolgate's."""
     return any(placement_of(row) is not None for row in rows_of(model))
 
 
 def model_names() -> list[str]:
-    """The names of all models, without aliases."""
+    """Return the names of all models, without aliases."""
     held = router()
     return sorted(held.model_names) if held is not None else []
 
 
 def has_plain_names() -> bool:
-    """Whether `model_names` has all names of models: no wildcards and no aliases."""
+    """Return whether `model_names` has all names of models: no wildcards and no aliases."""
     held = router()
     if held is None:
         return False
@@ -87,7 +88,7 @@ def has_plain_names() -> bool:
 
 
 def placement_of(row: Row) -> Placement | None:
-    """The placement of a deployment; None for another provider's."""
+    """Return the placement of a deployment; None for another provider's."""
     params = row["litellm_params"]
     provider, _, model = params["model"].partition("/")
     if provider != PROVIDER:
@@ -96,7 +97,7 @@ def placement_of(row: Row) -> Placement | None:
 
 
 def weights_of(rows: Sequence[Row]) -> list[float]:
-    """Weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
+    """Return the weights of deployments without limits, as in LiteLLM's strategy simple-shuffle."""
     weights = [float(row["litellm_params"].get("weight") or 0) for row in rows]
     return weights if max(weights, default=0) > 0 else [1.0] * len(rows)
 
@@ -110,8 +111,8 @@ def is_limited(row: Row) -> bool:
 
 
 def group_of(params: Mapping[str, Any]) -> str | None:
-    """The client's model name in a call's `litellm_params`. The router stores it in the metadata,
-    under a key that depends on the endpoint."""
+    """Return the client's model name in a call's `litellm_params`. The router stores it in the
+    metadata, under a key that depends on the endpoint."""
     for name in ("metadata", "litellm_metadata"):
         group = (params.get(name) or {}).get("model_group")
         if isinstance(group, str):

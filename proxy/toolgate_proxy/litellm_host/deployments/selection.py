@@ -37,8 +37,8 @@ class Selection:
         body: Mapping[str, Any],
         owner: str = "",
     ) -> Target:
-        """One of a model's deployments. `strategy`: one of OWN_STRATEGIES. `owner`: the key or team
-        that sent the request."""
+        """Return one of a model's deployments. `strategy`: one of OWN_STRATEGIES. `owner`: the key
+        or team that sent the request."""
         if len(targets) == 1:
             return targets[0]
         by_row = {id(target.row): target for target in targets}
@@ -50,7 +50,7 @@ class Selection:
         return by_row[id(random.choices(left, weights_of(left))[0])]  # noqa: S311  chooses by weight
 
     def up(self, rows: Sequence[Row]) -> list[Row]:
-        """The rows without Toolgate backends that are down; all rows if all are down."""
+        """Return the rows without Toolgate backends that are down; all rows if all are down."""
         if len(rows) < 2:
             return [*rows]
         return [row for row in rows if self._is_up(row)] or [*rows]
@@ -63,8 +63,8 @@ class Selection:
         messages: object = None,
         owner: str = "",
     ) -> tuple[list[Row], Placement | None]:
-        """The rows at the placement that the prompt's prefix or its `prompt_cache_key` prefers, and
-        that placement.
+        """Return the rows at the placement that the prompt's prefix or its `prompt_cache_key`
+        prefers, and that placement.
 
         Returns all rows and None if there is no preference, if a row is another provider's (its
         load is unknown), or if a row has limits (LiteLLM enforces them).
@@ -83,7 +83,8 @@ class Selection:
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
     def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
-        """Placements of the other backends that are up, in random order. `tried`: a Deployment."""
+        """Return the placements of the other backends that are up, in random order. `tried`: a
+        Deployment."""
         found = {placement for row in rows if (placement := placement_of(row)) is not None}
         left = [
             placement
@@ -118,8 +119,9 @@ class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are 
         request_kwargs: dict[str, Any] | None = None,
         parent_otel_span: Any = None,
     ) -> list[dict[str, Any]]:
-        """The rows from which LiteLLM's router may select. It filters by `order`, tags, context
-        length and failures afterwards; if one of these applies, prefix affinity is skipped."""
+        """Return the rows from which LiteLLM's router may select. It filters by `order`, tags,
+        context length and failures afterwards; if one of these applies, prefix affinity is
+        skipped."""
         rows: list[Any] = self._selection.up(healthy_deployments)
         request = request_kwargs or {}
         if len(rows) < 2 or _is_retry(rows, request) or _narrowed_later(rows):
@@ -142,9 +144,9 @@ def _narrowed_later(rows: Sequence[Row]) -> bool:
 
 
 def _is_retry(rows: Sequence[Row], request: Mapping[str, Any]) -> bool:
-    """Whether the router has tried one of the rows for this request. It stores the attempts in the
-    request: their number, which LiteLLM 1.110 updates too late for the first retry, and the last
-    deployment."""
+    """Return whether the router has tried one of the rows for this request. It stores the attempts
+    in the request: their number, which LiteLLM 1.110 updates too late for the first retry, and the
+    last deployment."""
     if request.get("_excluded_deployment_ids"):
         return True
     ids = {row["model_info"]["id"] for row in rows}

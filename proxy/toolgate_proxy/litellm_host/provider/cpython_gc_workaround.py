@@ -24,12 +24,12 @@ _held: deque[Context] = deque(maxlen=NUMBER)
 
 
 def hold() -> None:
-    """Installs the workaround. Call it once per process."""
+    """Install the workaround. Call it once per process."""
     if sys.version_info < (3, 12):
         gc.callbacks.append(_hold)
 
 
 def _hold(phase: Literal["start", "stop"], _: dict[str, int]) -> None:
-    """Keeps a copy of the interrupted context, which shares its mapping."""
+    """Keep a copy of the interrupted context, which shares its mapping."""
     if phase == "start":
         _held.append(copy_context())

@@ -7,7 +7,8 @@ every request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from litellm.llms.custom_llm import CustomLLM
@@ -19,11 +20,13 @@ from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.response import WholeResponse
 from ...api.surfaces import COMPLETIONS
 from ...chat import failover
+from ...routing.deployments import Deployment, Placement
 from ...state import gateway
-from ..context import current
+from ..context import current, owner_of
+from ..deployments.router import group_of, rows_of
 from ..errors import errors_raised, host_error
 from ..operations import unsupported
-from .call import ProviderCall, read_call
+from ..state import selection
 from .patches import register
 from .stream import note_whole
 
@@ -67,8 +70,8 @@ class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read
 
 
 def _unsupported(operation: str) -> Exception:
-    """The error for requests that the hook in ../callbacks/limit_hook.py did not refuse: those to a
-    model that also has deployments of another provider."""
+    """Return the error for requests that the hook in ../callbacks/limit_hook.py did not refuse:
+    those to a model that also has deployments of another provider."""
     return host_error(unsupported(operation), "")
 
 
@@ -81,7 +84,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 
 def _responding(call: ProviderCall) -> failover.Responding:
-    """Responds with the deployment that LiteLLM selected, or with another one if that fails."""
+    """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
@@ -100,3 +103,46 @@ def _responding(call: ProviderCall) -> failover.Responding:
 
 toolgate = register(Toolgate())
 """The handler for `custom_provider_map` in LiteLLM's configuration."""
+
+
+@dataclass(frozen=True)
+class ProviderCall:
+    """One call of our provider by LiteLLM. `body`: the request's body in the form in which the
+    client sent it."""
+
+    placement: Placement
+    group: str | None
+    """The model's name in LiteLLM's router."""
+    owner: str
+    """The team or key that sent the request."""
+    body: dict[str, Any]
+    logging: Any
+
+    def alternatives(self, tried: Deployment) -> list[Placement]:
+        rows = rows_of(self.group) if self.group else []
+        return selection().alternatives(rows, tried)
+
+
+def read_call(arguments: Mapping[str, Any], *, stream: bool) -> ProviderCall:
+    """Read the arguments of `CustomLLM.acompletion` and `astreaming`.
+
+    LiteLLM removes some fields of the body, which are restored here: `priority`, which it uses for
+    its own queue, and `tools` that are not objects, which it drops without an error.
+    """
+    params = dict(arguments["optional_params"])
+    params |= params.pop("extra_body", None) or {}
+    about = arguments["litellm_params"]
+    sent = (about.get("proxy_server_request") or {}).get("body") or {}
+    tools = sent.get("tools")
+    if tools and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        params["tools"] = tools
+    if "priority" in sent:
+        params["priority"] = sent["priority"]
+    model = arguments["model"]
+    return ProviderCall(
+        placement=Placement(model, arguments["api_base"], arguments["api_key"]),
+        group=group_of(about),
+        owner=owner_of(about),
+        body={**params, "model": model, "messages": arguments["messages"], "stream": stream},
+        logging=arguments["logging_obj"],
+    )

@@ -42,7 +42,7 @@ _MADE = "_toolgate_registered"
 
 
 def register(provider: CustomLLM) -> CustomLLM:
-    """Installs the patches once per process. Returns the provider."""
+    """Install the patches once per process. Returns the provider."""
     if not hasattr(litellm.main, _MADE):
         litellm.disable_stop_sequence_limit = True
         litellm.suppress_debug_info = True
@@ -64,7 +64,7 @@ def register(provider: CustomLLM) -> CustomLLM:
 
 
 def _know_allowed_tools() -> None:
-    """Adds our provider to the providers that support allowed_tools, in releases with that list."""
+    """Add our provider to the providers that support allowed_tools, in releases with that list."""
     with suppress(ImportError):
         from litellm.litellm_core_utils import allowed_tools_tool_choice as allowed
 
@@ -72,7 +72,7 @@ def _know_allowed_tools() -> None:
 
 
 def provider() -> Any:
-    """Our provider in LiteLLM's `custom_provider_map`."""
+    """Return our provider in LiteLLM's `custom_provider_map`."""
     handlers = [
         item["custom_handler"]
         for item in litellm.custom_provider_map
@@ -82,7 +82,7 @@ def provider() -> Any:
 
 
 def _opening(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Opens our streams up to their first chunk before LiteLLM starts the response."""
+    """Open our streams up to their first chunk before LiteLLM starts the response."""
 
     @functools.wraps(original)
     def complete(ctx: Any) -> Any:
@@ -133,8 +133,8 @@ def _allowing_tools(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carrying(original: Callable[..., None]) -> Callable[..., None]:
-    """Copies our error to a ProxyException, which LiteLLM creates while it handles that error. In
-    the middle of a stream LiteLLM keeps only message, type, param and status."""
+    """Copy our error to a ProxyException, which LiteLLM creates while it handles that error. In the
+    middle of a stream LiteLLM keeps only message, type, param and status."""
 
     @functools.wraps(original)
     def init(self: ProxyException, *args: Any, **kwargs: Any) -> None:
@@ -154,5 +154,5 @@ def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
 
 
 def _no_database(error: Exception) -> bool:
-    """Whether an error is a database's: never, without a database."""
+    """Return whether an error is a database's: never, without a database."""
     return False

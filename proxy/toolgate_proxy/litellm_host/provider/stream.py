@@ -11,14 +11,14 @@ from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from litellm.types.utils import ModelResponse, ModelResponseStream
 
 from ...background import in_background
-from ..names import either
+from ..private_names import either
 
 _WHOLE = "toolgate_response"
 """Attribute of a logging object that holds the streamed response, for LiteLLM's log events."""
 
 
 def note_whole(logging: Any, whole: ModelResponse) -> None:
-    """Stores the streamed response for `PassThroughStream`."""
+    """Store the streamed response for `PassThroughStream`."""
     setattr(logging, _WHOLE, whole)
 
 

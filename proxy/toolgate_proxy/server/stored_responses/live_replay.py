@@ -9,8 +9,8 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 from ...api.responses.output.stream import error_event
 from ...api.responses.state.retrieval import followed
 from ...context import RequestContext
-from ...response_store.errors import EventsTooLarge
 from ...response_store.live import LiveResponse
+from ...response_store.sealed_store import EventsTooLarge
 from ..transport.connection import Disconnect, Reply
 
 

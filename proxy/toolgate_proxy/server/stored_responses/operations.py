@@ -27,8 +27,8 @@ from ...litellm_host import auth as host_auth
 from ...litellm_host.context import identity_of
 from ...litellm_host.errors import own_errors
 from ...request_fields import invalid_value
-from ...response_store.errors import StoreUnavailable
 from ...response_store.record import StoredResponse
+from ...response_store.sealed_store import StoreUnavailable
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ...state import gateway

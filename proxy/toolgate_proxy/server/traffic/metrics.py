@@ -27,15 +27,15 @@ FAILED = Counter(
     "configured model has its series from the start.",
     ["model"],
 )
-HOSTED_TOOL = "hosted_tool"
+HOSTED_TOOL, INVALID_TOOL = "hosted_tool", "invalid_tool"
 OMISSIONS = Counter(
     "toolgate_omissions",
-    "Requests of which the model did not see all as it was sent, by what: `hosted_tool`, or a "
-    "change to the history as in the header `x-toolgate-history`. A request counts once for each "
-    "value.",
+    "Requests of which the model did not see all as it was sent, by what: `hosted_tool`, "
+    "`invalid_tool` (with `TOOLGATE_INVALID_TOOLS=omit`), or a change to the history as in the "
+    "header `x-toolgate-history`. A request counts once for each value.",
     ["what"],
 )
-begin_at_zero(OMISSIONS, (HOSTED_TOOL, *get_args(Change)))
+begin_at_zero(OMISSIONS, (HOSTED_TOOL, INVALID_TOOL, *get_args(Change)))
 IN_FLIGHT = Gauge(
     "toolgate_requests_in_flight",
     "POST requests of an API that are being processed, by API (`surface`).",

@@ -88,6 +88,8 @@ def end(context: RequestContext, surface: str | None) -> None:
     omissions: set[str] = {change.kind for change in context.history_changes}
     if context.omitted_tools:
         omissions.add(metrics.HOSTED_TOOL)
+    if context.invalid_tools:
+        omissions.add(metrics.INVALID_TOOL)
     for what in omissions:
         metrics.OMISSIONS.labels(what).inc()
     if surface is not None:

@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from ...admin.exposition import exposition
+from ...admin.routes import exposition
 
 PATHS = frozenset({"/metrics", "/toolgate/metrics"})
 

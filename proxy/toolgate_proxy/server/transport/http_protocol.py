@@ -26,6 +26,12 @@ FIELD_BYTES = 32
 """Cost of one header besides its name and value, as HTTP/2 counts it (RFC 9113, section 6.5.2)."""
 MAX_PIPELINED = 16
 """Requests that a client may send before the response to an earlier one has ended."""
+HEADER_SECONDS = 20.0
+"""For the headers of a request, and for the handshake of a WebSocket. Clients send them at once;
+who does not holds a connection for nothing."""
+WRITE_SECONDS = 120.0
+"""For a client to read what was sent to it: as long as it may take to send a body by default
+(TOOLGATE_BODY_TIMEOUT), because a network is as slow in both directions."""
 GRACE = 5.0
 """Seconds after the time limit of a body in which the 408 is sent before the connection closes."""
 RESPONSE_SECONDS = 6 * 3600.0
@@ -52,9 +58,9 @@ class TimedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         configured = settings()
-        self._header_seconds = configured.header_timeout
+        self._header_seconds = HEADER_SECONDS
         self._body_seconds = configured.body_timeout + GRACE
-        self._write_seconds = configured.write_timeout
+        self._write_seconds = WRITE_SECONDS
         self._most_discarded = 2 * configured.max_body_bytes
         self._awaiting = Deadline(self.loop, self._expired)
         """For what the client must send next, or for the response."""

@@ -23,7 +23,7 @@ from toolgate_core.errors import RateLimited
 from ...settings import settings
 from .deadline import Deadline
 from .frame_pieces import FramePieces
-from .http_protocol import RESPONSE_SECONDS
+from .http_protocol import HEADER_SECONDS, RESPONSE_SECONDS, WRITE_SECONDS
 
 SOCKET = "toolgate.socket"
 """Key of a connection's `BoundedSocket` in the ASGI scope."""
@@ -45,12 +45,12 @@ class BoundedSocket(WebSocketsSansIOProtocol):
         super().__init__(*arguments, **options)
         configured = settings()
         self._message_seconds = configured.body_timeout
-        self._write_seconds = configured.write_timeout
+        self._write_seconds = WRITE_SECONDS
         self._awaiting = Deadline(self.loop, self._abort)
         """For the handshake, for the rest of a message, or for the end of the connection."""
         self._reading = Deadline(self.loop, self._abort)
         """For the client to read what was sent to it."""
-        self._seconds = configured.header_timeout
+        self._seconds = HEADER_SECONDS
         """Of the latest deadline."""
         self._pieces = FramePieces(configured.max_body_bytes)
         self._content = BytesIO()

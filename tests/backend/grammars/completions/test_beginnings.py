@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from toolgate_backend.grammars.completions.beginnings import Beginnings
+from toolgate_backend.grammars.completions.hints import Beginnings
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.token_index import TokenIndex
+from toolgate_backend.tokens.units import TokenIndex
 
 TOKENS = [b'"', b'"a', b'"b', b'"ab', b"x", *(b"%d" % n for n in range(40)), b'"c']
 INDEX = TokenIndex(TOKENS, frozenset())

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_backend.grammars.completions.scan import Scan
+from toolgate_backend.grammars.completions.json_texts import Scan
 from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.tokens import masks
 from toolgate_core.dialects.registry import DIALECTS

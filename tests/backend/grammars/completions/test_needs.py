@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_backend.grammars.completions.needs import Needs
-from toolgate_backend.grammars.completions.scan import Scan
+from toolgate_backend.grammars.completions.hints import Needs
+from toolgate_backend.grammars.completions.json_texts import Scan
 from toolgate_core.wire import Hints
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
-from toolgate_backend.grammars.completions.scan import Scan
+from toolgate_backend.grammars.completions.json_texts import Scan
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from toolgate_backend.errors import BackendError, GrammarRefused
-from toolgate_backend.grammars.engines import fresh_matcher
+from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
 from toolgate_backend.tokens import masks
@@ -201,7 +201,7 @@ def test_a_matcher_that_exceeds_a_limit_does_not_break_later_ones(
     engines: dict[str, Engine], vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copies share a lexer, which keeps its error."""
-    monkeypatch.setattr(fresh_matcher, "PAUSE_SECONDS", 60)
+    monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     engine = engines["llguidance"]
     assert isinstance(engine, LLGuidanceEngine)
     lark = r"""start: value

@@ -10,8 +10,8 @@ import pytest
 
 from tests.backend.grammars.graph.models import model
 from toolgate_backend.errors import BackendError
-from toolgate_backend.grammars.engines import fresh_matcher
-from toolgate_backend.grammars.engines.fresh_matcher import FreshMatcher
+from toolgate_backend.grammars.engines import llguidance_matcher
+from toolgate_backend.grammars.engines.llguidance_matcher import FreshMatcher
 
 
 def make() -> llguidance.LLMatcher:
@@ -20,7 +20,7 @@ def make() -> llguidance.LLMatcher:
 
 
 def test_a_small_grammar_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh_matcher, "PAUSE_SECONDS", 60)
+    monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     made: list[llguidance.LLMatcher] = []
 
     def count() -> llguidance.LLMatcher:
@@ -34,7 +34,7 @@ def test_a_small_grammar_is_compiled_at_once(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_large_grammar_is_compiled_while_others_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fresh_matcher, "PAUSE_SECONDS", 0)
+    monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 0)
     compiled = threading.Event()
     compiled.set()
     times = 0

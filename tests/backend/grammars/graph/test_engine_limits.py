@@ -8,7 +8,7 @@ from tests.backend.grammars.graph.models import model
 from tests.support.grammars.graph_walks import Pair, graphs_of
 from toolgate_backend.errors import BackendError
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
-from toolgate_backend.grammars.engines import fresh_matcher
+from toolgate_backend.grammars.engines import llguidance_matcher
 from toolgate_backend.tokens import masks
 
 LARK = r"""start: value
@@ -24,7 +24,7 @@ value[lazy]: VALUE
 def test_a_limit_of_the_engine_ends_one_text_only(
     wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fresh_matcher, "PAUSE_SECONDS", 60)
+    monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     found = model("qwen3")
     compiled = found.compiler._llguidance._compiled(LARK, {})
     grammar = MeasuredGrammar(compiled, None, 0, "f")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.backend.grammars.graph.models import CODECS, TEXT, grammar, model, parameters
 from tests.support.grammars.graph_walks import Pair, graphs_of, walk
-from toolgate_backend.grammars.graph.free_strings import free_texts, has_free_strings
+from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.node import Node
 from toolgate_backend.grammars.graph.text_kinds import (
     JSON_IN_LLGUIDANCE,
@@ -58,6 +58,10 @@ CONSTRAINED: list[Any] = [
     {"type": "array", "contains": LISTED},
     {"if": TEXT, "then": LISTED},
 ]
+
+
+def has_free_strings(schema: Any, *, with_names: bool = True) -> bool:
+    return bool(free_texts(schema, PYTHON, with_names=with_names).strings)
 
 
 @pytest.mark.parametrize("schema", FREE, ids=str)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.backend.grammars.graph.models import TEXT, model, parameters
 from tests.support.grammars.graph_walks import graphs_of
+from toolgate_backend.grammars.compiled_grammar import DIGITS
 from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
 from toolgate_backend.grammars.graph.value_places import AnyPlace, reader_of, value_of
-from toolgate_backend.grammars.value_limits import DIGITS
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.units import units
 from toolgate_core.grammar_key import CONTENT

@@ -8,11 +8,11 @@ import pytest
 
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.compiler_setup import CompilerSetup
 from toolgate_backend.grammars.quarantine import protocol
 from toolgate_backend.grammars.quarantine.protocol import (
     CompileJob,
     CompileLimits,
+    CompilerSetup,
     add_measurements,
     examine,
 )

@@ -96,7 +96,7 @@ async def test_a_schema_over_a_limit_is_refused_with_the_limit_in_the_reason(
     assert named in (verdict.reason or "")
     # The next one is served by the same quarantine, and by the same process behind it.
     assert (await strict.examine(source({}, "next"))).status == "ready"
-    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+    await strict.end_workers()
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
@@ -149,7 +149,19 @@ async def test_instances_over_a_limit_refuse_their_schema(quarantine: Quarantine
     examined = await strict.walk(source({"properties": {"a": items}}), values)
     assert (examined.verdict.status, examined.walks) == ("refused", ())
     assert (await strict.walk(source({}, "next"), [{}])).walks[0].accepted
-    await asyncio.gather(*(_cancel(task) for task in strict._tasks))
+    await strict.end_workers()
+
+
+async def test_replaced_workers_do_not_pile_up(quarantine: Quarantine) -> None:
+    """A worker that has walked instances is replaced, and three are enough for two owners' jobs."""
+    pid = (await quarantine._fork_server()).pid
+    jobs = (owned(f"owner {at}", {}, f"f{at}") for at in range(8))
+    await asyncio.gather(*(quarantine.walk(job, [{}]) for job in jobs))
+    for _ in range(1_000):
+        if len(workers_of(pid)) == 3:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"there are {len(workers_of(pid))} workers")
 
 
 @pytest.mark.exhaustive

@@ -25,7 +25,7 @@ from toolgate_core.deltas import (
 from toolgate_core.wire import TokenLogprob
 from toolgate_proxy.api.chat_completions.chunks import DONE, Chunks, server_sent
 from toolgate_proxy.api.chat_completions.surface import ChatCompletionStream
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.choice import ChoiceEvent, ChoiceStarted, TokenIds
 from toolgate_proxy.chat.response import MAX_JOINED, ResponseEvent, ResponseHead, TokenCounts
 

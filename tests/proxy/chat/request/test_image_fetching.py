@@ -16,7 +16,6 @@ import pytest
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.chat.request import images
 from toolgate_proxy.chat.request.images import Images
-from toolgate_proxy.settings import Settings
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 PUBLIC = (ip_address("127.0.0.1"), ip_address("::1"))
@@ -73,7 +72,7 @@ def resolving(*answers: str) -> tuple[Callable[[str, int], object], list[str]]:
 
 
 async def fetched(url: str, resolve: Callable[[str, int], object] | None = None) -> object:
-    fetcher = Images(Settings(image_timeout=5), resolve)  # type: ignore[arg-type]
+    fetcher = Images(resolve=resolve)  # type: ignore[arg-type]
     content = [{"type": "image_url", "image_url": {"url": url}}]
     [message] = await fetcher.inlined([{"role": "user", "content": content}], accepts_images=True)
     return message["content"][0]["image_url"]["url"]

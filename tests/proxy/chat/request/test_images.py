@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_proxy.chat.request import images as images_module
 from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_results
-from toolgate_proxy.settings import Settings
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -27,7 +27,7 @@ def messages_with(*urls: str) -> list[dict[str, Any]]:
 
 
 def images(
-    addresses: tuple[str, ...] = (PUBLIC,), handler: Handler | None = None, **settings: Any
+    addresses: tuple[str, ...] = (PUBLIC,), handler: Handler | None = None, *, fetch: bool = True
 ) -> Images:
     async def resolve(host: str, port: int) -> list[str]:
         return [host] if host[0].isdigit() or ":" in host else list(addresses)
@@ -35,7 +35,7 @@ def images(
     transport = httpx.MockTransport(
         handler or (lambda _: httpx.Response(200, stream=httpx.ByteStream(PNG)))
     )
-    return Images(Settings(**settings), resolve, transport)
+    return Images(fetch=fetch, resolve=resolve, transport=transport)
 
 
 async def error_for(url: str, **options: Any) -> str:
@@ -121,7 +121,7 @@ async def test_local_and_unsupported_image_urls_are_refused(url: str) -> None:
     async def resolve(host: str, port: int) -> list[str]:
         return ["127.0.0.1"] if host == "2130706433" else [host]
 
-    fetcher = Images(Settings(), resolve, httpx.MockTransport(never))
+    fetcher = Images(resolve=resolve, transport=httpx.MockTransport(never))
     with pytest.raises(InvalidRequest):
         await fetcher.inlined(messages_with(url), accepts_images=True)
 
@@ -130,7 +130,7 @@ async def test_local_and_unsupported_image_urls_are_refused(url: str) -> None:
     "url", ["http://a..b/a.png", f"http://{'a' * 64}.example/a.png", "http://xn--a/a.png"]
 )
 async def test_image_urls_with_invalid_host_names_are_refused(url: str) -> None:
-    fetcher = Images(Settings(), transport=httpx.MockTransport(never))
+    fetcher = Images(transport=httpx.MockTransport(never))
     with pytest.raises(InvalidRequest, match="could not be fetched"):
         await fetcher.inlined(messages_with(url), accepts_images=True)
 
@@ -182,13 +182,14 @@ async def test_data_uris_that_are_not_images_are_refused(url: str) -> None:
     await error_for(url)
 
 
-async def test_images_over_the_limits_are_refused() -> None:
-    await error_for(URI, image_bytes=20)
-    await error_for("https://pictures.example/a.png", image_bytes=20)
-    assert "data URI" in await error_for("https://pictures.example/a.png", image_urls=False)
+async def test_images_over_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        await images(image_limit=2).inlined(messages_with(URI, URI, URI), accepts_images=True)
-    assert refused.value.param == "messages[0].content[3].image_url"
+        await images().inlined(messages_with(*[URI] * 17), accepts_images=True)
+    assert refused.value.param == "messages[0].content[17].image_url"
+    assert "data URI" in await error_for("https://pictures.example/a.png", fetch=False)
+    monkeypatch.setattr(images_module, "MAX_BYTES", 20)
+    assert "larger" in await error_for(URI)
+    assert "larger" in await error_for("https://pictures.example/a.png")
 
 
 async def test_images_for_a_text_model_are_an_error() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from toolgate_proxy.cli.audit.command import app
+from toolgate_proxy.cli.main import app
 from toolgate_proxy.receipts.keys import new_key, read_key
 from toolgate_proxy.receipts.receipt import FORMAT, signed
 
@@ -57,23 +57,23 @@ WRONG_CALL = json.dumps(
 def test_each_line_is_verified(tmp_path: Path, lines: list[str], status: int, said: str) -> None:
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(lines))
-    result = CLI.invoke(app, [str(path), "--key", KEY])
+    result = CLI.invoke(app, ["audit", str(path), "--key", KEY])
     assert (result.exit_code, said in result.output) == (status, True), result.output
 
 
 def test_the_log_can_be_standard_input() -> None:
-    assert CLI.invoke(app, ["-", "--key", KEY], input=line()).exit_code == 0
+    assert CLI.invoke(app, ["audit", "-", "--key", KEY], input=line()).exit_code == 0
 
 
 @pytest.mark.parametrize(
     "arguments", [[], ["x.jsonl"], ["x.jsonl", "--key", "y"], ["--new-key", "rsa"]]
 )
 def test_what_can_not_be_verified_is_exit_status_2(arguments: list[str]) -> None:
-    assert CLI.invoke(app, arguments, env={"TOOLGATE_RECEIPT_KEY": ""}).exit_code == 2
+    assert CLI.invoke(app, ["audit", *arguments], env={"TOOLGATE_RECEIPT_KEY": ""}).exit_code == 2
 
 
 def test_a_new_key_signs_and_verifies() -> None:
-    first, second = CLI.invoke(app, ["--new-key", "ed25519"]).output.splitlines()
+    first, second = CLI.invoke(app, ["audit", "--new-key", "ed25519"]).output.splitlines()
     private = read_key(first.removeprefix("TOOLGATE_RECEIPT_KEY="))
     public = read_key(second.split()[-1])
     assert public.verifies(b"x", private.sign(b"x"))

@@ -21,7 +21,7 @@ from tests.support.apis.signed_responses import (
 from tests.support.servers.script import call
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
-from toolgate_proxy.cli.audit.auditing import AuditFailed, audit
+from toolgate_proxy.cli.audit.command import AuditFailed, audit_line
 from toolgate_proxy.cli.audit.log_line import NotALine, read_line
 
 CHAT, RESPONSES, MESSAGES = SURFACES
@@ -99,7 +99,7 @@ def test_true_numbers_pass(surface: Surface, form: Form, number: str) -> None:
         return
     assert json.dumps(body["toolgate"]["receipt"])
     body["content"][0]["input"] = "INPUT"
-    audit(read_line(json.dumps(body).replace('"INPUT"', f'{{"a":{number}}}')), PUBLIC)
+    audit_line(read_line(json.dumps(body).replace('"INPUT"', f'{{"a":{number}}}')), PUBLIC)
 
 
 @pytest.mark.parametrize("depth", [200, 600])
@@ -203,7 +203,7 @@ READ_IN_ONE = {"choices", "tool_calls", "output", "arguments", "content", "input
 def test_a_second_member_hides_nothing(surface: Surface, forged_first: bool) -> None:
     body = signed_response(surface, LOOK)
     line = json.dumps({"request": {"tools": tools_for(surface)}, "response": body})
-    audit(read_line(line), PUBLIC)
+    audit_line(read_line(line), PUBLIC)
     for name in READ | {each for each in READ_IN_ONE if f'"{each}": ' in line}:
         before, _, after = line.partition(f'"{name}": ')
         value, end = json.JSONDecoder().raw_decode(after)
@@ -261,7 +261,7 @@ def test_numbers_that_doubles_do_not_distinguish_are_found(
         '"INPUT"', written if surface is MESSAGES else json.dumps(written)
     )
     with pytest.raises(AuditFailed, match="its arguments differ"):
-        audit(read_line(line), PUBLIC)
+        audit_line(read_line(line), PUBLIC)
 
 
 def test_another_schema_is_found(surface: Surface) -> None:

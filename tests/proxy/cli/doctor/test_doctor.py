@@ -14,12 +14,10 @@ from typer.testing import CliRunner
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of, put
-from toolgate_proxy.cli.doctor import dialect, machine, versions
-from toolgate_proxy.cli.doctor.finding import Finding
-from toolgate_proxy.cli.doctor.host_probes import Host, start
+from toolgate_proxy.cli.doctor import Finding, installation
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.demo import model
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.processes import free_port
 
@@ -37,7 +35,7 @@ def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, list[str]]:
     settings.cache_clear()
-    command = ["doctor", "--no-probes", "--url", f"http://127.0.0.1:{free_port()}", *arguments]
+    command = ["doctor", "--url", f"http://127.0.0.1:{free_port()}", *arguments]
     result = CliRunner().invoke(app, command, env=environment)
     return result.exit_code, result.output.splitlines()
 
@@ -55,11 +53,11 @@ def test_an_installation_without_servers_has_no_problem() -> None:
 
 
 def test_a_backend_is_described_or_the_reason_given(backend: FakeBackend) -> None:
-    status, lines = doctor("--backend", backend.url, TOOLGATE_BACKEND_KEY=KEY)
+    status, lines = doctor(TOOLGATE_BACKEND_URL=backend.url, TOOLGATE_BACKEND_KEY=KEY)
     assert status == 0, lines
     [line] = [line for line in lines if line.startswith(f"✓ backend {backend.url}: ")]
     assert "dialect qwen3" in line
-    status, lines = doctor("--backend", backend.url, TOOLGATE_BACKEND_KEY="wrong")
+    status, lines = doctor(TOOLGATE_BACKEND_URL=backend.url, TOOLGATE_BACKEND_KEY="wrong")
     assert status == 1
     assert any("refuses the key: set TOOLGATE_BACKEND_KEY" in line for line in lines)
     nowhere = f"http://127.0.0.1:{free_port()}"
@@ -86,31 +84,19 @@ def test_redis_is_asked_for_its_version(redis_at_hand: RedisServer) -> None:
 
 def test_invalid_settings_are_problems_without_their_values() -> None:
     secret = "redis://:a-secret@[host"
-    status, lines = doctor(TOOLGATE_REDIS_URL=secret, TOOLGATE_IMAGE_LIMIT="many")
+    status, lines = doctor(TOOLGATE_REDIS_URL=secret, TOOLGATE_RESAMPLES="many")
     assert status == 1
-    assert any(line.startswith("✗ settings: TOOLGATE_IMAGE_LIMIT: ") for line in lines)
+    assert any(line.startswith("✗ settings: TOOLGATE_RESAMPLES: ") for line in lines)
     assert any(line.startswith("✗ settings: TOOLGATE_REDIS_URL: ") for line in lines)
     assert "a-secret" not in "\n".join(lines)
 
 
 def test_versions_outside_the_tested_range_are_problems() -> None:
     requirements = ["pytest<2; extra == 'proxy'", "no-such-package; extra == 'proxy'"]
-    findings = [*versions._of_extra("gateway", requirements)]
+    findings = [*installation.packages_of("gateway", requirements)]
     assert findings[0].level == "problem"
     assert f"pytest {version('pytest')} is not in the tested range <2" in findings[0].text
     assert Finding("gateway", "not installed", "note") in findings
-
-
-def test_probes_run_in_processes_and_report_their_cause() -> None:
-    good = Host("good", "typer", "import json")
-    bad = Host(
-        "bad", "typer", "import sys; print('Traceback:', file=sys.stderr); raise ValueError('no x')"
-    )
-    absent = Host("absent", "nothere", "")
-    assert [*start((good, bad, absent)).results()] == [
-        Finding("good", "all present"),
-        Finding("bad", "ValueError: no x", "problem"),
-    ]
 
 
 def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -118,9 +104,11 @@ def test_a_gpu_is_described(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     program.write_text("#!/bin/sh\necho 'NVIDIA H100 80GB HBM3, 81559 MiB, 570.1'\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    assert [*machine.gpus()] == [Finding("GPU", "NVIDIA H100 80GB HBM3, 81559 MiB, driver 570.1")]
+    assert [*installation.gpus()] == [
+        Finding("GPU", "NVIDIA H100 80GB HBM3, 81559 MiB, driver 570.1")
+    ]
     program.write_text("#!/bin/sh\necho 'No devices were found'; exit 6\n")
-    assert [*machine.gpus()] == [
+    assert [*installation.gpus()] == [
         Finding("GPU", "nvidia-smi failed: No devices were found", "problem")
     ]
 
@@ -137,7 +125,7 @@ def test_a_key_that_others_may_read_is_a_problem(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_a_tokenizer_is_a_problem(tmp_path: Path) -> None:
-    [finding] = dialect.check(tmp_path)
+    [finding] = installation.dialect(tmp_path)
     assert finding.level == "problem"
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -16,38 +14,17 @@ from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
-MASTER_KEY = "sk-master"
+from ..conftest import ScriptedGateway
 
 
 @pytest.fixture
-def gateway() -> Iterator[str]:
-    """`GET /v1/models` with three names, one of them a pattern."""
-
-    class Models(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            allowed = self.headers["Authorization"] == f"Bearer {MASTER_KEY}"
-            self.send_response(200 if allowed and self.path.startswith("/v1/models?") else 401)
-            self.end_headers()
-            names = ("small", "large", "openai/*")
-            self.wfile.write(json.dumps({"data": [{"id": name} for name in names]}).encode())
-
-        def log_message(self, format: str, *args: Any) -> None:
-            pass
-
-    server = HTTPServer(("127.0.0.1", 0), Models)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
-
-
-@pytest.fixture
-def keys(redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def keys(
+    redis_at_hand: RedisServer, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Any]:
+    gateway.names = ("small", "large", "openai/*")
     monkeypatch.setenv("TOOLGATE_REDIS_URL", redis_at_hand.url)
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
-    monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
+    monkeypatch.setenv("TOOLGATE_MASTER_KEY", gateway.key)
     settings.cache_clear()
     yield lambda *arguments: CliRunner().invoke(app, ["keys", *arguments])
     settings.cache_clear()
@@ -63,24 +40,28 @@ def test_a_new_key_is_alone_on_standard_output(keys: Any) -> None:
         assert "rpm" in result.stderr
 
 
-def test_a_model_that_nobody_serves_is_a_warning(keys: Any, gateway: str) -> None:
-    result = keys("create", "a", "--model", "smal", "--model", "openai/gpt", "--url", gateway)
+def test_a_model_that_nobody_serves_is_a_warning(keys: Any, gateway: ScriptedGateway) -> None:
+    url = gateway.url
+    result = keys("create", "a", "--model", "smal", "--model", "openai/gpt", "--url", url)
     assert result.exit_code == 0
     assert len(result.stdout.splitlines()) == 1
     assert result.stderr.startswith(
-        f"Warning: the gateway at {gateway} serves no model 'smal'. Did you mean 'small'? "
+        f"Warning: the gateway at {url} serves no model 'smal'. Did you mean 'small'? "
         "It serves: small, large, openai/*.\n"
     )
     assert result.stderr.count("Warning") == 1
-    result = keys("update", "a", "--model", "other", "--url", f"{gateway}/v1")
+    result = keys("update", "a", "--model", "other", "--url", f"{url}/v1")
     assert (result.exit_code, result.stderr.count("serves no model 'other'")) == (0, 1)
-    assert "Warning" not in keys("update", "a", "--model", "large", "--url", gateway).stderr
+    assert "Warning" not in keys("update", "a", "--model", "large", "--url", url).stderr
+    assert all("include_model_access_groups=true" in path for path in gateway.paths)
 
 
-def test_without_a_gateway_there_is_no_warning(keys: Any, gateway: str, monkeypatch: Any) -> None:
+def test_without_a_gateway_there_is_no_warning(
+    keys: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-wrong")
     settings.cache_clear()
-    result = keys("create", "a", "--model", "x", "--url", gateway)
+    result = keys("create", "a", "--model", "x", "--url", gateway.url)
     assert (result.exit_code, "Warning" in result.stderr) == (0, False)
 
 

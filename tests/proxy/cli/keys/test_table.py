@@ -8,8 +8,7 @@ import pytest
 
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.cli.keys.table import of_keys, short
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS
 from toolgate_proxy.keys.redis_store import KeyUsage
 
@@ -23,7 +22,8 @@ def test_a_full_table_fits_a_terminal() -> None:
     full = full.model_copy(update={"terms": full.terms.model_copy(update=terms)})
     empty = key_of(new_key(), "x")
     used = KeyUsage({"tokens_today": 1_234_567}, at - timedelta(hours=3))
-    lines = of_keys([full, empty], [used, KeyUsage({"tokens_today": 0})], at).splitlines()
+    unused = KeyUsage({"tokens_today": 0})
+    lines = of_keys([(full, used), (empty, unused)], at).splitlines()
     assert max(map(len, lines)) <= 80
     said = "\n".join(lines)
     for expected in ("1.23M", "3 h ago", "tokens/day 123456", "small", full.secrets[0].hint):

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from tests.support.schemas.report_tools import ENTRIES, UNIQUE
+from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.cli.tools import local_reports
 
@@ -102,3 +104,18 @@ def test_the_report_imports_neither_litellm_nor_http_clients(tmp_path: Path) -> 
     for arguments in ([str(file)], ["--help"]):
         done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_keywords_are_reported_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "tools.json"
+    path.write_text(json.dumps(ENTRIES))
+    result = CliRunner().invoke(app, ["schema", str(path)])
+    assert result.exit_code == 1
+    lines = result.output.splitlines()
+    at = lines.index("set_tags: checked in all forms")
+    why, rewrite = ADVICE["uniqueItems"]
+    assert lines[at + 1 : at + 4] == [f"  {UNIQUE.pointer}", f"    {why}", f"    {rewrite}"]
+    assert "plain: masked in all forms" in lines
+    assert "  at /properties/a/$ref" in lines
+    path.write_text(json.dumps(ENTRIES[:1]))
+    assert CliRunner().invoke(app, ["schema", str(path)]).exit_code == 0

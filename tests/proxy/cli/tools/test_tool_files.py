@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.cli.tools.admin_client import AdminRequestFailed
+from toolgate_proxy.cli.output import CommandFailed
 from toolgate_proxy.cli.tools.tool_files import read_tools
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
@@ -98,7 +98,7 @@ def test_hosted_tools_are_skipped_with_a_note(tmp_path: Path) -> None:
 def test_an_unknown_form_is_named_with_its_place(
     value: object, place: str, reason: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(AdminRequestFailed) as raised:
+    with pytest.raises(CommandFailed) as raised:
         read(tmp_path, json.dumps(value))
     message = str(raised.value)
     assert message.startswith(f"{tmp_path / '0.json'}{f', {place}' if place else ''}: ")
@@ -108,5 +108,5 @@ def test_an_unknown_form_is_named_with_its_place(
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "[" * 100_000, '{"a": 1}\n{'])
 def test_files_without_tools_are_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(AdminRequestFailed):
+    with pytest.raises(CommandFailed):
         read(tmp_path, text)

@@ -12,7 +12,7 @@ import pytest
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits import admission
 from toolgate_proxy.litellm_host.callbacks import limit_hook

@@ -21,13 +21,17 @@ from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ChatPrompt
+from toolgate_proxy.response_store import redis_store
 
 PATH = "/v1/responses"
 ARGUMENTS = ("--model", "tiny")
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
-TIMEOUT = {"TOOLGATE_RESPONSES_REDIS_TIMEOUT": "0.5"}
 SLACK = 8.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
+
+
+def shorten_timeout() -> None:
+    redis_store.TIMEOUT_SECONDS = 0.5
 
 
 class Scripts(dict[str, Script]):
@@ -52,7 +56,8 @@ class Fleet:
         return [gateway.url for gateway in self.gateways]
 
     def start(self, at: int) -> None:
-        gateway = start(ARGUMENTS, self.backend.url, self.log, self.redis.url, None, **TIMEOUT)
+        arguments = (ARGUMENTS, self.backend.url, self.log, self.redis.url, None)
+        gateway = start(*arguments, shorten_timeout)
         self.gateways[at : at + 1] = [gateway]
 
 

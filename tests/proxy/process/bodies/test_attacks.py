@@ -29,7 +29,9 @@ from tests.support.servers.http_client import bearer
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy import state
 from toolgate_proxy.server import app
+from toolgate_proxy.server.transport import http_protocol, socket_protocol
 
 MAX_BODY = 4_000_000
 BUDGET = 8_000_000
@@ -43,11 +45,7 @@ HI = {"role": "user", "content": "hi"}
 BODY = {"model": "tiny", "messages": [HI]}
 LIMITS = {
     "TOOLGATE_MAX_BODY_BYTES": str(MAX_BODY),
-    "TOOLGATE_KEY_BODY_BYTES": str(BUDGET),
-    "TOOLGATE_KEY_SOCKETS": str(SOCKETS),
-    "TOOLGATE_HEADER_TIMEOUT": "1",
     "TOOLGATE_BODY_TIMEOUT": "2",
-    "TOOLGATE_WRITE_TIMEOUT": "2",
 }
 
 
@@ -62,8 +60,11 @@ class Attacked:
     """A key without that limit."""
 
 
-def shorten_keep_alive() -> None:
+def tighten_bounds() -> None:
     app.KEEP_ALIVE_SECONDS = 1
+    state.KEY_BODY_BYTES, state.KEY_SOCKETS = BUDGET, SOCKETS
+    for module in (http_protocol, socket_protocol):
+        module.HEADER_SECONDS, module.WRITE_SECONDS = 1.0, 2.0
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def attacked(
     redis = spare_redis.url
     with (
         running(backend),
-        serving(arguments, backend.url, log, redis, shorten_keep_alive, **LIMITS) as gateway,
+        serving(arguments, backend.url, log, redis, tighten_bounds, **LIMITS) as gateway,
     ):
         url = urlsplit(gateway.url)
         assert url.hostname is not None

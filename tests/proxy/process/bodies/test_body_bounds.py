@@ -24,6 +24,7 @@ from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
+from toolgate_proxy.server.transport import http_protocol, socket_protocol
 
 HEADER_SECONDS = 1.0
 BODY_SECONDS = 1.5
@@ -46,6 +47,11 @@ class Bounded:
     idle_pause: float
 
 
+def shorten_headers() -> None:
+    for module in (http_protocol, socket_protocol):
+        module.HEADER_SECONDS = HEADER_SECONDS
+
+
 @pytest.fixture(scope="module")
 def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bounded]:
     backend = FakeBackend()
@@ -54,12 +60,11 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bounded]:
     log = tmp_path_factory.mktemp("bounded") / "log"
     limits = {
         "TOOLGATE_MAX_BODY_BYTES": str(MAX_BODY),
-        "TOOLGATE_HEADER_TIMEOUT": str(HEADER_SECONDS),
         "TOOLGATE_BODY_TIMEOUT": str(BODY_SECONDS),
     }
     with (
         running(backend),
-        serving(["--model", "tiny"], backend.url, log, None, **limits) as gateway,
+        serving(["--model", "tiny"], backend.url, log, None, shorten_headers, **limits) as gateway,
     ):
         with heartbeat(gateway.url, pid_of(gateway)) as idle:
             time.sleep(1)

@@ -21,6 +21,7 @@ from tests.support.servers.hostile_backend import HostileBackend
 from tests.support.servers.http_client import http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key
+from toolgate_proxy.backend_client import client
 
 CHAT = "/v1/chat/completions"
 COUNT = "/v1/messages/count_tokens"
@@ -39,6 +40,10 @@ class Attacked:
     route: str
 
 
+def always_ask() -> None:
+    client.INFO_TTL = 0.0
+
+
 @pytest.fixture(scope="module", params=["auto", "litellm"])
 def attacked(
     request: pytest.FixtureRequest,
@@ -46,10 +51,10 @@ def attacked(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Attacked]:
     log = tmp_path_factory.mktemp("hostile") / "log"
-    more = {"TOOLGATE_ROUTE": request.param, "TOOLGATE_INFO_TTL": "0"}
+    more = {"TOOLGATE_ROUTE": request.param}
     with hostile_backend.running(HostileBackend()) as backend:
         arguments = [f"--model=tiny@{backend.url}"]
-        with serving(arguments, backend.url, log, spare_redis.url, **more) as gateway:
+        with serving(arguments, backend.url, log, spare_redis.url, always_ask, **more) as gateway:
             yield Attacked(gateway, backend, spare_redis, request.param)
 
 

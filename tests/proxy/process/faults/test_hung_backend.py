@@ -46,8 +46,7 @@ def url(
     folder = tmp_path_factory.mktemp("hung")
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))
-    more = {"TOOLGATE_HEALTH_TIMEOUT": "0.5"}
-    with serving(["--config", str(path)], hung.url, folder / "log", **more) as gateway:
+    with serving(["--config", str(path)], hung.url, folder / "log") as gateway:
         yield gateway.url
 
 

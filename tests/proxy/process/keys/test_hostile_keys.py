@@ -18,8 +18,7 @@ from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY, servin
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, make_key, put
-from toolgate_proxy.keys.hashing import new_key
-from toolgate_proxy.keys.key import now
+from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.permissions import ROUTES
 
 CHAT = "/v1/chat/completions"

@@ -11,7 +11,7 @@ import pytest
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
 from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script, call
-from toolgate_proxy.backend_client.sse import SseParser
+from toolgate_proxy.backend_client.event_stream import SseParser
 
 SCHEMA = {
     "type": "object",
@@ -128,4 +128,4 @@ async def test_other_keys_get_no_trace(gateway: str, key: str) -> None:
     async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
         response = await client.post("/v1/chat/completions", json=asked)
     assert response.status_code == 403
-    assert "TOOLGATE_TOKEN_TRACES" in response.json()["error"]["message"]
+    assert "master key" in response.json()["error"]["message"]

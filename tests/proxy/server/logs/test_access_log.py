@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.server.logs import access_log
 from toolgate_proxy.server.logs.access_log import line
 

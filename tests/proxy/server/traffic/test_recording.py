@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from prometheus_client import REGISTRY
 
 from toolgate_core.chat_request import HistoryChange
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.recent_requests import RecentRequests
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.server.traffic.recording import LabelValues
 
@@ -63,16 +66,31 @@ def test_the_status_tells_errors_and_disconnections_of_streams_apart() -> None:
 
 def test_what_the_model_did_not_see_is_counted_once_per_request() -> None:
     def counts() -> list[float]:
-        kinds = ("hosted_tool", "arguments", "left_out", "image")
+        kinds = ("hosted_tool", "invalid_tool", "arguments", "left_out", "image")
         return [value("toolgate_omissions_total", what=kind) for kind in kinds]
 
     before = counts()
     context = served("m")
     context.omitted_tools = ("web_search", "mcp")
+    context.invalid_tools = {"look": "/not", "tools[2]": ""}
     context.note_changes(HistoryChange("left_out", f"input[{at}]") for at in range(3))
     recording.end(context, None)
     recording.end(served("m"), None)
-    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 0, 1, 0]
+    assert [now - then for now, then in zip(counts(), before, strict=True)] == [1, 1, 0, 1, 0]
+
+
+def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recent = RecentRequests()
+    state = SimpleNamespace(recent_requests=recent)
+    monkeypatch.setattr(recording, "gateway", lambda: state)
+    left = served("m")
+    left.invalid_tools = {"look": "/not"}
+    for context in (served("m"), left):
+        recording.begin("responses")
+        recording.end(context, "responses")
+    assert (recent.minutes()[-1].requests, recent.minutes()[-1].omitted) == (2, 1)
 
 
 def test_a_model_that_was_refused_is_no_label() -> None:

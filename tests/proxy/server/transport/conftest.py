@@ -23,18 +23,22 @@ Serve = Callable[..., AbstractAsyncContextManager[tuple[str, int]]]
 
 @pytest.fixture
 def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
-    """`serve(app, header_timeout=…)`: runs the app with these settings; host and port."""
+    """`serve(app, header_seconds=…)`: runs the app with these settings; host and port."""
 
     @asynccontextmanager
     async def served(app: Any, **limits: float) -> AsyncIterator[tuple[str, int]]:
         keep_alive = limits.pop("keep_alive", SECONDS)
         monkeypatch.setattr(http_protocol, "GRACE", 0.0)
         monkeypatch.setattr(socket_protocol, "CLOSE_SECONDS", SECONDS)
-        response_seconds = limits.pop("response_seconds", 60.0)
+        constants = {
+            "RESPONSE_SECONDS": limits.pop("response_seconds", 60.0),
+            "HEADER_SECONDS": limits.pop("header_seconds", SECONDS),
+            "WRITE_SECONDS": limits.pop("write_seconds", SECONDS),
+        }
         for module in (http_protocol, socket_protocol):
-            monkeypatch.setattr(module, "RESPONSE_SECONDS", response_seconds)
-        timeouts = dict.fromkeys(("header_timeout", "body_timeout", "write_timeout"), SECONDS)
-        for name, value in (timeouts | limits).items():
+            for name, value in constants.items():
+                monkeypatch.setattr(module, name, value)
+        for name, value in ({"body_timeout": SECONDS} | limits).items():
             monkeypatch.setenv(f"TOOLGATE_{name.upper()}", str(value))
         settings.cache_clear()
         config = uvicorn.Config(

@@ -86,7 +86,7 @@ async def test_a_client_that_sends_its_end_and_does_not_read_is_closed(serve: Se
 
 async def test_a_client_that_reads_slowly_gets_all_of_the_response(serve: Serve) -> None:
     async with (
-        serve(writing(LARGE, parts=500), write_timeout=2) as (host, port),
+        serve(writing(LARGE, parts=500), write_seconds=2) as (host, port),
         connected(host, port) as (reader, writer),
     ):
         await send(writer, PROBE)

@@ -13,7 +13,7 @@ from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.wire import connected, read_to_end, send
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.keys.hashing import new_key
+from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.server.responses_socket import connection
 from toolgate_proxy.server.responses_socket.connection import ResponsesSocket

@@ -68,7 +68,7 @@ async def test_headers_above_the_limit_are_a_431(
 ) -> None:
     sent = head(*lines)
     parts = [sent] if at_once else [sent[at : at + 5000] for at in range(0, len(sent), 5000)]
-    async with serve(headers, header_timeout=20) as (host, port):
+    async with serve(headers, header_seconds=20) as (host, port):
         received = await response(host, port, *parts)
     # The system discards a response if the client goes on sending.
     assert received[: len(TOO_LARGE)] in (TOO_LARGE, b"")
@@ -135,7 +135,7 @@ async def test_the_end_of_a_body_and_the_next_headers_at_once_are_read(serve: Se
     """Bytes of a body do not count as headers."""
     content = b"x" * 200_000
     sent = head(f"content-length: {len(content)}") + content + GET[:-10]
-    async with serve(headers, header_timeout=2) as (host, port):
+    async with serve(headers, header_seconds=2) as (host, port):
         received = await response(host, port, sent, GET[-10:])
     assert received.count(b"HTTP/1.1 200 ") == 2
 

@@ -187,7 +187,7 @@ async def test_nothing_is_read_before_the_handshake_is_accepted(serve: Serve) ->
         "sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==",
     )
     async with (
-        serve(never, header_timeout=3) as (host, port),
+        serve(never, header_seconds=3) as (host, port),
         connected(host, port) as (_, writer),
     ):
         await send(writer, head(*lines, method="GET"))

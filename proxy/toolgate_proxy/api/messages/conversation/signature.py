@@ -6,31 +6,23 @@ is then verified, or restored if the client asked for blocks without it (`displa
 
 from __future__ import annotations
 
-import base64
-
 from toolgate_core.errors import InvalidRequest
 
-from ....sealing import OwnerSeal, SealBroken
+from ....sealing import OwnerSeal
 
 PURPOSE = "thinking"
 
 
 def sign(seal: OwnerSeal, text: str) -> str:
-    return base64.b64encode(seal.seal(text.encode(), purpose=PURPOSE)).decode()
+    return seal.seal_text(text, purpose=PURPOSE)
 
 
 def verified(seal: OwnerSeal | None, text: str, signature: str, path: str) -> str | None:
     """The text of a thinking block; None if its signature is not one for this owner: thinking of
     another model or key is no part of this conversation. Raises InvalidRequest if the text was
     changed, as Anthropic does."""
-    if seal is None:
-        return None
-    try:
-        sealed = base64.b64decode(signature, validate=True)
-        original = seal.open(sealed, purpose=PURPOSE).decode()
-    except (SealBroken, ValueError):
-        return None
-    if text and text != original:
+    original = None if seal is None else seal.open_text(signature, purpose=PURPOSE)
+    if text and original is not None and text != original:
         raise InvalidRequest(
             f"{path + '.thinking'!r} was changed, so it does not match its signature. Send "
             "thinking blocks as they were received, or remove the block.",

@@ -13,8 +13,8 @@ from toolgate_core.errors import (
 )
 
 from ....response_store.connection_turns import ConnectionTurns
-from ....response_store.errors import StoreUnavailable
 from ....response_store.record import StoredResponse
+from ....response_store.sealed_store import StoreUnavailable
 from ....response_store.store import ResponseStore
 from ...surface import Client
 from .item_ids import response_of

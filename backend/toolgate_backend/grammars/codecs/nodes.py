@@ -1,0 +1,232 @@
+"""The structure of the values of a prepared schema, from which codecs make their grammars.
+
+The schema is in engine form (toolgate_core.schema.preparation), in which `$ref` and `anyOf` stand
+alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.pointer import escape
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref
+
+from ...errors import GrammarRefused
+from .alternatives import listed, types
+
+_ANYTHING = "*"
+_TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+"""The keywords of numbers."""
+OF_OBJECTS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
+_ARRAY = ("items", "prefixItems", "minItems", "maxItems")
+_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *BOUNDS, *OF_OBJECTS, *_ARRAY})
+
+
+@dataclass(frozen=True)
+class Text:
+    """Any string that satisfies `schema`."""
+
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Number:
+    """Any number that satisfies `schema`."""
+
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Values:
+    """One of these JSON values."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Member:
+    name: str
+    value: Node
+    required: bool
+
+
+@dataclass(frozen=True)
+class Object:
+    members: tuple[Member, ...]
+    further: Node
+    """The value of a member that is not declared."""
+    declared: frozenset[str]
+    """The names that a further member cannot have."""
+    least: int
+    most: int | None
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Array:
+    first: tuple[Node, ...]
+    """The values of the first items."""
+    further: Node
+    """The value of each item after these."""
+    least: int
+    most: int | None
+
+
+@dataclass(frozen=True)
+class Union:
+    """A value of one of these. `Union(())` has no value."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A value of a definition of the structure."""
+
+    name: str
+
+
+Node = Text | Number | Values | Object | Array | Union | Reference
+NOTHING = Union(())
+
+
+@dataclass
+class Structure:
+    root: Node
+    definitions: dict[str, Node] = field(default_factory=dict)
+
+    def options(self, node: Node, seen: frozenset[str] = frozenset()) -> list[Node]:
+        """Return the alternatives of `node`, without unions and references."""
+        if isinstance(node, Union):
+            return [each for option in node.options for each in self.options(option, seen)]
+        if isinstance(node, Reference):
+            if node.name in seen:
+                return []
+            return self.options(self.definitions[node.name], seen | {node.name})
+        return [node]
+
+
+def structure_of(schema: Any) -> Structure:
+    """Raise GrammarRefused for a keyword that has no place in a structure."""
+    builder = _Builder(schema)
+    return Structure(builder.node(schema, ""), builder.definitions)
+
+
+class _Builder:
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self.definitions: dict[str, Node] = {}
+
+    def node(self, schema: Any, pointer: str) -> Node:
+        if schema is False:
+            return NOTHING
+        if schema is True or not schema.keys() - {"$defs"}:
+            return self._anything()
+        if "$ref" in schema:
+            return self._reference(schema, pointer)
+        if "anyOf" in schema:
+            options = (
+                self.node(each, f"{pointer}/anyOf/{at}") for at, each in enumerate(schema["anyOf"])
+            )
+            return Union(tuple(options))
+        values = listed(schema)
+        if values is not None:
+            return Values(tuple(values))
+        beyond = sorted(schema.keys() - _KEYWORDS)
+        if any(each.keys() - {"pattern"} for each in schema.get("allOf", ())):
+            beyond.append("allOf")
+        if beyond:
+            reason = f"{beyond[0]!r} has no grammar in the model's form of arguments"
+            raise GrammarRefused(reason, f"{pointer}/{escape(beyond[0])}")
+        return _union([self._of_type(kind, schema, pointer) for kind in sorted(types(schema))])
+
+    def _anything(self) -> Node:
+        if _ANYTHING not in self.definitions:
+            itself = Reference(_ANYTHING)
+            self.definitions[_ANYTHING] = Union(
+                (
+                    Text({}),
+                    Number({"type": "number"}),
+                    Values((None, True, False)),
+                    Object((), itself, frozenset(), 0, None, {"type": "object"}),
+                    Array((), itself, 0, None),
+                )
+            )
+        return Reference(_ANYTHING)
+
+    def _reference(self, schema: dict[str, Any], pointer: str) -> Node:
+        target = pointer_of_ref(schema["$ref"])
+        if target is None:
+            raise GrammarRefused("the reference is not local", f"{pointer}/$ref")
+        if target not in self.definitions:
+            self.definitions[target] = NOTHING  # while the definition is made
+            self.definitions[target] = self.node(at_pointer(self._document, target), target)
+        return Reference(target)
+
+    def _of_type(self, kind: str, schema: dict[str, Any], pointer: str) -> Node:
+        match kind:
+            case "string":
+                return Text(_kept(schema, _TEXT))
+            case "number":
+                return Number({"type": "number", **_kept(schema, BOUNDS)})
+            case "integer":
+                return Number({"type": "integer", **_kept(schema, BOUNDS)})
+            case "boolean":
+                return Values((True, False))
+            case "null":
+                return Values((None,))
+            case "array":
+                return self._array(schema, pointer)
+            case _:
+                return self._object(schema, pointer)
+
+    def _object(self, schema: dict[str, Any], pointer: str) -> Object:
+        properties = schema.get("properties", {})
+        required = schema.get("required", ())
+        further = self.node(
+            schema.get("additionalProperties", True), f"{pointer}/additionalProperties"
+        )
+        members = [
+            Member(name, self.node(each, f"{pointer}/properties/{escape(name)}"), name in required)
+            for name, each in properties.items()
+        ]
+        members += [Member(name, further, True) for name in required if name not in properties]
+        declared = frozenset(each.name for each in members)
+        least, most = _bounds(schema, "minProperties", "maxProperties")
+        kept = {"type": "object", **_kept(schema, OF_OBJECTS)}
+        return Object(tuple(members), further, declared, least, most, kept)
+
+    def _array(self, schema: dict[str, Any], pointer: str) -> Array:
+        first = [
+            self.node(each, f"{pointer}/prefixItems/{at}")
+            for at, each in enumerate(schema.get("prefixItems", ()))
+        ]
+        further = self.node(schema.get("items", True), f"{pointer}/items")
+        least, most = _bounds(schema, "minItems", "maxItems")
+        return Array(tuple(first), further, least, most)
+
+
+def _bounds(schema: dict[str, Any], least: str, most: str) -> tuple[int, int | None]:
+    return int(schema.get(least, 0)), int(schema[most]) if most in schema else None
+
+
+def _kept(schema: dict[str, Any], keywords: tuple[str, ...]) -> dict[str, Any]:
+    return {keyword: schema[keyword] for keyword in keywords if keyword in schema}
+
+
+def _union(options: list[Node]) -> Node:
+    found = [each for each in options if not _covered(each, options)]
+    return found[0] if len(found) == 1 else Union(tuple(found))
+
+
+def _covered(node: Node, options: list[Node]) -> bool:
+    """Return whether these are integers beside the numbers with the same bounds."""
+    if not isinstance(node, Number) or node.schema["type"] != "integer":
+        return False
+    return Number({**node.schema, "type": "number"}) in options
+
+
+def is_nothing(node: Node) -> bool:
+    return isinstance(node, Union) and not node.options

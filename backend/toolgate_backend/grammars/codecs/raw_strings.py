@@ -1,0 +1,272 @@
+"""Strings as raw text up to an end mark, as terminals of llguidance's Lark.
+
+llguidance's lexer is greedy: it takes the longest text that any terminal matches. A terminal that
+is followed by a literal could take a part of it, so the literal is part of the terminal as far as
+it has no special token.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jsonschema_rs
+
+from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.regular.syntax import Unsupported
+from toolgate_core.schema.regular.text import text_of
+from toolgate_core.schema.regular.whole import whole
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.wire import ResidualKeyword
+
+from ...errors import GrammarRefused
+from ..graph.text_kinds import raw_text
+from .alternatives import listed
+from .rules import Rules, encoded_literal, quoted
+
+MAX_COUNTED = 100
+"""Length in characters up to which the masks count a text. llguidance's lexer has a state for each
+length and each beginning of the end mark: beyond a few hundred it gives up in the middle of a text,
+and then for every request with the grammar."""
+COUNTS = ("minLength", "maxLength")
+FREE = "(?s:.*)"
+ANY = f"/{FREE}/"
+SOME = "/(?s:.+)/"
+_TEXT_KEYWORDS = frozenset(
+    {"type", "enum", "const", "minLength", "maxLength", "pattern", "format", "allOf"}
+)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a value: `text` is part of the value's terminal, `rest` follows it."""
+
+    text: str
+    rest: str
+    """Lark of the rest; empty if there is none."""
+
+    @classmethod
+    def of(cls, encoded: str, marks: Marks) -> End:
+        first = next((at for at, char in enumerate(encoded) if marks.is_mark(char)), len(encoded))
+        return cls(encoded[:first], encoded_literal(encoded[first:], marks))
+
+    @property
+    def lark(self) -> str:
+        """All of the end, in Lark."""
+        return " ".join(filter(None, [quoted(self.text) if self.text else "", self.rest]))
+
+
+class RawStrings:
+    """Makes the values of one codec. `close` and `end` are encoded."""
+
+    def __init__(self, rules: Rules, end: str, close: str, marks: Marks, *, cdata: bool) -> None:
+        self._rules = rules
+        self.end = End.of(end, marks)
+        self._cdata = cdata
+        looks_like = marks.decode(close)
+        self._close = looks_like
+        rules.raw = raw_text(
+            self.end.text.encode(), looks_like.encode(), ends_with_mark=bool(self.end.rest)
+        )
+        text = quoted(self.end.text) if self.end.text else ""
+        if self.end.rest:
+            closed = f"{ANY} {quoted(looks_like)} {ANY}"
+        else:
+            closed = f"{ANY} {quoted(looks_like)} {ANY} {text}"
+        self._closed = rules.add("CLOSED", closed)
+
+    def value(self, schema: dict[str, Any], forbidden: Sequence[str] = ()) -> str | None:
+        """Return the rule of a string with its end; None if no string can be written. `forbidden`
+        are regular expressions of strings that would be read as another type. Raise
+        GrammarRefused."""
+        values = listed(schema)
+        if values is not None:
+            texts = [value for value in values if isinstance(value, str)]
+            return self._one_of(texts, forbidden)
+        beyond = schema.keys() - _TEXT_KEYWORDS - {"$defs"}
+        unknown = sorted(beyond & {"$ref", "anyOf", "oneOf", "not", "if"})
+        if unknown:
+            raise GrammarRefused(f"{unknown[0]} of a raw text is not supported", "")
+        uncounted = too_long(schema)
+        schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
+        parts = [_length(schema), *patterns_of(schema)]
+        if parts != [FREE] or forbidden or self._cdata:
+            self._rules.has_constrained = True
+        body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
+        can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "", validate_formats=True)
+        if not self._cdata:
+            return self._terminal(body, forbidden, can_be_empty=can_be_empty)
+        plain = self._rules.add("TEXT", r"/[^<&\n\r]*/")
+        both = [
+            self._terminal(f"{body} & {plain}", forbidden, can_be_empty=can_be_empty),
+            self._character_data(body),
+        ]
+        return self._rules.add("text", " | ".join(each for each in both if each))
+
+    def scalars(self, regexes: Sequence[str]) -> str:
+        """Return the rule of a scalar with its end, where a string is allowed as well."""
+        self._rules.has_constrained = True
+        body = self._rules.add("SCALAR", f"/{'|'.join(f'(?:{each})' for each in regexes)}/")
+        if self.end.rest and not self.end.text:
+            return self._rules.add("scalar", f"{body} {self.end.rest}")
+        return self._ended(self._rules.add("SCALAR", f"{body} {quoted(self.end.text)}"))
+
+    def _ended(self, terminal: str) -> str:
+        """Return the rule of a terminal that has the text of the end. It is lazy: nothing is
+        matched after the end, and llguidance's lexer needs to know that before a special token."""
+        attribute = "" if self.end.rest else "[lazy]"
+        name = self._rules.add("value", terminal, attribute)
+        return self._rules.add("text", f"{name} {self.end.rest}")
+
+    def _terminal(self, body: str, forbidden: Sequence[str], *, can_be_empty: bool) -> str | None:
+        end = self.end
+        excluded = [f"~{self._closed}"]
+        if forbidden:
+            text = f" {quoted(end.text)}" if end.text else ""
+            scalars = "|".join(f"(?:{each})" for each in forbidden)
+            excluded.append(f"~{self._rules.add('SCALAR', f'/{scalars}/{text}')}")
+        if end.text:
+            inner = self._rules.add("TEXT", body) if " " in body else body
+            whole = self._rules.add("TEXT", f"{inner} {quoted(end.text)}")
+            return self._ended(self._rules.add("VALUE", " & ".join([whole, *excluded])))
+        # An empty terminal is never matched.
+        some = self._rules.add("TEXT", SOME)
+        name = self._rules.add("VALUE", " & ".join([body, *excluded, some]))
+        return self._rules.add("text", f"{name}{'?' if can_be_empty else ''} {end.rest}")
+
+    def _character_data(self, body: str) -> str:
+        end = quoted(CDATA_END)
+        inner = self._rules.add("TEXT", body) if " " in body else body
+        whole = self._rules.add("TEXT", f"{inner} {end}")
+        closed = self._rules.add("CLOSED", f"{ANY} {end} {SOME}")
+        terminal = self._rules.add("VALUE", f"{whole} & ~{closed}")
+        name = self._rules.add("value", terminal, "[lazy]")
+        return self._rules.add("text", f"{quoted(CDATA)} {name} {self.end.lark}")
+
+    def _one_of(self, texts: Sequence[str], forbidden: Sequence[str]) -> str | None:
+        end = self.end
+        ways = []
+        for text in texts:
+            if self._cdata and set(text) & set("<&\n\r"):
+                if CDATA_END not in text:
+                    ways.append(f"{quoted(CDATA + text + CDATA_END)} {self.end.lark}")
+            elif self._can_be_raw(text) and not _matches(forbidden, text):
+                literal = quoted(text + end.text) if text + end.text else ""
+                ways.append(f"{literal} {end.rest}".strip())
+        return self._rules.add("text", " | ".join(ways)) if ways else None
+
+    def _can_be_raw(self, text: str) -> bool:
+        """Return whether readers find the end of this text where it is."""
+        whole = text + (self.end.text if self.end.rest else self._close)
+        return whole.find(self._close) in (-1, len(text))
+
+
+def exactly(text: str) -> str:
+    """Return a regular expression that matches this text alone."""
+    return "".join(char if char.isalnum() else f"\\{char}" for char in text)
+
+
+def _matches(regexes: Sequence[str], text: str) -> bool:
+    return any(re.fullmatch(each, text) for each in regexes)
+
+
+def too_long(schema: dict[str, Any]) -> list[str]:
+    """Return the keywords of a string's length that are beyond what masks count."""
+    bounds = ((each, schema.get(each)) for each in COUNTS)
+    return [each for each, n in bounds if isinstance(n, int | float) and n > MAX_COUNTED]
+
+
+def uncounted_lengths(schema: Mapping[str, Any]) -> list[ResidualKeyword]:
+    """Return the lengths in a tool's schema that are left to validation."""
+    return [
+        ResidualKeyword(pointer=f"{pointer}/{keyword}", keyword=keyword)
+        for pointer, node in subschemas(schema)
+        if isinstance(node, dict)
+        for keyword in too_long(node)
+    ]
+
+
+def _length(schema: dict[str, Any]) -> str:
+    least, most = schema.get("minLength", 0), schema.get("maxLength", "")
+    if not least and most == "":
+        return FREE
+    return f"(?s:.{{{int(least)},{most if most == '' else int(most)}}})"
+
+
+def patterns_of(schema: dict[str, Any]) -> list[str]:
+    """Regular expressions of which a string of this schema matches all. Raises GrammarRefused."""
+    found = [whole_text(schema["pattern"])] if "pattern" in schema else []
+    if "format" in schema:
+        if schema["format"] not in RAW_FORMATS:
+            raise GrammarRefused(f"the format {schema['format']!r} of a raw text", "/format")
+        found.append(RAW_FORMATS[schema["format"]])
+    for each in schema.get("allOf", ()):
+        if not isinstance(each, dict) or each.keys() - {"pattern"}:
+            raise GrammarRefused("allOf of a raw text is not supported", "")
+        found += patterns_of(each)
+    return found
+
+
+def _text_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    kept = ("minLength", "maxLength", "pattern", "format", "allOf")
+    return {keyword: schema[keyword] for keyword in kept if keyword in schema}
+
+
+_HEX = "[0-9A-Fa-f]"
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_GROUP = f"{_HEX}{{1,4}}"
+
+
+def _ipv6() -> str:
+    """RFC 4291 §2.2, without embedded IPv4 addresses: eight groups, or fewer with one `::`."""
+    ways = [f"{_GROUP}(?::{_GROUP}){{7}}"]
+    for before in range(7):
+        left = f"{_GROUP}(?::{_GROUP}){{{before - 1}}}" if before else ""
+        after = 6 - before
+        right = f"(?:{_GROUP}(?::{_GROUP}){{0,{after}}})?"
+        ways.append(f"{left}::{right}")
+    ways.append(f"{_GROUP}(?::{_GROUP}){{6}}::")
+    return "|".join(f"(?:{way})" for way in ways)
+
+
+_DURATION_TIME = "T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION_DATE = "(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)"
+_URI_CHAR = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_URI_HOST = r"(?:[A-Za-z0-9._~!$&'()*+,;=-]|%[0-9A-Fa-f]{2})+"
+_URI_TAIL = rf"(?:\?(?:{_URI_CHAR}|[\/?])*)?(?:#(?:{_URI_CHAR}|[\/?])*)?"
+
+RAW_FORMATS = {
+    "uuid": f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}",
+    "ipv4": _IPV4,
+    "ipv6": _ipv6(),
+    # RFC 3339, appendix A.
+    "duration": f"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)",
+    # RFC 3986 with an authority and without user information and IP literals, or without authority.
+    "uri": (
+        rf"[A-Za-z][A-Za-z0-9+.-]*:(?:\/\/{_URI_HOST}(?::[0-9]{{1,4}})?(?:\/{_URI_CHAR}*)*"
+        rf"|{_URI_CHAR}+(?:\/{_URI_CHAR}*)*){_URI_TAIL}"
+    ),
+}
+"""The formats that llguidance builds into JSON strings, as regular expressions for raw text. Each
+accepts no string that validation refuses; tests check this."""
+
+
+_EMPTY = "(?:)"
+"""An empty regular expression would begin a comment of Lark."""
+
+
+def whole_text(pattern: str) -> str:
+    """Return a regular expression that matches as a whole the strings in which `pattern` is found:
+    JSON Schema searches for a pattern, and a terminal of Lark has no anchors. Raise GrammarRefused
+    if there is none."""
+    try:
+        return text_of(whole(parse(pattern))) or _EMPTY
+    except (Unsupported, RecursionError) as error:
+        raise GrammarRefused(
+            f"the pattern {pattern[:60]!r} cannot be a raw text: {error}", ""
+        ) from error

@@ -1,1 +1,0 @@
-"""Strings as raw text: terminals, formats and patterns."""

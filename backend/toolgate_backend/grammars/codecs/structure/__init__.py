@@ -1,1 +1,0 @@
-"""The structure of a prepared schema, from which codecs make their grammars."""

@@ -1,1 +1,0 @@
-"""Hostile calls of custom tools, read by parsers that share nothing with the masks."""

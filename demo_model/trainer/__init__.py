@@ -1,1 +1,0 @@
-"""Trainer of the demo model: generator of conversations, tokenizer, network, export, evaluation."""

@@ -1,1 +1,0 @@
-"""`toolgate chat`: a chat in the terminal, with tools that run here."""

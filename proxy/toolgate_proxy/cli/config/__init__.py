@@ -1,0 +1,1 @@
+"""The check of LiteLLM's configuration file."""

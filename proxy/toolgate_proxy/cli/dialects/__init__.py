@@ -1,1 +1,0 @@
-"""`toolgate dialects` and `toolgate parse`."""

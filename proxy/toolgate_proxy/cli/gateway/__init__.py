@@ -1,1 +1,0 @@
-"""`toolgate status`: the state of a running gateway."""

@@ -1,1 +1,0 @@
-"""`toolgate launch`: coding agents with this gateway."""

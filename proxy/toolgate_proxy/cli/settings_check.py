@@ -1,0 +1,74 @@
+"""Errors in the TOOLGATE_ variables."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+
+from pydantic import ValidationError
+
+from ..settings import Settings
+
+PREFIX = "TOOLGATE_"
+OTHERS = frozenset({
+    "ADAPTER", "BLOB_CACHE_MB", "DIALECT", "FORCED_DRAFTS", "GRAPH_MB", "MAX_GRAMMARS",
+    "MAX_REQUESTS", "MEMBER_ORDER", "QUARANTINE_MEMORY_MB", "REPETITION_TOKENS",
+    "RULES_CACHE_MB", "API_KEY", "MODEL", "PORT", "VERIFY_KEY",
+    "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
+})  # fmt: skip
+"""Variables of the backend, of clients, and of tests, without the prefix."""
+REMOVED = frozenset({
+    "CONNECT_TIMEOUT", "GRAMMAR_BLOB_LIMIT", "GRAMMAR_LIMIT_TTL", "GRAMMAR_LOCK_TTL",
+    "GRAMMAR_REFUSAL_TTL", "GRAMMAR_TIMEOUT", "GRAMMAR_TTL", "HEADER_TIMEOUT", "HEALTH_TIMEOUT",
+    "IMAGE_BYTES", "IMAGE_LIMIT", "IMAGE_TIMEOUT", "INFO_TTL", "KEEP_REASONING_TTL",
+    "KEY_BODY_BYTES", "KEY_POLL", "KEY_SOCKETS", "LIMIT_LEASE", "LIMIT_OUTPUT_ESTIMATE",
+    "LIMIT_TIMEOUT", "MASK_BUDGET_MS", "MAX_CONNECTIONS", "MAX_SLOW_MASKS", "PREWARM_LIMIT",
+    "QUARANTINE_CPU_SECONDS", "QUARANTINE_WALL_SECONDS", "QUARANTINE_WORKERS",
+    "REQUIRED_CALL_TOKENS", "RESPONSES_MEMORY", "RESPONSES_REDIS_TIMEOUT", "RESPONSE_MAX_BYTES",
+    "SCHEMA_MAX_BYTES", "SCHEMA_MAX_DEPTH", "SCHEMA_MAX_ENUM_VALUES", "SCHEMA_MAX_NODES",
+    "SCHEMA_MAX_PROPERTIES", "SCHEMA_MAX_TEXT", "TOKEN_TRACES", "VALIDATION_CPU_SECONDS",
+    "VALIDATION_WALL_SECONDS", "VALIDATION_WORKERS", "VALIDATORS", "WRITE_TIMEOUT",
+})  # fmt: skip
+"""Earlier settings that are constants now. docs/upgrading.md lists them with their values."""
+OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
+"""Variables that Kubernetes sets for the services of a release called `toolgate`."""
+NEAR = 0.7
+"""Similarity from which a setting is suggested."""
+
+
+MODEL = "Settings"
+"""Name of the model of `settings()` in its errors."""
+
+
+def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Return a warning for each TOOLGATE_ variable that no part of Toolgate reads."""
+    known = {name.upper() for name in Settings.model_fields}
+    found = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(PREFIX)
+        if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
+            continue
+        if name in REMOVED:
+            found.append(
+                f"{variable} is no longer a setting: it has no effect. docs/upgrading.md has the "
+                "constant in its place."
+            )
+            continue
+        near = get_close_matches(name, known, n=1, cutoff=NEAR)
+        hint = f"Did you mean {PREFIX}{near[0]}?" if near else "docs/settings.md lists all."
+        found.append(f"{variable} is not a setting: it has no effect. {hint}")
+    return found
+
+
+def invalid_settings(error: Exception) -> list[str]:
+    """Return a line for each invalid variable, without its value, which may be a secret. Empty if
+    the error is not that of `settings()`."""
+    if not isinstance(error, ValidationError) or error.title != MODEL:
+        return []
+    found = []
+    for each in error.errors(include_input=False, include_url=False):
+        name = f"TOOLGATE_{'_'.join(map(str, each['loc'])).upper()}"
+        found.append(f"{name}: {each['msg'].removeprefix('Value error, ')}")
+    return found

@@ -1,1 +1,0 @@
-"""Commands that start servers: `toolgate serve`, `demo`, `proxy` and `backend`."""

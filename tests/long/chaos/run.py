@@ -1,0 +1,156 @@
+"""Kill and stop each process of a fleet in turn, under load.
+
+    python -m tests.long chaos MODEL_DIR [--minutes 12] [--only TEXT] [--logs DIR] > table.md
+
+Starts Valkey, two backends and two gateways, one of them with two worker processes. Clients send
+streamed and non-streamed requests with known and new tools and two virtual keys. Meanwhile each
+process gets a SIGKILL, and then a SIGSTOP that a SIGCONT follows after a few seconds. Servers that
+have ended are started again, as a supervisor of services would do.
+
+Every response is checked. The exit status is 1 if a call was invalid, if a half response looked
+like a whole one, if a valid request got a 4xx, if a request took more than 30 s, if processes were
+not back in time, or if a process is left in the end. Prints a table in Markdown. All servers listen
+on the loopback address only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+import time
+from contextlib import suppress
+
+import psutil
+from pydantic import SecretStr
+
+from tests.long.chaos.faults import FAULTS, Fault
+from tests.long.chaos.fleet import Fleet
+from tests.long.chaos.load import Load
+from tests.long.chaos.report import Found, counted, table, violations
+from tests.long.chaos.session import conduct, parser_of
+from toolgate_proxy.keys.key import (
+    Hasher,
+    Key,
+    Limits,
+    StoredSecret,
+    Terms,
+    hint,
+    new_id,
+    new_key,
+    now,
+)
+from toolgate_proxy.keys.redis_store import RedisStore
+
+CLIENTS = 4
+STOPPED_SECONDS = 6.0
+"""Time between SIGSTOP and SIGCONT."""
+SETTLED_SECONDS = 6.0
+"""Time of load before each fault, and after its processes are back."""
+BACK_SECONDS = 180.0
+"""Time limit for the return of the processes."""
+APPEAR_SECONDS = 30.0
+"""Time limit for the first appearance of processes that start when they are needed."""
+
+
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--minutes", type=float, default=12, help="no fault begins later")
+    parser.add_argument("--only", default="", help="faults whose names contain this text")
+    options = parser.parse_args()
+    faults = [fault for fault in FAULTS if options.only in fault.name]
+    seconds = options.minutes * 60
+    return conduct(options, Fleet, lambda fleet, bias: run(fleet, faults, bias, seconds))
+
+
+async def run(
+    fleet: Fleet, faults: list[Fault], bias: dict[str, float], seconds: float
+) -> list[str]:
+    """What is wrong. Prints the table."""
+    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
+    await asyncio.sleep(2)  # gateways poll the keys
+    load = Load(fleet.gateway_urls, keys, bias, CLIENTS)
+    loading = asyncio.create_task(load.run())
+    found: list[Found] = []
+    wrong: list[str] = []
+    began = time.monotonic()
+    for fault in faults:
+        if time.monotonic() - began > seconds:
+            wrong.append(f"no time was left for {fault.name}")
+            continue
+        await asyncio.sleep(SETTLED_SECONDS)
+        result = await inflict(fleet, fault)
+        if result is None:
+            wrong.append(f"no process was found for {fault.name}")
+            continue
+        found.append(result)
+        if result.back is None:
+            wrong.append(f"the processes were not back in time after {fault.name}")
+        print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
+    load.ended.set()
+    await loading
+    print(f"{table(found, load.outcomes)}\n")
+    print(counted(load.outcomes, time.monotonic() - began))
+    return wrong + violations(load.outcomes)
+
+
+async def inflict(fleet: Fleet, fault: Fault) -> Found | None:
+    """Sends the signal, and waits until all processes are back. None if there is no process."""
+    targets = await appeared(fleet, fault, APPEAR_SECONDS)
+    if not targets:
+        return None
+    expected = 1 if fault.target.on_demand else len(targets)
+    if fault.target.first_only:
+        targets = targets[:1]
+    began = time.monotonic()
+    for process in targets:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(fault.signal)
+    if fault.signal == signal.SIGSTOP:
+        await asyncio.sleep(STOPPED_SECONDS)
+        for process in targets:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+    back = None
+    while back is None and time.monotonic() - began < BACK_SECONDS:
+        ready = await asyncio.to_thread(fleet.is_ready)
+        if ready and len(await appeared(fleet, fault, 0)) >= expected:
+            back = time.monotonic() - began
+        await asyncio.sleep(0.2)
+    await asyncio.sleep(SETTLED_SECONDS)
+    return Found(fault.name, began, time.monotonic(), back)
+
+
+async def appeared(fleet: Fleet, fault: Fault, seconds: float) -> list[psutil.Process]:
+    """The running processes of a target, when there are any."""
+    ends = time.monotonic() + seconds
+    while True:
+        found = await asyncio.to_thread(fault.target.find, fleet)
+        running = [each for each in found if runs(each)]
+        if running or time.monotonic() >= ends:
+            return running
+        await asyncio.sleep(0.1)
+
+
+def runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_STOPPED))
+    except psutil.NoSuchProcess:
+        return False
+
+
+LIMITS = Limits(rpm=100_000, tpm=100_000_000, max_parallel_requests=64)
+"""More than the load needs."""
+
+
+async def make_key(fleet: Fleet, alias: str, limits: Limits = LIMITS) -> str:
+    """A virtual key with limits, so that every request uses Redis."""
+    hasher = Hasher(SecretStr(fleet.key_secret))
+    sent = new_key()
+    terms = Terms(limits=limits)
+    secret = StoredSecret(hash=hasher.hash(sent), hint=hint(sent))
+    key = Key(id=new_id(), alias=alias, terms=terms, secrets=(secret,), created=now())
+    keys = RedisStore(SecretStr(fleet.redis_url), hasher)
+    await keys.put(key)
+    await keys.aclose()
+    return sent

@@ -1,0 +1,148 @@
+"""Random walks of every dialect, read by our segmenter, by a reader of complete texts, and by
+vLLM's parser of the family.
+
+    python -m tests.long families [--walks 2000] [--splits 20] [--dialects a,b] [--out FILE]
+
+Every walk is a turn with a required call under the masks of the enforcement, with marks as tokens
+and as text in turn, over tools whose strings are close to the marks of the dialect. Each call is
+validated by jsonschema. The result is written after each dialect to docs/families.json, from which
+`make docs` makes the table in docs/families.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+
+from tests import tools
+from tests.models import ROOT
+from tests.support.dialects.model import DialectModel, walk
+from tests.support.dialects.tool_calls import calls_in
+from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.usual_marks import marks_of
+
+from .text_reader import calls_of
+from .vllm_parsers import PARSERS, VllmParser
+
+OUT = ROOT / "docs" / "families.json"
+LIMIT = 300
+"""Maximum number of tokens of a walk."""
+SHOWN = 3
+"""Number of disagreements that are shown for each dialect."""
+COUNTED = ("walks", "calls", "invalid", "splits", "differ", "text_differ")
+Calls = list[tuple[str, Any]]
+EDIT = tools.tool(
+    "edit",
+    {
+        "path": {"type": "string", "minLength": 1, "maxLength": 40},
+        "text": {"type": "string"},
+        "line": {"type": ["integer", "null"]},
+        "mode": {"enum": ["insert", "replace all", "</parameter>x"]},
+    },
+    ["text", "mode"],
+)
+NOTHING = tools.tool("nothing", {})
+OFFERED = [*tools.ALL, EDIT, NOTHING]
+
+
+def measure(dialect: Dialect, walks: int, splits: int) -> dict[str, Any]:
+    """The counts of one dialect."""
+    counts: Counter[str] = Counter()
+    shown: list[str] = []
+    for tokens in ((), marks_of(dialect)):
+        model = DialectModel(dialect, tokens, OFFERED)
+        _walk_all(model, walks // 2, splits, counts, shown)
+    for text in shown:
+        print(f"   {text}")
+    read = ("vllm_read", "vllm_differ") if counts["vllm_read"] else ()
+    return {key: counts[key] for key in (*COUNTED, *read)}
+
+
+def _walk_all(
+    model: DialectModel, walks: int, splits: int, counts: Counter[str], shown: list[str]
+) -> None:
+    schemas = {t["function"]["name"]: t["function"]["parameters"] for t in OFFERED}
+    dialect, dice = model.dialect, random.Random(1)
+    reader = None
+    if dialect.name in PARSERS and model.vocabulary.marks.tokens:
+        reader = VllmParser(dialect, model.vocabulary.tokenizer, OFFERED)
+    machine = model.automaton(choice="required")
+    for seed in range(walks):
+        machine.reset()
+        tokens, _, whole = walk(machine, model, seed, LIMIT)
+        if not whole:
+            continue
+        counts["walks"] += 1
+        calls = calls_in(model.segment(tokens, required=True))
+        counts["calls"] += len(calls)
+        counts["invalid"] += sum(not _is_valid(schemas[name], text) for name, text in calls)
+        for _ in range(splits):
+            at = [dice.randrange(len(tokens)) for _ in range(4)]
+            counts["splits"] += 1
+            counts["differ"] += calls_in(model.segment(tokens, at, required=True)) != calls
+        text = model.text(tokens)
+        expected = [(name, json.loads(arguments)) for name, arguments in calls]
+        read = partial(calls_of, text, dialect, schemas)
+        _compare("text", read, text, expected, counts, shown)
+        if reader is not None:
+            _compare("vllm", partial(reader.whole, text), text, expected, counts, shown)
+
+
+def _compare(
+    reader: str,
+    read: Callable[[], Calls],
+    text: str,
+    expected: Calls,
+    counts: Counter[str],
+    shown: list[str],
+) -> None:
+    try:
+        found: Any = read()
+    except Exception as error:  # noqa: BLE001 - what a parser raises is its result
+        found = f"{type(error).__name__}: {error}"
+    counts[f"{reader}_read"] += 1
+    if found != expected:
+        counts[f"{reader}_differ"] += 1
+        if len(shown) < SHOWN:
+            shown.append(
+                f"{text[:300]!r}\n      ours {expected!r:.300}\n      {reader} {found!r:.300}"
+            )
+
+
+def _is_valid(schema: dict[str, Any], arguments: str) -> bool:
+    try:
+        jsonschema.validate(json.loads(arguments), schema)
+    except (ValueError, jsonschema.ValidationError):
+        return False
+    return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--walks", type=int, default=2000)
+    parser.add_argument("--splits", type=int, default=20, help="splits of each walk")
+    parser.add_argument("--dialects", default="", help="names, separated by commas; all by default")
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    names = options.dialects.split(",") if options.dialects else [*DIALECTS]
+    results: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
+    for name in names:
+        if DIALECTS[name].calls is None:
+            continue
+        started = time.monotonic()
+        found = measure(DIALECTS[name], options.walks, options.splits)
+        results[name] = results.get(name, {}) | found
+        print(f"{name:16} {found} ({time.monotonic() - started:.0f} s)", flush=True)
+        options.out.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n")

@@ -1,0 +1,1 @@
+"""Toolgate and the servers that it is compared with, verified by `toolgate verify`."""

@@ -1,0 +1,107 @@
+"""SVG charts. They are small, and equal data gives equal bytes.
+
+Figures are made without pyplot, because pyplot needs a display.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import cycle
+from pathlib import Path
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = ("#0b6bcb", "#d9822b", "#4c9a52", "#8e5ba6", "#8a8a8a", "#c23b3b")
+GREY, BLACK = "#e4e4e4", "#333333"
+GROUP_WIDTH = 0.8
+"""Width of a group of bars. Groups are 1 apart."""
+
+
+def lines(
+    path: Path,
+    title: str,
+    x_label: str,
+    y_label: str,
+    series: Mapping[str, Sequence[tuple[float, float]]],
+    log_x: bool = False,
+    marks: bool = True,
+) -> None:
+    """A line of (x, y) points for each of `series`. The y axis begins at 0."""
+    with _style():
+        figure, axes = _begin(title, y_label)
+        for (name, points), colour in zip(series.items(), cycle(COLOURS), strict=False):
+            xs, ys = [x for x, _ in points], [y for _, y in points]
+            axes.plot(xs, ys, marker="o" if marks else None, color=colour, label=name)
+        if log_x:
+            axes.set_xscale("log")
+            # One tick for each measured value.
+            ticks = sorted({x for points in series.values() for x, _ in points})
+            axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
+            axes.minorticks_off()
+        axes.set_xlabel(x_label)
+        _end(figure, axes, path, named=len(series) > 1)
+
+
+def bars(
+    path: Path,
+    title: str,
+    y_label: str,
+    groups: Sequence[str],
+    series: Mapping[str, Sequence[float]],
+    low_high: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    line_at: float | None = None,
+) -> None:
+    """Groups of bars. `series[name][i]` is a bar of group i; `low_high[name][i]` is its error bar.
+
+    `line_at` is the height of a dashed line.
+    """
+    width = GROUP_WIDTH / len(series)
+    with _style():
+        figure, axes = _begin(title, y_label)
+        for at, (name, heights) in enumerate(series.items()):
+            places = [group + (at + 0.5) * width - GROUP_WIDTH / 2 for group in range(len(groups))]
+            colour = COLOURS[at % len(COLOURS)]
+            axes.bar(places, heights, width * 0.92, color=colour, label=name)
+            if low_high is not None and name in low_high:
+                ends = list(zip(heights, low_high[name], strict=True))
+                # The bootstrap interval can lie completely above or below the bar's height.
+                below = [max(0.0, height - low) for height, (low, _) in ends]
+                above = [max(0.0, high - height) for height, (_, high) in ends]
+                axes.errorbar(
+                    places, heights, yerr=[below, above], fmt="none", ecolor=BLACK, capsize=3
+                )
+        if line_at is not None:
+            axes.axhline(line_at, color=BLACK, linestyle="--", linewidth=1)
+        axes.set_xticks(range(len(groups)), groups)
+        _end(figure, axes, path, named=len(series) > 1)
+
+
+def _style() -> AbstractContextManager[None]:
+    return mpl.rc_context(
+        {
+            "svg.hashsalt": "toolgate",  # ids in the file are random without it
+            "svg.fonttype": "none",  # text stays text
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.axisbelow": True,
+            "axes.titlesize": 11,
+        }
+    )
+
+
+def _begin(title: str, y_label: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, loc="left")
+    axes.set_ylabel(y_label)
+    axes.grid(axis="y", color=GREY)
+    return figure, axes
+
+
+def _end(figure: Figure, axes: Axes, path: Path, *, named: bool) -> None:
+    axes.set_ylim(bottom=0)
+    if named:
+        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, format="svg", metadata={"Date": None}, facecolor="white")
