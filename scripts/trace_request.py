@@ -112,11 +112,12 @@ async def traced(*, limits: bool) -> None:
 @asynccontextmanager
 async def gateway(key: str) -> Any:
     """Run the gateway in this process. Yields a client that uses no sockets."""
+    from toolgate_proxy import worker
     from toolgate_proxy.server import app
 
     with tempfile.TemporaryDirectory() as folder:
         app.prepare(app.write_config([app.Route("tiny", "tiny")], Path(folder)))
-        application = app.create()
+        application = worker.create()
         async with application.router.lifespan_context(application):
             transport = httpx.ASGITransport(application)
             headers = {"Authorization": f"Bearer {key}"}

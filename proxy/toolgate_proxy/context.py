@@ -30,10 +30,11 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from urllib.parse import quote
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
@@ -58,6 +59,28 @@ KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 def slowest(*tiers: Tier) -> Tier:
     return max(tiers, key=TIERS.index, default="memory")
+
+
+class Form(Protocol):
+    """The form of one API's errors and headers."""
+
+    rate_limits: RateLimitHeaders
+    """Whose names the rate-limit headers have."""
+    request_id_header: str | None
+    """A further name of the header `x-request-id` in responses."""
+
+    def error(
+        self,
+        error: ToolgateError,
+        request: ChatRequest | None = None,
+        request_id: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the body of an error response. `request` is the request that failed, if it was
+        parsed; `request_id` the value of `x-request-id`."""
+
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        """Return the event that reports an error in a stream that has no other events. `shown` is
+        what `error` returned."""
 
 
 @dataclass
@@ -99,9 +122,8 @@ class RequestContext:
     """Settles the reservation by the tokens used. None without a reservation."""
     settled: Tokens | None = None
     """The tokens that it was settled by."""
-    rate_limits: RateLimitHeaders = "openai"
-    request_id_header: str | None = None
-    """A further header with the request's id."""
+    form: Form | None = None
+    """The API in whose form errors and headers are. None: OpenAI's."""
     extra_headers: dict[str, str] = field(default_factory=dict)
     """Further response headers: rate limits."""
 
@@ -156,9 +178,14 @@ class RequestContext:
 
     @classmethod
     def with_request_id(cls, sent_id: str | None) -> RequestContext:
-        """`sent_id`: the client's `x-request-id`. A missing or unsafe id is replaced."""
+        """Create the context of a request. `sent_id`: the client's `x-request-id`. A missing or
+        unsafe id is replaced."""
         safe = sent_id is not None and SAFE_ID.fullmatch(sent_id) is not None
         return cls(sent_id if safe else f"req_{secrets.token_hex(16)}")
+
+    @property
+    def rate_limits(self) -> RateLimitHeaders:
+        return "openai" if self.form is None else self.form.rate_limits
 
     @property
     def sender(self) -> str:
@@ -179,7 +206,7 @@ class RequestContext:
             self.first_event = self.last_event
 
     def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
-        """Sets the number of tokens used so far."""
+        """Set the number of tokens used so far."""
         self.prompt_tokens, self.completion_tokens = prompt, completion
         self.counted = True
         self.complete = self.complete or complete
@@ -188,18 +215,19 @@ class RequestContext:
             on_counted()
 
     async def admit_prompt(self, prompt: int) -> None:
-        """Checks the limits again when a backend has counted the prompt. Raises RateLimited."""
+        """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
         if self.on_prompt is not None and prompt and not self.counted:
             await self.on_prompt(prompt)
 
     def used_tokens(self) -> Tokens:
-        """The tokens that count against limits: what was read and generated so far."""
+        """Return the tokens that count against limits: what was read and generated so far."""
         if self.counted or self.failed:
             return Tokens(self.prompt_tokens, self.completion_tokens)
         return self.uncounted
 
     def release_body(self) -> None:
-        """The request was admitted, or has ended. Later calls do nothing."""
+        """End the reservation of memory for the body: the request was admitted, or has ended. Later
+        calls do nothing."""
         release, self.on_admitted = self.on_admitted, None
         if release is not None:
             release()
@@ -216,7 +244,7 @@ class RequestContext:
         return "" if self.identity is None else f"caller {self.identity}"
 
     async def settle(self) -> None:
-        """Settles the reservation. Later calls correct it if other tokens were counted since."""
+        """Settle the reservation. Later calls correct it if other tokens were counted since."""
         if self.unsettled and self.on_settle is not None:
             self.settled = self.used_tokens()
             await self.on_settle()
@@ -229,7 +257,8 @@ class RequestContext:
         self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
 
     def note_changes(self, changes: Iterable[HistoryChange]) -> None:
-        """`changes` of a later step. A step that is repeated at another backend notes the same."""
+        """Note changes of a later step. A step that is repeated at another backend notes the
+        same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
     @property
@@ -247,8 +276,8 @@ class RequestContext:
     def note_enforcement(
         self, constrained: object, residual: Mapping[str, Sequence[ResidualKeyword]]
     ) -> None:
-        """`constrained`: truthy if the request has tools or a content format. `residual`: keywords
-        that masks do not enforce, by tool hash."""
+        """Note how much of the request is enforced. `constrained`: truthy if the request has tools
+        or a content format. `residual`: keywords that masks do not enforce, by tool hash."""
         self.is_fallback = False
         self.enforced = "residual" if residual else "full" if constrained else "none"
         self.residual_tools = len(residual)
@@ -257,20 +286,21 @@ class RequestContext:
         self.residual_keywords = tuple(sorted(safe))
 
     def note_corrections(self, tools: Iterable[Tool]) -> None:
-        """`tools`: those of the request, and the format of its content."""
+        """Note the slips that were corrected. `tools`: those of the request, and the format of its
+        content."""
         found = [tool.corrections for tool in tools if tool.corrections]
         self.corrected_tools = len(found)
         self.corrected_keywords = tuple(sorted({each.keyword for made in found for each in made}))
 
     def await_counts(self, *, stream: bool) -> None:
-        """The prompt is sent to another provider now, which counts tokens at the end. If the client
-        leaves, only a stream shows how much of the response was generated."""
+        """Note that another provider gets the prompt now, which counts tokens at the end. If the
+        client leaves, only a stream shows how much of the response was generated."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
 
     def note_fallback(self) -> None:
-        """The answer will come from another provider's model, so nothing of it is enforced,
-        whatever an earlier attempt at a backend noted."""
+        """Note that another provider's model responds, so that nothing is enforced, whatever an
+        earlier attempt at a backend noted."""
         self.is_fallback, self.enforced = True, "none"
         self.residual_tools, self.residual_keywords = 0, ()
         self.grammars = self.resamples = 0
@@ -282,10 +312,10 @@ class RequestContext:
         return f"{self.tier}; n={self.grammars}; ms={self.grammar_ms:.1f}"
 
     def headers(self) -> dict[str, str]:
-        """The response headers that Toolgate adds."""
+        """Return the response headers that Toolgate adds."""
         headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
-        if self.request_id_header is not None and self.request_id is not None:
-            headers[self.request_id_header] = self.request_id
+        if self.form is not None and self.form.request_id_header and self.request_id is not None:
+            headers[self.form.request_id_header] = self.request_id
         headers |= self.extra_headers
         if self.omitted_tools:
             headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
@@ -316,7 +346,7 @@ class RequestContext:
 
 
 def _listed(invalid_tools: Mapping[str, str]) -> str:
-    """The value of a header. A pointer has names of the client's schema."""
+    """Return the value of a header. A pointer has names of the client's schema."""
     return ", ".join(
         f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
         for name, pointer in invalid_tools.items()
@@ -324,7 +354,7 @@ def _listed(invalid_tools: Mapping[str, str]) -> str:
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:
-    """Returns the context in an ASGI scope. Creates one if the app was not started by `toolgate
+    """Return the context in an ASGI scope. Create one if the app was not started by `toolgate
     proxy`."""
     context = scope.get(SCOPE)
     if not isinstance(context, RequestContext):

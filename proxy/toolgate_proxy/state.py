@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from .api.reader import RequestReader
 from .chat.engine import Engine
 from .kept_reasoning.service import KeptReasoning
 from .keys.cache import KeyCache
@@ -53,7 +54,7 @@ class GatewayState:
         self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.kept_reasoning = KeptReasoning.from_settings(settings)
         shared = settings.prefix_cache == "shared"
-        self.cache_salts = CacheSalts(self.sealer, shared=shared)
+        self.reader = RequestReader(settings, CacheSalts(self.sealer, shared=shared))
         self.affinity: PrefixAffinity | None = None
         if settings.prefix_affinity:
             self.affinity = PrefixAffinity(self.deployments, shared=shared)
@@ -69,5 +70,5 @@ class GatewayState:
 
 @lru_cache(maxsize=1)
 def gateway() -> GatewayState:
-    """The state of this process, created on first use."""
+    """Return the state of this process, created on first use."""
     return GatewayState(settings())

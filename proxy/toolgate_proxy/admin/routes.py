@@ -33,8 +33,9 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, ModelNotFound, To
 from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
-from ..api.chat_completions.request import parse_request
+from ..api.surfaces import COMPLETIONS
 from ..chat.unconstrained import Unconstrained
+from ..context import RequestContext
 from ..litellm_host.administrator import require_administrator
 from ..litellm_host.deployments.router import placements
 from ..routing.deployments import Deployment
@@ -214,15 +215,17 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
     if not found:
         raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
     state, placement = gateway(), found[0]
-    request = parse_request(body, model=placement.model, open_objects=state.settings.open_objects)
+    request = state.reader.read(
+        COMPLETIONS, body, RequestContext(), model=placement.model, owner=MASTER_KEY
+    )
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
-    request = state.cache_salts.salted(request, MASTER_KEY)
     return await state.engine.unconstrained(request, state.deployments.at(placement))
 
 
 async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
     text, ended, reason = "", "", "stop"
+    found, ends = generation.prepared, generation.ends
     try:
         async with aclosing(generation.events) as batches:
             async for batch in batches:
@@ -231,7 +234,7 @@ async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
                         case wire.TokensEvent():
                             for token, piece in zip(event.ids, event.texts, strict=True):
                                 text, ended = text + ended, ""
-                                if token in generation.ends:
+                                if token in ends:
                                     ended = piece
                                 else:
                                     text += piece
@@ -240,9 +243,7 @@ async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
                             text += event.text
                             reason = event.finish_reason
         validators = gateway().engine.validators
-        judgement = await judge(
-            text, reason, generation.request, generation.plan, generation.dialect, validators
-        )
+        judgement = await judge(text, reason, found.request, found.plan, found.dialect, validators)
         yield _data({"judgement": judgement.model_dump()})
     except ToolgateError as error:
         yield _data(error.body())

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
-from ..context import RateLimitHeaders
+from ..context import Form
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
@@ -38,6 +37,11 @@ class Client:
     """Stores responses for the owner of the seal."""
     connection: ConnectionTurns | None = None
     """The latest conversation of the WebSocket connection, if the request came over one."""
+
+    @property
+    def owner(self) -> str:
+        """Who may use the data that a request creates. Empty without a seal."""
+        return "" if self.seal is None else self.seal.owner
 
 
 ANY_CLIENT = Client()
@@ -81,38 +85,32 @@ class Whole(Protocol):
     def add(self, events: Iterable[ResponseEvent]) -> None: ...
 
     async def keep(self) -> None:
-        """As of a stream. Called before `body`."""
+        """Store the response if the API stores responses. Called before `body`."""
 
     def body(self) -> dict[str, Any]: ...
 
 
-class Surface(Protocol):
+class Surface(Form, Protocol):
     name: str
+    path: re.Pattern[str]
+    """Its paths. Its group `model`, if there is one, is the model in the path."""
     call_type: str
     """LiteLLM's name for the operation, for its hooks and log events."""
     parameters: frozenset[str]
     """The names of its parameters."""
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
-    rate_limits: RateLimitHeaders
-    """Whose names the rate-limit headers have."""
-    request_id_header: str | None
-    """A further name of the header `x-request-id` in responses."""
     counting: Counting | None
 
-    def model_in_path(self, path: str) -> str | None:
-        """Return the model in the path, or "" if the body names the model. Return None if the path
-        does not belong to this surface."""
-
     def owns(self, path: str, headers: Container[str]) -> bool:
-        """Whether errors at this path are in the form of this API. `headers`: the lower-case names
-        of the request's headers."""
+        """Return whether errors at this path are in the form of this API. `headers`: the names of
+        the request's headers."""
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         """Return the body with the earlier items of its conversation, and their number, if the API
         stores conversations.
 
-        Raises PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
@@ -131,27 +129,17 @@ class Surface(Protocol):
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
         tools out instead of refusing them. `on_invalid` gets the errors of tools with an invalid
-        name or schema. `recalled`: the number that `recall` returned.
+        name or schema. `client`: the sender, whose seal opens what the gateway sealed for it.
+        `recalled`: the number that `recall` returned.
 
-        Raises InvalidRequest, whose `param` is the path of the field."""
+        Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
+        invalid field."""
 
     def stream(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Stream:
-        """`model` is the name that the client sent. The response is stored for `client`."""
+        """Return the response as a stream. `model` is the name that the client sent. The response
+        is stored for `client`."""
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole: ...
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of an error response. `request` is the request that failed, if it was
-        parsed; `request_id` the value of `x-request-id`."""
-
-    def error_event(self, body: bytes) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `body` is
-        the error's JSON."""
 
 
 class Stateless:
@@ -168,11 +156,12 @@ class Stateless:
 
 
 def is_streamed(body: Mapping[str, Any]) -> bool:
-    """Whether the client requested a stream, in all APIs by the same parameter. An invalid value
-    counts as False: `parse` reports it."""
+    """Return whether the client requested a stream, in all APIs by the same parameter. An invalid
+    value counts as False: `parse` reports it."""
     return body.get("stream") is True
 
 
 def data_event(data: bytes) -> bytes:
-    """A server-sent event with `data` on one line. In JSON, a newline between tokens is a space."""
+    """Return a server-sent event with `data` on one line. In JSON, a newline between tokens is a
+    space."""
     return b"data: " + data.replace(b"\n", b" ") + b"\n\n"

@@ -9,10 +9,10 @@ from .messages.surface import Messages
 from .responses.surface import Responses
 from .surface import Surface
 
-MESSAGES = Messages()
-SURFACES: tuple[Surface, ...] = (ChatCompletions(), Responses(), MESSAGES)
+COMPLETIONS, RESPONSES, MESSAGES = ChatCompletions(), Responses(), Messages()
+SURFACES: tuple[Surface, ...] = (COMPLETIONS, RESPONSES, MESSAGES)
 
 
 def owner_of(path: str, headers: Container[str]) -> Surface | None:
-    """The surface in whose form errors at this path are."""
+    """Return the surface in whose form errors at this path are."""
     return next((surface for surface in SURFACES if surface.owns(path, headers)), None)

@@ -27,7 +27,7 @@ from ..background import without_owner
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import RETRY_AFTER, UNRESPONSIVE, backend_error, within
+from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, backend_error, within
 from .message_json import Pieces, encoded
 
 KEEPALIVE_SECONDS = 4.0
@@ -273,8 +273,7 @@ def _checked(model: type[M], body: object, what: str) -> M:
         return model.model_validate(body)
     except ValidationError as error:
         raise BackendFailed(
-            f"The backend's response to {what} is invalid. Install the same release of toolgate on "
-            "the gateway and the backend."
+            f"The backend's response to {what} is invalid. {SAME_RELEASE}"
         ) from error
 
 
@@ -283,15 +282,12 @@ def _checked_info(body: object) -> wire.Info:
     if version != wire.FORMAT:
         raise BackendFailed(
             f"The backend speaks version {version!r} of the wire format, this gateway version "
-            f"{wire.FORMAT}: install the same release of toolgate on both."
+            f"{wire.FORMAT}. {SAME_RELEASE}"
         )
     try:
         return wire.Info.model_validate(body)
     except ValidationError as error:
-        raise BackendFailed(
-            "Invalid /info response from the backend. Install the same release of toolgate on the "
-            "gateway and the backend."
-        ) from error
+        raise BackendFailed(f"Invalid /info response from the backend. {SAME_RELEASE}") from error
 
 
 def _parsed(body: bytes | bytearray) -> object:

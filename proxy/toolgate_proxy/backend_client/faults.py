@@ -20,6 +20,7 @@ from toolgate_core.errors import (
 UNREACHABLE = "No backend of this model can be reached. Retry shortly."
 UNRESPONSIVE = "No backend of this model responds. Retry shortly."
 CONNECTION_LOST = "The connection to the backend was lost. Retry the request."
+SAME_RELEASE = "Install the same release of toolgate on the gateway and the backend."
 RETRY_AFTER = 2
 """Seconds after which a client may retry when a backend could not be reached."""
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
@@ -35,18 +36,60 @@ Responding = AbstractAsyncContextManager[tuple[ChatResponse, Events]]
 """What `respond` returns."""
 Alternatives = Callable[[Deployment], Sequence[Placement]]
 """Returns the model's other placements, given the deployment that failed."""
+T = TypeVar("T")
+Begin = Callable[[ChatRequest, Deployment], AbstractAsyncContextManager[T]]
+"""Begins a request at one backend. The request moves if entering the context fails."""
 
 
-@asynccontextmanager
-async def respond(
+def respond(
     engine: Engine,
     deployments: Deployments,
     request: ChatRequest,
     first: Placement,
     alternatives: Alternatives,
     context: RequestContext,
-) -> AsyncIterator[tuple[ChatResponse, Events]]:
-    """Yields the response and its events in batches, from `first` or one of the alternatives."""
+) -> Responding:
+    """Yield the response and its events in batches, from `first` or one of the alternatives."""
+
+    @asynccontextmanager
+    async def begin(
+        request: ChatRequest, deployment: Deployment
+    ) -> AsyncIterator[tuple[ChatResponse, Events]]:
+        responding = resampling.respond(engine, request, deployment, context)
+        async with responding as (response, events):
+            first_batch = await _first_batch(events)
+            yield response, _chain(first_batch, events, context.require_key)
+
+    return _begun(begin, deployments, request, first, alternatives)
+
+
+async def count(
+    engine: Engine,
+    deployments: Deployments,
+    request: ChatRequest,
+    first: Placement,
+    alternatives: Alternatives,
+) -> int:
+    """Return the number of tokens of the prompt, counted by `first` or one of the alternatives.
+    Raise ToolgateError if the request is refused or all backends fail."""
+
+    @asynccontextmanager
+    async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
+        yield await engine.count(request, deployment)
+
+    async with _begun(begin, deployments, request, first, alternatives) as tokens:
+        return tokens
+
+
+@asynccontextmanager
+async def _begun(
+    begin: Begin[T],
+    deployments: Deployments,
+    request: ChatRequest,
+    first: Placement,
+    alternatives: Alternatives,
+) -> AsyncIterator[T]:
+    """Yield what `begin` yields, at `first` or at the first alternative that does not fail."""
     remaining: list[Placement] = [first]
     others: Sequence[Placement] | None = None
     lost = 0
@@ -56,15 +99,13 @@ async def respond(
         async with AsyncExitStack() as stack:
             stack.enter_context(deployment.load.running())
             try:
-                require_up(deployment)
+                _require_up(deployment)
                 attempt = request
                 if placement.model != request.model:
                     attempt = replace(request, model=placement.model)
-                responding = resampling.respond(engine, attempt, deployment, context)
-                response, events = await stack.enter_async_context(responding)
-                first_batch = await _first_batch(events)
+                result = await stack.enter_async_context(begin(attempt, deployment))
             except (BackendUnavailable, BackendLost) as error:
-                note_failure(deployment, error)
+                _note_failure(deployment, error)
                 lost += isinstance(error, BackendLost)
                 if others is None:
                     others = alternatives(deployment)
@@ -79,12 +120,12 @@ async def respond(
                     error.message,
                 )
                 continue
-            yield response, _chain(first_batch, events, context.require_key)
+            yield result
             return
 
 
 async def _first_batch(events: Events) -> list[ResponseEvent]:
-    """Waits for the first batch that is not empty."""
+    """Wait for the first batch that is not empty."""
     async for batch in events:
         if batch:
             return batch
@@ -94,7 +135,7 @@ async def _first_batch(events: Events) -> list[ResponseEvent]:
 async def _chain(
     first: list[ResponseEvent], rest: Events, require_key: Callable[[], None] | None
 ) -> Events:
-    """Raises RetiredKey if the key of the request is revoked before a batch is sent."""
+    """Raise RetiredKey if the key of the request is revoked before a batch is sent."""
     if require_key is not None:
         require_key()
     yield first
@@ -104,14 +145,14 @@ async def _chain(
         yield batch
 
 
-def require_up(deployment: Deployment) -> None:
-    """Raises BackendUnavailable for a backend that is down according to its health checks. A
+def _require_up(deployment: Deployment) -> None:
+    """Raise BackendUnavailable for a backend that is down according to its health checks. A
     request that is sent to a hung one would wait for its time limit."""
     if deployment.state.is_down:
         raise BackendUnavailable(UNRESPONSIVE, retry_after=RETRY_AFTER)
 
 
-def note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
-    """Removes a backend that refuses connections from the rotation, until a probe succeeds."""
+def _note_failure(deployment: Deployment, error: BackendUnavailable | BackendFailed) -> None:
+    """Remove a backend that refuses connections from the rotation, until a probe succeeds."""
     if refused_connection(error):
         deployment.state.note_failure(cause_of(error), at_once=True)

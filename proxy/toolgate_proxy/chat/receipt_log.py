@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
+from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.pointer import escape
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.tools import Tool
 from toolgate_core.version import VERSION
 
-from ..receipts.keys import ReceiptKey
+from ..receipts.keys import ReceiptKey, read_key
 from ..receipts.receipt import FORMAT, Receipt, SignedCall, signed, text_hash, value_hash
+from ..settings import Settings
+from .request.preparation import Prepared
 
 ANNOTATIONS = frozenset(
     {"$schema", "$id", "$anchor", "$comment", "$defs", "definitions", "title", "description"}
@@ -47,6 +51,32 @@ class _Call:
             value=value_hash(text) if self.complete and not custom else None,
         )
         return entry.model_dump(exclude_none=True)
+
+
+class Receipts:
+    """Begins the receipts that requests ask for, if the gateway has a key for them."""
+
+    def __init__(self, settings: Settings) -> None:
+        key = settings.receipt_key
+        self._key = None if key is None else read_key(key.get_secret_value())
+
+    def check(self, request: ChatRequest) -> None:
+        """Raise UnsupportedParameter for a request for a receipt that the gateway can't sign."""
+        if request.receipt and self._key is None:
+            raise UnsupportedParameter(
+                "This gateway signs no receipts, because TOOLGATE_RECEIPT_KEY is not set. Remove "
+                "`receipt`.",
+                param="toolgate.receipt",
+            )
+
+    def begun(
+        self, prepared: Prepared, residual: Mapping[str, Sequence[wire.ResidualKeyword]]
+    ) -> ReceiptLog | None:
+        """Return the receipt of a response, if the request asks for one. `residual`: by tool hash,
+        the keywords that masks do not enforce."""
+        if not prepared.request.receipt or self._key is None:
+            return None
+        return ReceiptLog(self._key, prepared.plan, residual, prepared.info)
 
 
 class ReceiptLog:
@@ -110,7 +140,7 @@ class ReceiptLog:
 
 
 def _keywords(schema: Any, residual: Iterable[wire.ResidualKeyword]) -> tuple[list[str], list[str]]:
-    """The keywords that masks enforced, and those that were checked on the complete call."""
+    """Return the keywords that masks enforced, and those that were checked on the complete call."""
     pointers = {each.pointer for each in residual}
     masked = {
         keyword

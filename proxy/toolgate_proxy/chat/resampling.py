@@ -15,7 +15,8 @@ from toolgate_core.errors import BackendFailed, InvalidRequest
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from . import metrics
-from .engine import Engine, Generation
+from .engine import Engine
+from .generation import Generation
 from .response import ChatResponse, ResponseEvent
 from .retries import Resample
 
@@ -24,7 +25,7 @@ from .retries import Resample
 async def respond(
     engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
 ) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
-    """Yields the response and its events in batches. Leaving the context ends the backend's work.
+    """Yield the response and its events in batches. Leaving the context ends the backend's work.
 
     The events raise ToolSchemaViolation if every attempt at a call failed validation.
     """
@@ -40,9 +41,8 @@ async def _events(
     deployment: Deployment,
     context: RequestContext,
 ) -> AsyncGenerator[list[ResponseEvent], None]:
-    resample: Resample | None = None
     while True:
-        async with aclosing(engine.events(response, generation, context, resample)) as batches:
+        async with aclosing(generation.read(response, context)) as batches:
             async for batch in batches:
                 yield batch
         resample = response.take_resample()
@@ -69,7 +69,7 @@ async def _resample(
     except InvalidRequest as refused:  # for example if too few tokens of the budget remain
         metrics.GIVEN_UP.inc()
         raise resample.failed from refused
-    if generation.info.tokenizer != first.info.tokenizer:
+    if generation.prepared.info.tokenizer != first.prepared.info.tokenizer:
         await generation.events.aclose()
         raise BackendFailed(
             "The backend was restarted with another model during the response. Send the request "

@@ -24,6 +24,7 @@ from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
+from ..backend_client.faults import SAME_RELEASE
 from ..receipts.receipt import Receipt
 from .choice import Choice, ChoiceEvent, Traced
 from .held_calls import CallCheck, HeldCalls
@@ -230,8 +231,7 @@ class ChatResponse:
         if not 0 <= index < len(self._choices):
             raise BackendFailed(
                 f"The backend sent tokens of choice {index}, but the request has "
-                f"n={len(self._choices)}. Install the same release of toolgate on the gateway and "
-                "the backend."
+                f"n={len(self._choices)}. {SAME_RELEASE}"
             )
         return self._choices[index]
 

@@ -12,6 +12,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable, SchemaTooComplex
 
 from ..backend_client.client import Backend
+from ..backend_client.faults import SAME_RELEASE
 from ..context import Tier
 from . import metrics
 from .redis_cache import Claim, RedisCache
@@ -131,7 +132,7 @@ class Loader:
         if missing:
             raise BackendFailed(
                 f"The backend returned no verdict for {missing} of {len(sources)} grammars. "
-                "Install the same release of toolgate on the gateway and the backend."
+                f"{SAME_RELEASE}"
             )
         return [verdicts[source.key] for source in sources]
 

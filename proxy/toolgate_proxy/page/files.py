@@ -7,6 +7,7 @@ scripts send the key that a person types in to the routes that have data.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,6 +23,7 @@ from .openapi import document
 ASSETS = "/toolgate/page/"
 OPENAPI = "/toolgate/openapi.json"
 PAGES: Mapping[str, str] = {"/": "index.html", "/docs": "reference.html"}
+PATHS = re.compile(rf"/|/docs|{re.escape(OPENAPI)}|{ASSETS}.+", re.DOTALL)
 MEDIA_TYPES: Mapping[str, str] = {
     "html": "text/html; charset=utf-8",
     "css": "text/css; charset=utf-8",
@@ -55,7 +57,7 @@ class File:
     content: bytes
     media_type: str
     tag: str
-    """Of the content, for `if-none-match`."""
+    """The entity tag of the content, which clients send in `if-none-match`."""
 
     @classmethod
     def of(cls, content: bytes, media_type: str) -> File:
@@ -69,23 +71,19 @@ class File:
 
 
 def answer(scope: Scope, path: str) -> Response | None:
-    """The response to a request for the page. None for any other request. `path`: without the root
+    """Return the file at one of PATHS, or None if there is no such file. `path`: without the root
     path."""
-    if scope["method"] not in ("GET", "HEAD"):
-        return None
     if path in PAGES:
         return _files()[PAGES[path]].response(scope)
     if path == OPENAPI:
         return _openapi().response(scope)
-    if not path.startswith(ASSETS):
-        return None
     found = _files().get(path.removeprefix(ASSETS))
     return found.response(scope) if found is not None else None
 
 
 @cache
 def _files() -> Mapping[str, File]:
-    """By path below the folder."""
+    """Return all files by their path below the folder."""
     return {
         name: File.of(each.read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
         for name, each in _below(resources.files(__package__) / "static", "")

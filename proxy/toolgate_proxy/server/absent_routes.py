@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
@@ -11,8 +11,12 @@ from starlette.types import Scope
 
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError
 
+from ..api.surfaces import owner_of
+from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.providers import named_providers, passed_through
+from .authorization import authenticate, authorize, route_path
+from .paths import MATCH
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)
 """Neither our models nor LiteLLM's route for other models have batches of messages."""
@@ -67,54 +71,45 @@ IN_BODY = re.compile(rb'\bcustom_llm_provider"\s*:?\s*"?([\w.-]+)')
 """The provider in a body of JSON or of a form."""
 
 
-@dataclass(frozen=True)
-class Repeated:
-    """A path that repeats a part of the base URL."""
-
-    path: str
-    """The path that was meant."""
-    extra: str
-    """The end of the base URL that is too much."""
-
-    def error(self) -> ToolgateError:
-        return RouteNotFound(
-            f"There is no such route. The client adds {self.path!r} or its end to its base URL. "
-            f"Remove {self.extra!r} from the end of the base URL."
-        )
-
-
-def repeated_path(path: str) -> Repeated | None:
-    found = REPEATED.fullmatch(path)
-    if found is None:
-        return None
-    if found["first"]:
-        return Repeated(found["first"], found["again"])
-    return Repeated(found["path"], found["extra"])
-
-
-def batches(path: str) -> ToolgateError | None:
-    if BATCHES.fullmatch(path) is None:
-        return None
-    return RouteClosed(
+async def batches(scope: Scope, context: RequestContext) -> NoReturn:
+    """Refuse a request at BATCHES. Raise ToolgateError."""
+    await authenticate(scope, context)
+    raise RouteClosed(
         "Message batches are not supported. Send each request to POST /v1/messages; limits of the "
         "API key allow several at once."
     )
 
 
-def without_database(path: str) -> ToolgateError | None:
-    """The error for a route that needs LiteLLM's database, if there is none."""
-    if DATABASE.fullmatch(path) is None or auth.has_database():
-        return None
-    return RouteNotFound(
+async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
+    """Refuse a request at REPEATED, in the form of the API that was meant. Raise ToolgateError."""
+    found = scope[MATCH]
+    meant, extra = found["path"], found["extra"]
+    if found["first"]:
+        meant, extra = found["first"], found["again"]
+    context.form = owner_of(meant, Headers(scope=scope))
+    await authenticate(scope, context)
+    raise RouteNotFound(
+        f"There is no such route. The client adds {meant!r} or its end to its base URL. "
+        f"Remove {extra!r} from the end of the base URL."
+    )
+
+
+async def without_database(scope: Scope, context: RequestContext) -> None:
+    """Refuse a request at DATABASE, unless LiteLLM has a database. Raise ToolgateError."""
+    if auth.has_database():
+        return
+    await authorize(scope, context)
+    raise RouteNotFound(
         "This route needs LiteLLM's database, which this gateway does not have. `toolgate keys` "
         "creates, lists and limits virtual keys, with teams."
     )
 
 
-def without_provider(scope: Scope, path: str, body: bytes = b"") -> ToolgateError | None:
-    """The error for a route of LiteLLM that would reach a provider which the configuration does not
-    name. LiteLLM would take the provider's address and key from its defaults and the environment.
-    """
+def without_provider(scope: Scope, body: bytes = b"") -> ToolgateError | None:
+    """Return the error for a route of LiteLLM that would reach a provider which the configuration
+    does not name. LiteLLM would take the provider's address and key from its defaults and the
+    environment."""
+    path = route_path(scope)
     found = OF_PROVIDER.fullmatch(path) or PASSED_THROUGH.fullmatch(path)
     if found is None or passed_through(path):
         return None

@@ -1,15 +1,13 @@
-"""Launcher of the gateway: LiteLLM's configuration, and its app with our middleware."""
+"""Launcher of the gateway: LiteLLM's configuration, and the server."""
 
 from __future__ import annotations
 
 import faulthandler
 import inspect
-import multiprocessing
 import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +16,8 @@ from typing import Any
 import uvicorn
 import yaml
 
-from toolgate_core.importing import importing
-
 from ..settings import settings
-from . import logs, memory
+from . import logs
 from .logs import event_log
 
 KEEP_ALIVE_SECONDS = 75
@@ -33,8 +29,6 @@ shorter than importing LiteLLM takes on busy cores: workers would be killed and 
 
 CONFIG = Path(__file__).with_name("litellm_config.yaml")
 """LiteLLM's configuration. `make docs` copies it to the repository's root and into the guide."""
-_created = threading.Event()
-"""Set when this process has its app."""
 HOST_ENVIRONMENT = {
     # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -55,7 +49,7 @@ class Route:
 
     @classmethod
     def parse(cls, text: str) -> Route:
-        """`NAME[=BACKEND_MODEL][@URL]`. Raises ValueError."""
+        """Parse `NAME[=BACKEND_MODEL][@URL]`. Raise ValueError."""
         models, _, url = text.partition("@http")
         name, _, backend_model = models.partition("=")
         if not name:
@@ -74,14 +68,14 @@ def make_config(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 def write_config(routes: Sequence[Route], directory: Path) -> Path:
-    """Writes `make_config(routes)` to a file in `directory`."""
+    """Write `make_config(routes)` to a file in `directory`."""
     path = directory / CONFIG.name
     path.write_text(yaml.safe_dump(make_config(routes), sort_keys=False), encoding="utf-8")
     return path
 
 
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
-    """Runs the gateway until it receives SIGINT or SIGTERM."""
+    """Run the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
     as_json = settings().log_format == "json"
     logs.set_up(as_json=as_json)
@@ -89,7 +83,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     # After its shutdown uvicorn raises the signal again. sys.exit runs the exit handlers then.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
-        "toolgate_proxy.server.app:create",
+        "toolgate_proxy.worker:create",
         factory=True,
         host=host,
         port=port,
@@ -113,7 +107,7 @@ def worker_options() -> dict[str, Any]:
 
 
 def prepare(config: Path) -> None:
-    """Sets the environment variables that LiteLLM reads, also for child processes."""
+    """Set the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
     set_defaults()
     if settings().page:
@@ -121,56 +115,9 @@ def prepare(config: Path) -> None:
 
 
 def set_defaults() -> None:
-    """Sets those variables that LiteLLM needs even if only its names are read."""
+    """Set those variables that LiteLLM needs even if only its names are read."""
     for name, value in HOST_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-
-
-@importing()
-def create() -> Any:
-    """LiteLLM's app with our routes and middleware. LiteLLM reads the environment on import, so
-    the imports are inside."""
-    end_with_parent()  # first, because the imports take seconds
-    memory.return_freed()
-    from ..admin import routes
-    from ..litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
-    from ..litellm_host.error_bodies import repair_error_bodies
-    from ..litellm_host.private_names import check_private_names
-    from .authorization import ClosedRoutes
-    from .lifespan import extend_lifespan
-    from .logs import log_filters
-    from .own_route import OwnRoute
-    from .request_scope import RequestScope
-    from .responses_socket.connection import ResponsesSocket
-
-    check_private_names()
-    app = litellm_app()
-    logs.set_up(as_json=settings().log_format == "json")
-    log_filters.set_up()
-    repair_error_bodies(app)
-    app.include_router(routes.router)
-    extend_lifespan(app)
-    insert_own_route(app, OwnRoute)
-    insert_innermost(app, ClosedRoutes)
-    app.add_middleware(RequestScope)
-    app.add_middleware(ResponsesSocket)
-    _created.set()
-    return app
-
-
-def end_with_parent() -> None:
-    """Ends this process if it is a worker process and its parent is gone. uvicorn's workers would
-    keep running, and keep the port, if their supervisor is killed. A worker that serves requests
-    finishes them. One that still starts would obey SIGTERM only afterwards, so it is killed."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        os.kill(os.getpid(), signal.SIGTERM if _created.is_set() else signal.SIGKILL)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _deployment(route: Route) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
 from ..litellm_host.asgi import serves_without_key
 from ..state import gateway
-from .refusal import refuse
+from .transport.connection import Reply
 
 READY = "/toolgate/ready"
 READY_MODELS = f"{READY}/"
@@ -38,7 +38,7 @@ GOOGLE_PATH = "generatecontent"
 
 
 async def authorize(scope: Scope, context: RequestContext) -> None:
-    """Checks the key and its permission for the route. Raises InvalidKey, RetiredKey,
+    """Check the key and its permission for the route. Raise InvalidKey, RetiredKey,
     TooManyWrongKeys, KeysUnavailable and PermissionDenied."""
     path = route_path(scope)
     if is_open(path):
@@ -52,8 +52,8 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
 
 
 async def authenticate(scope: Scope, context: RequestContext) -> None:
-    """Sets the key of the request and `context.authenticated`, before the body is read. Does
-    nothing if LiteLLM's configuration names another authentication. Raises InvalidKey, RetiredKey,
+    """Set the key of the request and `context.authenticated`, before the body is read. Do
+    nothing if LiteLLM's configuration names another authentication. Raise InvalidKey, RetiredKey,
     TooManyWrongKeys and KeysUnavailable."""
     if not auth.is_ours():
         return
@@ -76,12 +76,12 @@ def is_probe(path: str) -> bool:
 
 
 def is_open(path: str) -> bool:
-    """Whether a route needs no key."""
+    """Return whether a route needs no key."""
     return is_probe(path) or any(_is_below(path, each) for each in gateway().settings.open_routes)
 
 
 def route_path(scope: Scope) -> str:
-    """The path without LiteLLM's `SERVER_ROOT_PATH`."""
+    """Return the path of a request without LiteLLM's `SERVER_ROOT_PATH`."""
     path, root = str(scope["path"]), str(scope.get("root_path", "")).rstrip("/")
     return path.removeprefix(root) if path.startswith(f"{root}/") else path
 
@@ -100,8 +100,7 @@ class ClosedRoutes:
             error = RouteClosed(
                 "This route is closed. The administrator can open it with TOOLGATE_OPEN_ROUTES."
             )
-            context_of(scope).error_code = error.code
-            await refuse(error)(scope, receive, send)
+            await Reply(send, context_of(scope)).fail(error)
             return
         await self._app(scope, receive, send)
 
@@ -113,7 +112,7 @@ class ClosedRoutes:
 
 
 def _check_virtual_key(scope: Scope, path: str) -> None:
-    """Raises PermissionDenied where a virtual key is used for anything but models. Some of
+    """Raise PermissionDenied where a virtual key is used for anything but models. Some of
     LiteLLM's routes have an authentication of their own."""
     key, key_sync = key_of(scope["headers"]), gateway().key_sync
     if key is None or key_sync is None or may_open(scope["method"], path):
@@ -123,7 +122,7 @@ def _check_virtual_key(scope: Scope, path: str) -> None:
 
 
 def _key_in_query(scope: Scope) -> str:
-    """The key that clients of Google's API send in the URL."""
+    """Return the key that clients of Google's API send in the URL."""
     if GOOGLE_PATH not in scope["path"].lower():
         return ""
     values = parse_qs(bytes(scope.get("query_string", b"")).decode("latin-1"))
@@ -131,5 +130,5 @@ def _key_in_query(scope: Scope) -> str:
 
 
 def _is_below(path: str, opened: str) -> bool:
-    """Whether `path` is the route `opened` or below it. `*` is every route."""
+    """Return whether `path` is the route `opened` or below it. `*` is every route."""
     return opened == "*" or path == opened or path.startswith(opened.rstrip("/") + "/")

@@ -13,16 +13,18 @@ import time
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
-from ..api.surface import Surface
-from ..api.surfaces import MESSAGES
+from ..api.surfaces import MESSAGES, owner_of
 from ..context import RequestContext
 from ..litellm_host.deployments.known_models import may_use, model_not_found, usable_models
 from ..litellm_host.deployments.router import has_plain_names, placements, rows_of
 from ..request_fields import invalid_value
 from ..state import gateway
-from .authorization import route_path
+from .authorization import authorize
+from .paths import MATCH
 
 PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
 CREATED = 1677610602
@@ -34,32 +36,29 @@ PAGE = 20
 MAX_PAGE = 1000
 
 
-async def answer(
-    scope: Scope, context: RequestContext, form: Surface | None
-) -> dict[str, object] | None:
-    """The response to a request for models; None for a request that LiteLLM answers. `form`: the
-    surface of the request's errors. Raises ModelNotFound and InvalidRequest."""
-    found = PATH.fullmatch(route_path(scope)) if scope["method"] == "GET" else None
-    if found is None or not context.authenticated:
+async def answer(scope: Scope, context: RequestContext) -> Response | None:
+    """Answer a request for models, or return None if LiteLLM answers it. Raise ToolgateError."""
+    model = scope[MATCH]["id"]
+    anthropic = owner_of(scope["path"], Headers(scope=scope)) is MESSAGES
+    if model is None and not anthropic and (scope.get("query_string") or not has_plain_names()):
         return None
-    anthropic = form is MESSAGES
-    if found["id"] is not None:
-        return await retrieve(found["id"], context, anthropic=anthropic)
+    await authorize(scope, context)
+    if not context.authenticated:
+        return None
+    if model is not None:
+        return JSONResponse(await _retrieved(model, context, anthropic=anthropic))
     if anthropic:
-        return await _page(scope, context)
-    if scope.get("query_string") or not has_plain_names():
-        return None
+        return JSONResponse(await _page(scope, context))
     usable = await usable_models(context.key)
     # In the order of the configuration, as LiteLLM's list.
     names = dict.fromkeys(row["model_name"] for row in rows_of(None))
-    return {"object": "list", "data": [_model(name) for name in names if name in usable]}
+    shown = [_model(name) for name in names if name in usable]
+    return JSONResponse({"object": "list", "data": shown})
 
 
-async def retrieve(
-    model: str, context: RequestContext, *, anthropic: bool = False
-) -> dict[str, object]:
-    """The model, if the request's key may use it. Aliases and names that a wildcard matches count
-    as models. Raises ModelNotFound."""
+async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) -> dict[str, object]:
+    """Return the model, if the request's key may use it. Aliases and names that a wildcard matches
+    count as models. Raise ModelNotFound."""
     if not rows_of(model) or not await may_use(context.key, model):
         raise await model_not_found(model, context.key)
     if anthropic:
@@ -68,7 +67,7 @@ async def retrieve(
 
 
 async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
-    """A page of the models that the key may use. Raises InvalidRequest."""
+    """Return a page of the models that the key may use. Raise InvalidRequest."""
     query = dict(parse_qsl(bytes(scope.get("query_string", b"")).decode("latin-1")))
     size = query.get("limit", str(PAGE))
     if not size.isascii() or not size.isdigit() or not 1 <= int(size[:9]) <= MAX_PAGE:
@@ -91,7 +90,8 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
 
 
 def _model(model: str) -> dict[str, object]:
-    """In OpenAI's form, with vLLM's `max_model_len` once a backend of the model has responded."""
+    """Show a model in OpenAI's form, with vLLM's `max_model_len` once a backend of the model has
+    responded."""
     places = placements(model)
     shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
     if not places:

@@ -1,4 +1,4 @@
-"""The outermost middleware: sanitises request headers, adds response headers, records usage.
+"""The outermost middleware: it sanitises request headers, adds response headers, records usage.
 
 Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-tags` …), which would
 let clients change the gateway's settings. Conflicting API keys are rejected.
@@ -15,17 +15,18 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
+from ..api.surfaces import owner_of
 from ..background import in_background
-from ..context import REQUEST_ID, SCOPE, RequestContext
+from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..keys.header import KEY_HEADERS, Header, key_of
 from ..limits.provider_usage import ProviderUsage
 from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
-from .refusal import form_of, refuse
 from .response_headers import response_headers
 from .traffic import recording, scraping, spans
+from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
 END_OF_STREAM = b"data: [DONE]"
@@ -68,8 +69,7 @@ class RequestScope:
         try:
             key_of(scope["headers"])
         except ToolgateError as error:
-            context.error_code = error.code
-            app = refuse(error, form_of(scope, context), context.request_id)
+            app = _refusing(error)
         scope["headers"] = without_control_headers(scope["headers"])
         app = scraping.answer(scope, gateway().settings.metrics_token) or app
         recording.begin(surface)
@@ -93,11 +93,23 @@ class RequestScope:
 
 
 def usage_of(start: Message, context: RequestContext) -> ProviderUsage | None:
-    """The reader of a response whose tokens count against a limit, and which we do not count."""
+    """Return the reader of a response whose tokens count against a limit and which we do not
+    count."""
     if context.failed or not context.uncounted.total:
         return None
     types = [value for name, value in start.get("headers", ()) if name == b"content-type"]
     return ProviderUsage(context, types[0] if types else b"")
+
+
+def _refusing(error: ToolgateError) -> ASGIApp:
+    """Return an app that refuses every request with the error."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        context = context_of(scope)
+        context.form = owner_of(scope["path"], Headers(scope=scope))
+        await Reply(send, context).fail(error)
+
+    return app
 
 
 def without_control_headers(headers: Iterable[Header]) -> list[Header]:
@@ -115,5 +127,6 @@ def _is_last(message: Message) -> bool:
 
 
 def _ends_stream(body: bytes) -> bool:
-    """Whether a line of `body` is the end marker. Inside JSON strings newlines are escaped."""
+    """Return whether a line of `body` is the end marker. Inside JSON strings newlines are
+    escaped."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body

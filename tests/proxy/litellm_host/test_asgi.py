@@ -16,14 +16,14 @@ class LazyFeatureMiddleware:
         await self.app(scope, receive, send)
 
 
-class OwnRoute(LazyFeatureMiddleware): ...
+class Gateway(LazyFeatureMiddleware): ...
 
 
 def test_own_route_runs_inside_cors_and_outside_path_matching() -> None:
     app = Starlette(middleware=[Middleware(LazyFeatureMiddleware), Middleware(CORSMiddleware)])
-    insert_own_route(app, OwnRoute)
+    insert_own_route(app, Gateway)
     order = [each.cls for each in app.user_middleware]
-    assert order == [CORSMiddleware, OwnRoute, LazyFeatureMiddleware]
+    assert order == [CORSMiddleware, Gateway, LazyFeatureMiddleware]
 
 
 def test_litellms_path_matching_middleware_has_the_expected_name() -> None:

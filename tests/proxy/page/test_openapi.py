@@ -24,7 +24,7 @@ def test_each_api_and_each_route_of_the_administrator_is_an_operation() -> None:
         assert {(method.lower(), getattr(route, "path", "")) for method in methods} <= described
     for surface in SURFACES:
         paths = [path for method, path in described if method == "post"]
-        assert any(surface.model_in_path(path) is not None for path in paths), surface.name
+        assert any(surface.path.fullmatch(path) for path in paths), surface.name
         if surface.counting is not None:
             assert any(surface.counting.path.fullmatch(path) for path in paths), surface.name
 

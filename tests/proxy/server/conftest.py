@@ -13,17 +13,18 @@ from tests.support.litellm.router import reset_litellm, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
+from toolgate_proxy import app, pipeline
 from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host.callbacks import host_side
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     authorization,
     client,
-    exchange,
+    forwarding,
+    incoming,
     model_retrieval,
-    own_route,
-    readiness,
-    token_count,
+    probes,
 )
 from toolgate_proxy.server.stored_responses import operations
 from toolgate_proxy.settings import Settings
@@ -45,19 +46,20 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (
+        app,
         auth,
         authorization,
         client,
-        exchange,
+        forwarding,
+        incoming,
         model_retrieval,
         operations,
-        own_route,
-        readiness,
-        token_count,
+        pipeline,
+        probes,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
-    monkeypatch.setattr(exchange, "selection", lambda: selection)
-    monkeypatch.setattr(own_route, "model_routes", lambda: known)
+    monkeypatch.setattr(host_side, "selection", lambda: selection)
+    monkeypatch.setattr(host_side, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     use(monkeypatch, ours(backend))

@@ -73,14 +73,13 @@ def test_written_configuration_contains_no_key(
 @pytest.mark.parametrize("starting", [False, True])
 def test_workers_exit_when_their_supervisor_is_killed(starting: bool) -> None:
     """While it starts, uvicorn obeys SIGTERM only after the imports."""
-    state = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if starting else "app._created.set()"
+    state = "signal.signal(signal.SIGTERM, signal.SIG_IGN)" if starting else "worker._created.set()"
     program = (
         "import multiprocessing, os, signal, time\n"
-        "from toolgate_proxy.server import app\n"
-        "from toolgate_proxy.server.app import end_with_parent\n"
+        "from toolgate_proxy import worker\n"
         "def work():\n"
         f"    {state}\n"
-        "    end_with_parent()\n"
+        "    worker.end_with_parent()\n"
         "    print(os.getpid(), flush=True)\n"
         "    time.sleep(60)\n"
         "multiprocessing.get_context('fork').Process(target=work).start()\n"

@@ -293,7 +293,6 @@ async def test_hosted_tools_are_left_out_or_refused(gateway: Gateway, path: str)
     response = await ask(gateway, path, history, tools=[TOOLS[path], hosted], stream=True)
     assert response.status == 200
     assert response.context.headers()["x-toolgate-omitted-tools"] == "web_search_20250305"
-    settings = gateway.here.settings.model_copy(update={"hosted_tools": "refuse"})
-    gateway.here.settings = settings
+    gateway.configure(hosted_tools="refuse")
     refused = await ask(gateway, path, history, tools=[TOOLS[path], hosted])
     assert (refused.status, refused.json["error"]["param"]) == (400, "tools[1]")

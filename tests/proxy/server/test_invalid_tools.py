@@ -38,10 +38,8 @@ def offered(gateway: Gateway) -> list[str]:
 
 
 @pytest.fixture
-def omitting(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Gateway:
-    settings = gateway.here.settings.model_copy(update={"invalid_tools": "omit"})
-    monkeypatch.setattr(gateway.here, "settings", settings)
-    monkeypatch.setattr(gateway.here.engine, "_omits_invalid", True)
+def omitting(gateway: Gateway) -> Gateway:
+    gateway.configure(invalid_tools="omit")
     return gateway
 
 

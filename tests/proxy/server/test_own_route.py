@@ -8,11 +8,11 @@ from tests.support.litellm.own_route import TICK, Gateway, chat, ours
 from tests.support.litellm.router import Row, foreign, use
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy.api.surface import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.key import new_key
+from toolgate_proxy.litellm_host.callbacks import host_side
 from toolgate_proxy.litellm_host.deployments.selection import Selection
-from toolgate_proxy.server import exchange
-from toolgate_proxy.server.transport.connection import COMMENT
 
 
 async def test_whole_response_has_length_type_and_call_id_headers(gateway: Gateway) -> None:
@@ -98,7 +98,7 @@ async def test_unexpected_exception_is_a_500_without_its_message(
     def fail() -> Selection:
         raise KeyError("a secret")
 
-    monkeypatch.setattr(exchange, "selection", fail)
+    monkeypatch.setattr(host_side, "selection", fail)
     response = await gateway.ask(chat())
     assert (response.status, response.json["error"]["code"]) == (500, "internal_error")
     assert b"secret" not in response.bodies[0]
@@ -184,12 +184,9 @@ async def test_litellms_router_may_choose_the_deployment(
     assert statuses == [200, 200, 429]
 
 
-async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway: Gateway) -> None:
     assert (await gateway.ask(chat(num_ctx=4096))).status == 400
-    settings = gateway.here.settings.model_copy(update={"unknown_parameters": "ignore"})
-    monkeypatch.setattr(gateway.here, "settings", settings)
+    gateway.configure(unknown_parameters="ignore")
     response = await gateway.ask(chat(num_ctx=4096, think=False, max_tokens=9))
     assert response.status == 200
     headers = response.context.headers()

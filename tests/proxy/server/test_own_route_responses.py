@@ -42,15 +42,12 @@ async def test_input_of_a_wrong_type_is_a_400(gateway: Gateway) -> None:
     assert (response.status, response.json["error"]["param"]) == (400, "input")
 
 
-async def test_omitted_tools_are_in_a_header(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_omitted_tools_are_in_a_header(gateway: Gateway) -> None:
     tools = [{"type": "web_search"}, LOOK, {"type": "local_shell"}]
     response = await ask(gateway, tools=tools)
     assert response.context.headers()["x-toolgate-omitted-tools"] == "web_search,local_shell"
     assert [tool["name"] for tool in response.json["tools"]] == ["look"]
-    settings = gateway.here.settings.model_copy(update={"hosted_tools": "refuse"})
-    monkeypatch.setattr(gateway.here, "settings", settings)
+    gateway.configure(hosted_tools="refuse")
     refused = await ask(gateway, tools=tools)
     assert (refused.status, refused.json["error"]["param"]) == (400, "tools[0]")
 

@@ -14,11 +14,13 @@ from tests.support.litellm.router import Row, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
+from toolgate_proxy.api.reader import RequestReader
+from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.backend_client.event_stream import SseParser
+from toolgate_proxy.chat.constraints import ConstraintLoader
 from toolgate_proxy.context import RequestContext, context_of
 from toolgate_proxy.keys.key import Key
 from toolgate_proxy.litellm_host.context import current
-from toolgate_proxy.server.own_route import OwnRoute
 from toolgate_proxy.state import GatewayState
 
 MASTER = "sk-master"
@@ -95,12 +97,19 @@ class Gateway:
         self.here = here
         self.backend = backend
         self.host = Host()
-        self._app = OwnRoute(self.host)
+        self._app = App(self.host)
 
     def add_key(self, sent: str, key: Key) -> None:
         assert self.here.key_sync is not None
         key = key.model_copy(update={"secrets": key_of(sent).secrets})
         self.here.key_sync.key_cache.replace([], [key])
+
+    def configure(self, **changes: Any) -> None:
+        """Change settings that requests are read and constrained by."""
+        here = self.here
+        here.settings = here.settings.model_copy(update=changes)
+        here.reader = RequestReader(here.settings, here.reader._salts)
+        here.engine._constraints = ConstraintLoader(here.settings, here.engine.validators)
 
     async def ask(
         self,

@@ -12,8 +12,8 @@ with importing():
         "litellm.proxy.proxy_server",
         "toolgate_proxy.admin.routes",
         "toolgate_proxy.cli.main",
+        "toolgate_proxy.app",
         "toolgate_proxy.cli.start",
         "toolgate_proxy.litellm_host.private_names",
-        "toolgate_proxy.server.own_route",
     ):
         import_module(name)

@@ -18,7 +18,8 @@ CHOICES = ("none", "auto")
 
 
 def is_legacy(values: Mapping[str, Any]) -> bool:
-    """Whether a request uses `functions`. Raises UnsupportedParameter if it mixes both forms."""
+    """Return whether a request uses `functions`. Raise UnsupportedParameter if it mixes both
+    forms."""
     for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
         if old not in values:
             continue
@@ -36,10 +37,26 @@ def requested_tools(
     hosted: HostedTools,
     *,
     open_objects: bool,
+    on_invalid: OnInvalid,
+) -> tuple[tuple[Tool, ...], ToolChoice]:
+    """Return the tools that are offered and the choice between them. `on_invalid` gets the errors
+    of names and schemas. Raise InvalidTools, whose `param` is the invalid entry, and
+    UnsupportedParameter."""
+    tools = offered_tools(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
+    choice = _tool_choice(values)
+    hosted.check_choice(choice, tools)
+    return tools, choice
+
+
+def offered_tools(
+    values: Mapping[str, Any],
+    hosted: HostedTools,
+    *,
+    open_objects: bool,
     on_invalid: OnInvalid = refuse,
 ) -> tuple[Tool, ...]:
-    """`on_invalid` gets the errors of names and schemas. Raises InvalidTools, whose `param` is the
-    invalid entry, and UnsupportedParameter."""
+    """Return the tools, whatever the choice between them is. Raise InvalidTools and
+    UnsupportedParameter."""
     if "functions" in values:
         return read_functions(
             values["functions"],
@@ -59,7 +76,7 @@ def requested_tools(
     return at_own_places(read, places)
 
 
-def requested_tool_choice(values: Mapping[str, Any]) -> ToolChoice:
+def _tool_choice(values: Mapping[str, Any]) -> ToolChoice:
     if "function_call" not in values:
         choice = values.get("tool_choice")
         return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's

@@ -38,6 +38,7 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter(
         "max_completion_tokens",
         Integer(1),
+        sampling="max_tokens",
         note="Same as `max_tokens`, over which it has precedence.",
     ),
     Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
@@ -52,6 +53,12 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
                 "toolgate_trace": Flag(),
             }
         ),
+        members={
+            "include_usage": "include_usage",
+            "continuous_usage_stats": "continuous_usage",
+            "toolgate_call_done": "call_done",
+            "toolgate_trace": "trace",
+        },
         note="Requires `stream`. `toolgate_call_done` marks "
         "the [end of each call](chat.md#end-of-a-call). `toolgate_trace` adds a "
         "[trace of the tokens](chat.md#token-trace), for the master key.",
@@ -116,6 +123,11 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
             }
         ),
         origin="OpenRouter",
+        stands_for={
+            "effort": "reasoning_effort",
+            "max_tokens": "reasoning_budget",
+            "enabled": "enable_thinking",
+        },
         note="Same as `reasoning_effort`, `reasoning_budget`, `enable_thinking`, and "
         "`include_reasoning: false`, which have precedence.",
     ),

@@ -10,7 +10,6 @@ import orjson
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
@@ -44,41 +43,20 @@ class ChatCompletionStream(Stateless):
 
 class ChatCompletions(Stateless):
     name = "chat completions"
+    path = PATH
     call_type = "acompletion"
     parameters = frozenset(BY_NAME)
     keep_alive = COMMENT
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = None
-
-    def model_in_path(self, path: str) -> str | None:
-        found = PATH.fullmatch(path)
-        return None if found is None else found["model"] or ""
+    parse = staticmethod(parse_request)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
-        return self.model_in_path(path) is not None
+        return PATH.fullmatch(path) is not None
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
-
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        return parse_request(
-            body,
-            model=model,
-            open_objects=open_objects,
-            omit_hosted=omit_hosted,
-            on_invalid=on_invalid,
-        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
@@ -99,5 +77,5 @@ class ChatCompletions(Stateless):
         body = error.body()
         return in_order_of_request(body, request.message_paths) if request else body
 
-    def error_event(self, body: bytes) -> bytes:
-        return data_event(body)
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return data_event(orjson.dumps(shown))

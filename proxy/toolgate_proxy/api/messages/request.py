@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
@@ -13,6 +12,7 @@ from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import invalid_value
+from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
@@ -21,18 +21,15 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.messages import has_images
-from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import read_parameters
-from ..shared.sampling import make_sampling
-from ..shared.template import template_kwargs
+from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
 from .context_management import check_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .parameters import BY_NAME
-from .thinking import budget_of, check_thinking, is_omitted, is_shown, mode_of, with_effort
+from .thinking import check_thinking, is_omitted, is_shown, with_effort
 from .tool_choice import read_tool_choice
 from .tools import read_tools
 
@@ -48,15 +45,11 @@ def parse_request(
     omit_hosted: bool = True,
     on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
+    recalled: int = 0,
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them. `on_invalid` gets the errors of tools.
-
-    Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
-    invalid field.
-    """
+    """Convert a body, as `Surface.parse` describes it. This API stores nothing."""
     parsed = read_parameters(body, BY_NAME)
-    values, request = parsed.values, parsed.request
+    values = parsed.values
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
@@ -76,31 +69,21 @@ def parse_request(
     )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice.choice, tools.tools)
-    mode = mode_of(values)
-    request["include_reasoning"] = is_shown(values, mode)
-    if "request_id" in values:
-        request["answer_id"] = f"msg_{values['request_id']}"
-    if parsed.tokenizing:
-        request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
-    return ChatRequest(
-        request_id=f"msg_{secrets.token_hex(16)}",
+    mode = reasoning_mode(values)
+    parsed.request["include_reasoning"] = is_shown(values, mode)
+    return chat_request(
+        parsed,
+        prefix="msg_",
         model=model,
         messages=conversation.messages,
-        message_paths=conversation.paths,
-        history_changes=history.changes,
-        images=has_images(conversation.messages),
+        paths=conversation.paths,
+        history=history,
         tools=tools.tools,
-        omitted_tools=hosted.types,
-        tool_choice=choice.choice,
+        hosted=hosted,
+        choice=choice.choice,
+        template=_template_values(values, mode, conversation),
+        budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
-        reasoning=mode,
-        template_kwargs=_template_kwargs(values, mode, conversation),
-        sampling=make_sampling(parsed, stream=request.get("stream", False)),
-        reasoning_budget=budget_of(values, mode),
-        on_budget=on_budget(values),
-        call_tokens=call_tokens(values),
-        repetition_guard=repetition_guard(values),
-        receipt=receipt(values),
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
         repeated={
@@ -109,27 +92,28 @@ def parse_request(
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },
-        **request,
     )
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:
-    """The stream and the log event of one response have the same signatures."""
+    """Return the function that signs reasoning. The stream and the log event of one response have
+    the same signatures."""
     if client.seal is None:
         return None
     return lru_cache(maxsize=8)(partial(sign, client.seal))
 
 
-def _template_kwargs(
+def _template_values(
     values: Mapping[str, Any], mode: wire.ReasoningMode, conversation: Conversation
-) -> dict[str, Any] | None:
-    """A response continues the text of a last message of the assistant."""
+) -> Mapping[str, Any]:
+    """Return the parameters that decide about the template. A response continues the text of a last
+    message of the assistant."""
     last = conversation.messages[-1]
     prefilled = last["role"] == "assistant" and last.get("content") and "tool_calls" not in last
     chosen = "continue_final_message" in values or "add_generation_prompt" in values
     if prefilled and not chosen:
         values = {**values, "continue_final_message": True}
-    return template_kwargs(with_effort(values) if mode != "off" else values, mode)
+    return with_effort(values) if mode != "off" else values
 
 
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:

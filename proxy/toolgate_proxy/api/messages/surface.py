@@ -6,11 +6,8 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
@@ -38,15 +35,14 @@ COUNTING = Counting(
 
 class Messages(Stateless):
     name = "messages"
+    path = PATH
     call_type = "anthropic_messages"
     parameters = frozenset(BY_NAME)
     keep_alive = server_sent([{"type": "ping"}])
     rate_limits: RateLimitHeaders = "anthropic"
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
-
-    def model_in_path(self, path: str) -> str | None:
-        return None if PATH.fullmatch(path) is None else ""
+    parse = staticmethod(parse_request)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:
@@ -55,26 +51,6 @@ class Messages(Stateless):
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
-
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        return parse_request(
-            body,
-            model=model,
-            open_objects=open_objects,
-            omit_hosted=omit_hosted,
-            on_invalid=on_invalid,
-            client=client,
-        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
@@ -94,5 +70,5 @@ class Messages(Stateless):
     ) -> dict[str, Any]:
         return error_body(error, request, request_id)
 
-    def error_event(self, body: bytes) -> bytes:
-        return server_sent([orjson.loads(body)])
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return server_sent([shown])

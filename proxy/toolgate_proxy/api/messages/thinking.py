@@ -9,38 +9,27 @@ from typing import Any
 from toolgate_core import wire
 
 from ...request_fields import invalid_value
-from ..shared.reasoning import reasoning_budget, reasoning_mode
 
 
 def check_thinking(values: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest if thinking is enabled without a budget."""
+    """Raise InvalidRequest if thinking is enabled without a budget."""
     thinking = values.get("thinking", {})
     if thinking.get("type") == "enabled" and "budget_tokens" not in thinking:
         raise invalid_value("thinking.budget_tokens", "an integer from 1", None)
 
 
-def mode_of(values: Mapping[str, Any]) -> wire.ReasoningMode:
-    """The effort alone does not turn reasoning on."""
-    return reasoning_mode(values)
-
-
-def budget_of(values: Mapping[str, Any], mode: wire.ReasoningMode) -> int | None:
-    """The maximum number of reasoning tokens. The effort sets one if thinking is on and has no
-    budget of its own."""
-    return reasoning_budget(with_effort(values) if mode == "on" else values)
-
-
 def with_effort(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The values with the shared parameter that has the effort."""
+    """Return the values with the shared parameter that has the effort. The effort alone does not
+    turn reasoning on. It sets the budget of thinking that is on and has none of its own."""
     effort = values.get("output_config", {}).get("effort")
     return values if effort is None else {**values, "reasoning_effort": effort}
 
 
 def is_shown(values: Mapping[str, Any], mode: wire.ReasoningMode) -> bool:
-    """Whether the response has thinking blocks: if the request asks for thinking."""
+    """Return whether the response has thinking blocks: if the request asks for thinking."""
     return bool(values.get("include_reasoning", mode == "on"))
 
 
 def is_omitted(values: Mapping[str, Any]) -> bool:
-    """Whether thinking blocks have a signature only."""
+    """Return whether thinking blocks have a signature only."""
     return bool(values.get("thinking", {}).get("display") == "omitted")

@@ -95,6 +95,7 @@ RESPONSES: tuple[Parameter, ...] = (
                 "mode": Choice(("standard",)),
             }
         ),
+        stands_for={"effort": "reasoning_effort"},
         note='The effort "none" turns reasoning off; other values turn it on and set its budget. '
         "With `summary`, the reasoning is sent as the summary.",
         without_effect=("context", "mode"),
@@ -150,6 +151,8 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "truncation",
         Choice(("auto", "disabled")),
+        request="drop_oldest",
+        means={"auto": True, "disabled": False},
         note='"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
         "its result.",
     ),

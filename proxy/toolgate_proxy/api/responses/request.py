@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields, invalid_value
-from ...sealing import OwnerSeal
+from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     check_plain_only,
@@ -22,12 +20,8 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.messages import has_images, text_of_last
-from ..shared.options import call_tokens, on_budget, receipt, repetition_guard
 from ..shared.parameter import ParsedParameters, read_parameters
-from ..shared.reasoning import reasoning_budget, reasoning_mode
-from ..shared.sampling import make_sampling
-from ..shared.template import template_kwargs
+from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import parse_input
 from .parameters import BY_NAME, INCLUDES, LOGPROBS
@@ -51,69 +45,45 @@ def parse_request(
     open_objects: bool = False,
     omit_hosted: bool = True,
     on_invalid: OnInvalid = refuse,
-    seal: OwnerSeal | None = None,
+    client: Client = ANY_CLIENT,
     recalled: int = 0,
 ) -> ChatRequest:
-    """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted tools
-    out instead of refusing them. `on_invalid` gets the errors of tools. `seal`: of the sender, for
-    encrypted reasoning. `recalled`: number of items at the beginning of `input` that are those of
-    earlier turns.
-
-    Raises InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
-    invalid field.
-    """
+    """Convert a body, as `Surface.parse` describes it."""
     parsed = read_parameters(body, BY_NAME)
-    values, request = parsed.values, parsed.request
+    values, seal = parsed.values, client.seal
     _check_options(values)
-    _spread(values)
     _set_logprobs(parsed)
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
+    given: Any = values.get("input")
     messages, paths = parse_input(
-        values.get("input"), values.get("instructions"), history, recalled=recalled, seal=seal
+        given, values.get("instructions"), history, recalled=recalled, seal=seal
     )
-    if recalled:
-        values["input"] = values["input"][recalled:]
     if seal is not None and ENCRYPTED in values.get("include", ()):
-        request["sign_reasoning"] = partial(encrypt, seal)
+        parsed.request["sign_reasoning"] = partial(encrypt, seal)
     tools = read_tools(
         values.get("tools", ()), hosted, open_objects=open_objects, on_invalid=on_invalid
     )
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice, tools.functions)
-    if "request_id" in values:
-        request["answer_id"] = f"resp_{values['request_id']}"
-    if parsed.tokenizing:
-        request["tokenizing"] = wire.Tokenizing(**parsed.tokenizing)
-    mode = reasoning_mode(values)
-    return ChatRequest(
-        request_id=f"resp_{secrets.token_hex(16)}",
+    return chat_request(
+        parsed,
+        prefix="resp_",
         model=model,
-        messages=tuple(messages),
-        message_paths=paths,
-        history_changes=history.changes,
-        images=has_images(messages),
+        messages=messages,
+        paths=paths,
+        history=history,
         tools=tools.functions,
-        omitted_tools=hosted.types,
-        drop_oldest=values.get("truncation") == "auto",
-        tool_choice=choice,
-        reasoning=mode,
-        template_kwargs=template_kwargs(values, mode),
-        sampling=make_sampling(parsed, stream=request.get("stream", False)),
-        reasoning_budget=reasoning_budget(values),
-        on_budget=on_budget(values),
-        call_tokens=call_tokens(values),
-        repetition_guard=repetition_guard(values),
-        receipt=receipt(values),
+        hosted=hosted,
+        choice=choice,
         content_format=_content_format(values, open_objects=open_objects),
-        echo=text_of_last(messages) if values.get("echo") else "",
-        repeated=values | {"tools": tools.shown},
-        **request,
+        repeated=values | {"tools": tools.shown, "input": given[recalled:] if recalled else given},
     )
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Raises InvalidRequest and UnsupportedParameter."""
+    """Raise InvalidRequest for options of a stream without a stream, and for other additional
+    output than the API has."""
     if "stream_options" in values and not values.get("stream"):
         raise InvalidRequest(
             "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
@@ -124,15 +94,8 @@ def _check_options(values: Mapping[str, Any]) -> None:
             raise invalid_value(f"include[{at}]", expected, name)
 
 
-def _spread(values: dict[str, Any]) -> None:
-    """Adds the shared parameters that this API has in objects."""
-    effort = values.get("reasoning", {}).get("effort")
-    if effort is not None:
-        values["reasoning_effort"] = effort
-
-
 def _set_logprobs(parsed: ParsedParameters) -> None:
-    """Without the value in `include`, `top_logprobs` has no effect."""
+    """Turn on logprobs if `include` asks for them. Otherwise `top_logprobs` has no effect."""
     if LOGPROBS in parsed.values.get("include", ()):
         parsed.values["logprobs"] = True
         return

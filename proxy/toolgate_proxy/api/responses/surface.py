@@ -6,11 +6,8 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
-from toolgate_core.tools import OnInvalid, refuse
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
@@ -35,45 +32,23 @@ COUNTING = Counting(
 
 class Responses:
     name = "responses"
+    path = PATH
     call_type = "aresponses"
     parameters = frozenset(BY_NAME)
     keep_alive = COMMENT
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
-
-    def model_in_path(self, path: str) -> str | None:
-        return None if PATH.fullmatch(path) is None else ""
+    parse = staticmethod(parse_request)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
-        return self.model_in_path(path) is not None
+        return PATH.fullmatch(path) is not None
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return await recall(body, client)
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
-
-    def parse(
-        self,
-        body: Mapping[str, Any],
-        *,
-        model: str,
-        open_objects: bool = False,
-        omit_hosted: bool = True,
-        on_invalid: OnInvalid = refuse,
-        client: Client = ANY_CLIENT,
-        recalled: int = 0,
-    ) -> ChatRequest:
-        return parse_request(
-            body,
-            model=model,
-            open_objects=open_objects,
-            omit_hosted=omit_hosted,
-            on_invalid=on_invalid,
-            seal=client.seal,
-            recalled=recalled,
-        )
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
@@ -93,6 +68,5 @@ class Responses:
     ) -> dict[str, Any]:
         return in_own_words(error.body(), request)
 
-    def error_event(self, body: bytes) -> bytes:
-        """An error before the first event of the response."""
-        return error_event(orjson.loads(body)["error"])
+    def error_event(self, shown: Mapping[str, Any]) -> bytes:
+        return error_event(shown["error"])

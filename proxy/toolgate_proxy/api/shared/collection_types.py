@@ -64,7 +64,7 @@ class Texts:
 
 MAX_TOKEN_IDS = 300_000
 """Maximum number of token IDs in a parameter: more than the largest vocabulary. The vocabulary of
-the model is checked when the backend is known (chat/request/request_bounds.py)."""
+the model is checked when the backend is known (chat/request/preparation.py)."""
 
 
 @dataclass(frozen=True)

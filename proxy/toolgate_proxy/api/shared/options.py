@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from toolgate_core import wire
-
 from .collection_types import Object
 from .parameter import Parameter
 from .value_types import INT64_MAX, INT64_MIN, Choice, Flag, Integer, Text
@@ -31,6 +26,12 @@ OPTIONS: tuple[Parameter, ...] = (
             }
         ),
         origin="Toolgate",
+        members={
+            "on_budget": "on_budget",
+            "call_tokens": "call_tokens",
+            "repetition_guard": "repetition_guard",
+            "receipt": "receipt",
+        },
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
         "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
         "`repetition_guard` false lets [calls and formats repeat "
@@ -81,20 +82,3 @@ OPTIONS: tuple[Parameter, ...] = (
         note="Write the tokens of logprobs as `token_id:<id>`.",
     ),
 )
-
-
-def call_tokens(values: Mapping[str, Any]) -> int | None:
-    tokens: int | None = values.get("toolgate", {}).get("call_tokens")
-    return tokens
-
-
-def repetition_guard(values: Mapping[str, Any]) -> bool:
-    return values.get("toolgate", {}).get("repetition_guard") is not False
-
-
-def receipt(values: Mapping[str, Any]) -> bool:
-    return bool(values.get("toolgate", {}).get("receipt"))
-
-
-def on_budget(values: Mapping[str, Any]) -> wire.OnBudget:
-    return "close" if values.get("toolgate", {}).get("on_budget") == "close" else "cut"

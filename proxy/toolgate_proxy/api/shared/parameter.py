@@ -1,7 +1,8 @@
 """Rows of a parameter table, and the reader that parses a request's body by such a table.
 
 One row defines one parameter. The parser, the documentation and the fuzzer use the same row, and
-the row names the field that receives the value. docs/api/parameters.md is generated from the rows.
+the row names the field that receives the value. If several rows name one field, the last row of the
+table that the request sets has precedence. docs/api/parameters.md is generated from the rows.
 
 A surface builds its table with `make_table` from the shared rows and from rows of its own. If its
 API has another name for a parameter, it copies the row with `dataclasses.replace(row, name=…)`.
@@ -40,6 +41,12 @@ class Parameter:
     request: str | None = None
     """Field of `ChatRequest` that receives the value. A value without a field is read from
     `ParsedParameters.values`."""
+    means: Mapping[object, object] = field(default_factory=dict)
+    """What the field receives instead of a value of the parameter."""
+    members: Mapping[str, str] = field(default_factory=dict)
+    """By member of the value: the field of `ChatRequest` that receives it."""
+    stands_for: Mapping[str, str] = field(default_factory=dict)
+    """By member of the value: the parameter that it sets, unless the request sets that one."""
     support: Support = "supported"
     defaults: tuple[object, ...] = ()
     """The accepted values of a parameter whose support is `default only`."""
@@ -47,7 +54,7 @@ class Parameter:
     """Paths of members of the value that are checked and have no effect."""
 
     def check_unsupported(self, value: object) -> None:
-        """Raises UnsupportedParameter unless the parameter is ignored or the value a default."""
+        """Raise UnsupportedParameter unless the parameter is ignored or the value a default."""
         if self.support == "rejected":
             raise UnsupportedParameter(
                 f"The parameter {self.name!r} is not supported. {self.note}", param=self.name
@@ -74,7 +81,7 @@ class ParsedParameters:
 
 
 def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
-    """Raises ValueError if two rows have the same name."""
+    """Raise ValueError if two rows have the same name."""
     table: dict[str, Parameter] = {}
     for row in rows:
         if row.name in table:
@@ -84,9 +91,8 @@ def make_table(rows: Iterable[Parameter]) -> dict[str, Parameter]:
 
 
 def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
-    """Parse a body. Raises InvalidRequest or UnsupportedParameter for its first invalid field."""
+    """Parse a body. Raise InvalidRequest or UnsupportedParameter for its first invalid field."""
     parsed = ParsedParameters()
-    values, sampling = parsed.values, parsed.sampling
     for name, given in body.items():
         if given is None:
             continue
@@ -96,14 +102,33 @@ def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
         if row.type is None:
             row.check_unsupported(given)
             continue
-        value = values[name] = row.type.parse(given, name)
-        if row.sampling is not None:
-            sampling[row.sampling] = value
-        elif row.request is not None:
-            parsed.request[row.request] = value
-        elif row.tokenizing is not None:
-            parsed.tokenizing[row.tokenizing] = value
+        parsed.values[name] = row.type.parse(given, name)
+    _stand_for(parsed.values, table)
+    for row in table.values():
+        if row.name in parsed.values:
+            _give(row, parsed.values[row.name], parsed)
     return parsed
+
+
+def _stand_for(values: dict[str, Any], table: Table) -> None:
+    """Set the parameters for which members of others stand."""
+    for name in [*values]:
+        for member, other in table[name].stands_for.items():
+            if member in values[name]:
+                values.setdefault(other, values[name][member])
+
+
+def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
+    """Give the value to the fields that the row names."""
+    if row.sampling is not None:
+        parsed.sampling[row.sampling] = value
+    if row.tokenizing is not None:
+        parsed.tokenizing[row.tokenizing] = value
+    if row.request is not None:
+        parsed.request[row.request] = row.means[value] if row.means else value
+    for member, name in row.members.items():
+        if member in value:
+            parsed.request[name] = value[member]
 
 
 def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
@@ -124,5 +149,5 @@ def default_only(origin: Origin, name: str, *defaults: object, note: str) -> Par
 
 
 def shown_default(default: object) -> str:
-    """A default value as JSON."""
+    """Return a default value as JSON."""
     return orjson.dumps(default).decode()

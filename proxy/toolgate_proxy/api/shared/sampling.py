@@ -172,12 +172,12 @@ SAMPLING: tuple[Parameter, ...] = (
 )
 
 
-def make_sampling(parsed: ParsedParameters, *, stream: bool) -> wire.Sampling:
-    """Raises InvalidRequest or UnsupportedParameter for parameters that contradict each other."""
+def make_sampling(parsed: ParsedParameters) -> wire.Sampling:
+    """Raise InvalidRequest or UnsupportedParameter for parameters that contradict each other."""
     values, sampling = parsed.values, parsed.sampling
     _check_lengths(sampling)
     _check_logprobs(values, sampling)
-    if stream and "prompt_logprobs" in sampling:
+    if parsed.request.get("stream") and "prompt_logprobs" in sampling:
         raise InvalidRequest(
             "'prompt_logprobs' is not available in a stream. Set 'stream' to false.",
             param="prompt_logprobs",

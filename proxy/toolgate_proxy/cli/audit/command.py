@@ -12,7 +12,7 @@ import typer
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
-from ...api.chat_completions.functions import requested_tools
+from ...api.chat_completions.functions import offered_tools
 from ...api.messages.conversation.call_ids import shown_id
 from ...api.messages.tools import read_tools as message_tools
 from ...api.responses.tools import read_tools as response_tools
@@ -168,9 +168,7 @@ def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) ->
             ).functions
         else:
             present = {name: value for name, value in request.items() if value is not None}
-            found = requested_tools(
-                present, hosted, open_objects=open_objects, on_invalid=_leave_out
-            )
+            found = offered_tools(present, hosted, open_objects=open_objects, on_invalid=_leave_out)
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found}

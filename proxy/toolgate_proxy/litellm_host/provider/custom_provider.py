@@ -17,10 +17,9 @@ from litellm.types.utils import ModelResponse, ModelResponseStream
 from toolgate_core.errors import UnsupportedParameter
 
 from ...api.chat_completions.chunks import Chunk, Chunks
-from ...api.chat_completions.request import parse_request
 from ...api.chat_completions.response import WholeResponse
+from ...api.surfaces import COMPLETIONS
 from ...chat import failover
-from ...chat.request.invalid_tools import InvalidTools, without
 from ...routing.deployments import Deployment, Placement
 from ...state import gateway
 from ..context import current, owner_of
@@ -89,25 +88,16 @@ def _responding(call: ProviderCall) -> failover.Responding:
     here = gateway()
     base = {"api_base": call.placement.api_base}
     call.logging.pre_call(call.body["messages"], None, additional_args=base)
-    invalid = InvalidTools(current(), omit=here.settings.invalid_tools == "omit")
-    request = parse_request(
-        call.body,
-        model=call.placement.model,
-        open_objects=here.settings.open_objects,
-        omit_hosted=here.settings.hosted_tools == "omit",
-        on_invalid=invalid.leave_out,
-    )
-    request = without(request, invalid.errors)
-    current().note_request(request)
+    context, model = current(), call.placement.model
+    request = here.reader.read(COMPLETIONS, call.body, context, model=model, owner=call.owner)
     if any(tool.custom for tool in request.tools):
         raise UnsupportedParameter(
             "Custom tools are not supported on LiteLLM's route, which has no form for their calls. "
             "Use the gateway's own route (docs/guide/gateway.md), or offer functions.",
             param="tools",
         )
-    request = here.cache_salts.salted(request, call.owner)
     return failover.respond(
-        here.engine, here.deployments, request, call.placement, call.alternatives, current()
+        here.engine, here.deployments, request, call.placement, call.alternatives, context
     )
 
 

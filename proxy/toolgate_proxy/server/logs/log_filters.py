@@ -12,9 +12,13 @@ import logging
 import sys
 import traceback
 
+from toolgate_core.errors import InternalFault, ToolgateError
+
 from ...context import RequestContext
 from ...litellm_host.context import carried
 from ...litellm_host.errors import HostRefused, own_error
+
+logger = logging.getLogger("toolgate")
 
 LITELLM = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 """LiteLLM's loggers."""
@@ -48,22 +52,31 @@ class _Uncaught(logging.Filter):
 
 
 def set_up() -> None:
-    """Installs the filters."""
+    """Install the filters."""
     for name in LITELLM:
         logging.getLogger(name).addFilter(_OfRequests())
     logging.getLogger("uvicorn.error").addFilter(_Uncaught())
 
 
 def note_cause(context: RequestContext, error: BaseException) -> None:
-    """Sets the request's cause, unless the error is the client's or one of Toolgate's, whose code
+    """Set the request's cause, unless the error is the client's or one of Toolgate's, whose code
     says enough."""
     known = own_error(error) if isinstance(error, Exception) else None
     if isinstance(known, HostRefused) and known.status >= 500:
         context.cause = context.cause or place(error)
 
 
+def as_own_error(error: Exception) -> ToolgateError:
+    """Return Toolgate's error for an exception. One that is not Toolgate's is a bug, which is
+    logged. Without the traceback, the body does not stay in memory until a collection."""
+    if isinstance(error, ToolgateError):
+        return error.with_traceback(None)
+    logger.error("A request failed because of a bug in the gateway:\n%s", frames(error))
+    return InternalFault("Internal error in the gateway. Retry the request.")
+
+
 def place(error: BaseException) -> str:
-    """Type of the exception at the root, and the place where it was raised."""
+    """Return the type of the exception at the root, and the place where it was raised."""
     root = _root(error)
     frame = traceback.extract_tb(root.__traceback__)[-1:]
     where = f" at {_short(frame[0].filename)}:{frame[0].lineno}" if frame else ""
@@ -71,7 +84,7 @@ def place(error: BaseException) -> str:
 
 
 def frames(error: BaseException) -> str:
-    """The traceback of the exception at the root, without messages."""
+    """Return the traceback of the exception at the root, without messages."""
     root = _root(error)
     return "".join(traceback.format_tb(root.__traceback__)) + type(root).__name__
 
@@ -85,6 +98,6 @@ def _root(error: BaseException) -> BaseException:
 
 
 def _short(path: str) -> str:
-    """A path below the packages' folder, or the last two parts."""
+    """Return a path below the packages' folder, or the last two parts."""
     _, found, below = path.partition(PACKAGES)
     return below if found else "/".join(path.split("/")[-2:])

@@ -8,11 +8,10 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ...api.responses.output.stream import error_event
 from ...api.responses.state.retrieval import followed
-from ...api.surface import data_event
 from ...context import RequestContext
 from ...response_store.live import LiveResponse
 from ...response_store.sealed_store import EventsTooLarge
-from ..transport.connection import START, Disconnect, KeepAlive
+from ..transport.connection import Disconnect, Reply
 
 
 class LiveReplay:
@@ -30,14 +29,12 @@ class LiveReplay:
         self._keepalive = keepalive
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with (
-            KeepAlive(send, self._keepalive, self._context, data_event) as stream,
-            Disconnect(receive) as disconnect,
-        ):
-            await stream.send(START)
+        reply = Reply(send, self._context)
+        async with reply.kept_alive(self._keepalive), Disconnect(receive) as disconnect:
+            await reply.begin()
             end = b""
             try:
-                await self._follow(stream.send)
+                await self._follow(reply)
             except EventsTooLarge:
                 end = self._error(
                     InvalidRequest(
@@ -48,14 +45,15 @@ class LiveReplay:
             except ToolgateError as error:
                 end = self._error(error)
             disconnect.ignore()
-            await stream.send({"type": "http.response.body", "body": end, "more_body": False})
+            await reply.end(end)
 
-    async def _follow(self, send: Send) -> None:
-        """Raises EventsTooLarge, and RetiredKey if the reader's key is revoked."""
+    async def _follow(self, reply: Reply) -> None:
+        """Send the events as they are made. Raise EventsTooLarge, and RetiredKey if the reader's
+        key is revoked."""
         async for data, following in followed(self._live, self._after):
             if self._context.require_key is not None:
                 self._context.require_key()
-            await send({"type": "http.response.body", "body": data, "more_body": True})
+            await reply.event(data)
             self._next = following
 
     def _error(self, error: ToolgateError) -> bytes:

@@ -11,7 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from toolgate_core.errors import InvalidRequest, ResponseNotFound, UnsupportedParameter
+from toolgate_core.errors import (
+    InvalidRequest,
+    ResponseNotFound,
+    RouteClosed,
+    UnsupportedParameter,
+)
 
 from ...api.responses.parameters import INCLUDES
 from ...api.responses.state.history import unavailable
@@ -27,15 +32,24 @@ from ...response_store.sealed_store import StoreUnavailable
 from ...response_store.store import ResponseStore
 from ...sealing import OwnerSeal
 from ...state import gateway
+from ..authorization import authenticate
 from ..client import owner_of
+from ..paths import MATCH
 from .live_replay import LiveReplay
-from .routes import Name, Operation
+from .routes import Name, operation_of
 
 MAX_PAGE, PAGE = 100, 20
 
 
-async def answer(operation: Operation, scope: Scope, context: RequestContext) -> ASGIApp:
-    """Raises ToolgateError."""
+async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
+    """Answer a request at one of `routes.PATHS`, or return None if LiteLLM answers it. Raise
+    ToolgateError."""
+    operation = operation_of(scope["method"], scope[MATCH])
+    if operation is None:
+        return None
+    await authenticate(scope, context)
+    if isinstance(operation, RouteClosed):
+        raise operation
     if not context.authenticated:
         request = Request(scope)
         request._body = b""  # so that another authentication does not wait for it
@@ -134,7 +148,7 @@ class _Work:
         )
 
     async def _turns(self) -> list[StoredResponse]:
-        """The response after those that it continues."""
+        """Return the response after those that it continues."""
         live = self._live.turn() if self._live is not None else None
         first = self._id if live is None else live.previous
         turns: list[StoredResponse] = []

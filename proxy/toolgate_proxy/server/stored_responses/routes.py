@@ -13,7 +13,7 @@ from toolgate_core.errors import RouteClosed
 
 from ...litellm_host.deployments.router import are_all_ours
 
-PATH = re.compile(
+PATHS = re.compile(
     r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?P<rest>/.*)?|conversations(?:/.*)?)",
     re.DOTALL,
 )
@@ -38,12 +38,9 @@ class Operation:
     response_id: str
 
 
-def operation_of(method: str, path: str) -> Operation | RouteClosed | None:
-    """The operation, or the error for one that our models do not have. None for any other path, and
-    for other providers' responses."""
-    found = PATH.fullmatch(path)
-    if found is None:
-        return None
+def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed | None:
+    """Return the operation, or the error for one that our models do not have. Return None for other
+    providers' responses. `found`: the match of PATHS."""
     wanted = found["id"]
     if not are_all_ours() and (wanted is None or OWN_ID.fullmatch(wanted) is None):
         return None

@@ -47,11 +47,11 @@ KEYS = LabelValues()
 
 
 def surface_of(scope: Scope) -> str | None:
-    """The name of the API whose request this is. None if it generates no response of a model."""
+    """Return the name of the API whose request this is, or None if no model responds to it."""
     if scope["method"] != "POST":
         return None
     for surface in SURFACES:
-        if surface.model_in_path(scope["path"]) is not None:
+        if surface.path.fullmatch(scope["path"]) is not None:
             return surface.name.replace(" ", "_")
     return None
 
@@ -109,8 +109,8 @@ def status_of(context: RequestContext) -> str:
 
 
 def noting_events(send: Send, context: RequestContext) -> Send:
-    """For a response of LiteLLM's handler. In the streams of all APIs, events with output contain
-    the word `delta`. The first one may have a role only."""
+    """Note the events in a response of LiteLLM's handler. In the streams of all APIs, events with
+    output contain the word `delta`. The first one may have a role only."""
     is_stream = False
 
     async def noted(message: Message) -> None:
@@ -125,7 +125,7 @@ def noting_events(send: Send, context: RequestContext) -> Send:
 
 
 def _tokens(context: RequestContext, model: str, surface: str) -> None:
-    """Records the tokens, and what depends on their number."""
+    """Record the tokens, and what depends on their number."""
     if context.prompt_tokens:
         metrics.TOKENS.labels(model, surface, "input").inc(context.prompt_tokens)
     if context.completion_tokens:

@@ -12,6 +12,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
+from toolgate_proxy.api.shared.collection_types import Object
 from toolgate_proxy.api.shared.parameter import Parameter, make_table
 
 SUPPORTED = [each for each in PARAMETERS if each.type is not None]
@@ -37,6 +38,29 @@ def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
             assert getattr(request, row.request) == parsed
 
 
+MEMBERS = [(row, member) for row in PARAMETERS for member in row.members]
+
+
+@pytest.mark.parametrize(("row", "member"), MEMBERS, ids=lambda each: getattr(each, "name", each))
+def test_valid_members_reach_the_field_of_the_row(row: Parameter, member: str) -> None:
+    assert isinstance(row.type, Object)
+    for value in row.type.members[member].valid():
+        request = admitted(**REQUIRED.get(row.name, {}), **{row.name: {member: value}})
+        assert getattr(request, row.members[member]) == row.type.members[member].parse(value, "")
+
+
+def test_a_parameter_has_precedence_over_those_that_stand_for_it() -> None:
+    both = admitted(reasoning={"max_tokens": 5}, reasoning_budget=9)
+    assert both.reasoning_budget == 9
+    assert admitted(reasoning_budget=9, reasoning={"max_tokens": 5}).reasoning_budget == 9
+    assert admitted(reasoning={"max_tokens": 5}).reasoning_budget == 5
+
+
+def test_the_last_row_of_a_field_has_precedence_in_any_order_of_the_body() -> None:
+    assert admitted(max_completion_tokens=9, max_tokens=5).sampling.max_tokens == 9
+    assert admitted(max_tokens=5, max_completion_tokens=9).sampling.max_tokens == 9
+
+
 @pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
 def test_invalid_values_are_errors_that_name_the_parameter(row: Parameter) -> None:
     assert row.type
@@ -54,6 +78,7 @@ def test_rows_name_fields_that_exist() -> None:
     tokenizing = {row.tokenizing for row in PARAMETERS if row.tokenizing}
     assert tokenizing == wire.Tokenizing.model_fields.keys()
     request = {row.request for row in PARAMETERS if row.request}
+    request |= {name for row in PARAMETERS for name in row.members.values()}
     assert request < {each.name for each in fields(ChatRequest)}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -232,7 +231,7 @@ def test_an_error_in_a_stream_is_an_event(text: str) -> None:
 def test_an_error_before_the_first_event_is_an_event() -> None:
     surface = Messages()
     body = surface.error(BackendLost("Gone."), None, "req_1")
-    (event,) = read_events(surface.error_event(json.dumps(body).encode()))
+    (event,) = read_events(surface.error_event(body))
     assert event == body
     assert event["request_id"] == "req_1"
 

@@ -244,7 +244,7 @@ def test_an_error_in_a_stream_ends_it_as_failed(text: str) -> None:
 def test_an_error_before_the_first_event_has_both_forms() -> None:
     surface = Responses()
     body = surface.error(BackendLost("Gone.", param="messages"))
-    (event,) = read_events(surface.error_event(json.dumps(body).encode()))
+    (event,) = read_events(surface.error_event(body))
     check_event(event)
     assert (event["code"], event["param"], event["sequence_number"]) == (
         BackendLost.code,

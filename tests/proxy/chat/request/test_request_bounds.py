@@ -12,7 +12,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
 from toolgate_proxy.api.chat_completions.request import parse_request
-from toolgate_proxy.chat.request.request_bounds import check
+from toolgate_proxy.chat.request.preparation import check_bounds as check
 
 LIMITS = wire.Limits(
     max_model_len=10, max_logprobs=20, max_grammars=64, vocabulary=1000, max_token_bytes=20

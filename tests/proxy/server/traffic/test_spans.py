@@ -18,8 +18,8 @@ from tests.support.litellm.own_route import CHAT, MASTER, Gateway, chat
 from tests.support.servers.script import Script, call
 from tests.tools import tool
 from toolgate_proxy import tracing
+from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.server import request_scope
-from toolgate_proxy.server.own_route import OwnRoute
 from toolgate_proxy.server.request_scope import RequestScope
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -43,7 +43,7 @@ async def http(
 ) -> AsyncIterator[httpx.AsyncClient]:
     here = SimpleNamespace(settings=gateway.here.settings)
     monkeypatch.setattr(request_scope, "gateway", lambda: here)
-    transport = httpx.ASGITransport(RequestScope(OwnRoute(gateway.host)))
+    transport = httpx.ASGITransport(RequestScope(App(gateway.host)))
     headers = {"Authorization": f"Bearer {MASTER}"}
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway", headers=headers

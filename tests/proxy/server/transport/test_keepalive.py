@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 from starlette.types import Message, Send
 
+from toolgate_proxy.api.surface import COMMENT
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.server.transport.connection import COMMENT, KeepAlive
+from toolgate_proxy.server.transport.connection import Reply
 
 TICK = 0.05
-
-
-def error_event(body: bytes) -> bytes:
-    return b"data: " + body + b"\n\n"
 
 
 async def through(app: Any, *, seconds: float = TICK) -> list[Message]:
@@ -25,8 +22,9 @@ async def through(app: Any, *, seconds: float = TICK) -> list[Message]:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    async with KeepAlive(send, seconds, RequestContext(), error_event) as stream:
-        await app(stream.send)
+    reply = Reply(send, RequestContext())
+    async with reply.kept_alive(seconds):
+        await app(reply.forward)
     return sent
 
 
@@ -77,8 +75,9 @@ async def test_error_after_a_comment_releases_the_reservation() -> None:
                 context.begin_response(message["status"])
 
         app = answering(b"{}", status=status, wait=TICK * 5)
-        async with KeepAlive(gate, TICK, context, error_event) as stream:
-            await app(stream.send)
+        reply = Reply(gate, context)
+        async with reply.kept_alive(TICK):
+            await app(reply.forward)
         assert (context.status, context.used_tokens().total) == (200, used)
 
 
@@ -134,7 +133,7 @@ async def test_comments_end_with_the_request() -> None:
         sent.append(message)
 
     async def fail() -> None:
-        async with KeepAlive(send, TICK, RequestContext(), error_event):
+        async with Reply(send, RequestContext()).kept_alive(TICK):
             raise ConnectionError("gone")
 
     with pytest.raises(ConnectionError):

@@ -52,7 +52,7 @@ class WholeMessage(Stateless):
         return self._body.whole(self._content)
 
 
-def server_sent(events: Iterable[Event]) -> bytes:
+def server_sent(events: Iterable[Mapping[str, Any]]) -> bytes:
     made = (
         b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
         for event in events

@@ -1,4 +1,4 @@
-"""The items of a response's output. Each one makes the events that announce it.
+"""The items of a response's output. Each item makes the events that announce it.
 
 An event is a dict with its `type`. The stream adds the sequence number.
 """
@@ -33,9 +33,11 @@ class TextKind:
     """The part without its text."""
     index: str
     """The events' field that has the part's index."""
-    part_event: str
-    text_event: str
-    """Beginnings of the types of events."""
+    part_added: str
+    part_done: str
+    text_delta: str
+    text_done: str
+    """Types of the events that announce the part and its text."""
 
 
 MESSAGE = TextKind(
@@ -44,8 +46,10 @@ MESSAGE = TextKind(
     parts="content",
     part={"type": "output_text", "annotations": [], "logprobs": []},
     index="content_index",
-    part_event="response.content_part",
-    text_event="response.output_text",
+    part_added="response.content_part.added",
+    part_done="response.content_part.done",
+    text_delta="response.output_text.delta",
+    text_done="response.output_text.done",
 )
 REASONING = TextKind(
     prefix="rs",
@@ -53,8 +57,10 @@ REASONING = TextKind(
     parts="content",
     part={"type": "reasoning_text"},
     index="content_index",
-    part_event="response.content_part",
-    text_event="response.reasoning_text",
+    part_added="response.content_part.added",
+    part_done="response.content_part.done",
+    text_delta="response.reasoning_text.delta",
+    text_done="response.reasoning_text.done",
 )
 SUMMARY = TextKind(
     prefix="rs",
@@ -62,8 +68,10 @@ SUMMARY = TextKind(
     parts="summary",
     part={"type": "summary_text"},
     index="summary_index",
-    part_event="response.reasoning_summary_part",
-    text_event="response.reasoning_summary_text",
+    part_added="response.reasoning_summary_part.added",
+    part_done="response.reasoning_summary_part.done",
+    text_delta="response.reasoning_summary_text.delta",
+    text_done="response.reasoning_summary_text.done",
 )
 """The reasoning, for clients that ask for a summary."""
 
@@ -89,7 +97,7 @@ class TextItem:
     def begin(self) -> Iterator[Event]:
         empty = self._item([])
         yield {"type": "response.output_item.added", "output_index": self.index, "item": empty}
-        yield self._part_event("added", self._part())
+        yield self._part_event(self.kind.part_added, self._part())
 
     def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
         self._texts.append(event.text)
@@ -99,7 +107,7 @@ class TextItem:
             more["logprobs"] = text_logprobs(event.logprobs)
         elif not event.text:
             return  # logprobs only
-        yield self._text_event("delta", more)
+        yield self._text_event(self.kind.text_delta, more)
 
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
@@ -109,8 +117,8 @@ class TextItem:
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
             more["logprobs"] = text_logprobs(self._logprobs)
-        yield self._text_event("done", more)
-        yield self._part_event("done", part)
+        yield self._text_event(self.kind.text_done, more)
+        yield self._part_event(self.kind.part_done, part)
         yield {
             "type": "response.output_item.done",
             "output_index": self.index,
@@ -134,11 +142,11 @@ class TextItem:
     def _place(self) -> Event:
         return {"item_id": self.id, "output_index": self.index, self.kind.index: 0}
 
-    def _part_event(self, name: str, part: dict[str, Any]) -> Event:
-        return {"type": f"{self.kind.part_event}.{name}", **self._place(), "part": part}
+    def _part_event(self, kind: str, part: dict[str, Any]) -> Event:
+        return {"type": kind, **self._place(), "part": part}
 
-    def _text_event(self, name: str, more: Event) -> Event:
-        return {"type": f"{self.kind.text_event}.{name}", **self._place(), **more}
+    def _text_event(self, kind: str, more: Event) -> Event:
+        return {"type": kind, **self._place(), **more}
 
 
 @dataclass(frozen=True)
@@ -150,14 +158,29 @@ class CallKind:
     """Beginning of the item's id."""
     text: str
     """The item's field that has the arguments."""
-    event: str
-    """Beginning of the types of events."""
+    text_delta: str
+    text_done: str
+    """Types of the events that have the arguments."""
     named: bool
     """Whether the event that the arguments are complete has the tool's name."""
 
 
-FUNCTION = CallKind("function_call", "fc", "arguments", "response.function_call_arguments", True)
-CUSTOM = CallKind("custom_tool_call", "ctc", "input", "response.custom_tool_call_input", False)
+FUNCTION = CallKind(
+    type="function_call",
+    prefix="fc",
+    text="arguments",
+    text_delta="response.function_call_arguments.delta",
+    text_done="response.function_call_arguments.done",
+    named=True,
+)
+CUSTOM = CallKind(
+    type="custom_tool_call",
+    prefix="ctc",
+    text="input",
+    text_delta="response.custom_tool_call_input.delta",
+    text_done="response.custom_tool_call_input.done",
+    named=False,
+)
 
 
 @dataclass
@@ -189,7 +212,7 @@ class CallItem:
         self._arguments.append(event.text)
         if event.text:
             yield {
-                "type": f"{self.kind.event}.delta",
+                "type": self.kind.text_delta,
                 "item_id": self.id,
                 "output_index": self.index,
                 "delta": event.text,
@@ -199,7 +222,7 @@ class CallItem:
         """The call is complete and valid."""
         self.status = "completed"
         yield {
-            "type": f"{self.kind.event}.done",
+            "type": self.kind.text_done,
             "item_id": self.id,
             "output_index": self.index,
             **({"name": self.name} if self.kind.named else {}),

@@ -23,6 +23,12 @@ GONE = ClientDisconnected(
     "Send the request again."
 )
 """The end of a cancelled response, for its other readers."""
+ENDS = {
+    "completed": "response.completed",
+    "incomplete": "response.incomplete",
+    "failed": "response.failed",
+}
+"""The type of the last event by the response's status."""
 
 
 class ResponseStream:
@@ -61,7 +67,7 @@ class ResponseStream:
         return self._ended(last_event(self._kept or self._body.at_end(self._output)))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
-        """`error`: the error object, with `code` and `message`."""
+        """Return the last event, of a failed response. `error`: the error object."""
         self._output.interrupt()
         body = self._body.failed(self._output, error)
         return self._ended({"type": "response.failed", "response": body})
@@ -104,16 +110,20 @@ class WholeResponse:
 
 
 def first_events(start: Mapping[str, Any]) -> list[Event]:
-    """`start`: the response object before the first item."""
-    return [{"type": f"response.{name}", "response": start} for name in ("created", "in_progress")]
+    """Return the events that begin a response. `start`: the response object before the first
+    item."""
+    return [
+        {"type": "response.created", "response": start},
+        {"type": "response.in_progress", "response": start},
+    ]
 
 
 def last_event(body: Mapping[str, Any]) -> Event:
-    return {"type": f"response.{body['status']}", "response": body}
+    return {"type": ENDS[body["status"]], "response": body}
 
 
 def numbered(events: Iterable[Event], first: int) -> list[bytes]:
-    """The server-sent events, with sequence numbers from `first`."""
+    """Return the server-sent events, with sequence numbers from `first`."""
     return [
         server_sent(event["type"], {"type": event["type"], "sequence_number": at, **event})
         for at, event in enumerate(events, first)
@@ -121,8 +131,8 @@ def numbered(events: Iterable[Event], first: int) -> list[bytes]:
 
 
 def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
-    """`error`: the error object. OpenAI documents its fields at the top of the event and sends them
-    in `error`, so both forms are there."""
+    """Return the event that reports an error. `error`: the error object. OpenAI documents its
+    fields at the top of the event and sends them in `error`, so both forms are there."""
     shown = {name: error.get(name) for name in ("code", "message", "param")}
     return server_sent(
         "error", {"type": "error", "sequence_number": number, **shown, "error": error}

@@ -1,4 +1,4 @@
-"""Probes of readiness. They need no key.
+"""Probes of load balancers and orchestrators. They need no key.
 
 `GET /toolgate/ready`: 200 once the gateway can serve a model, and 503 before. LiteLLM's
 `/health/readiness` is answered with the same 503, and by LiteLLM itself afterwards. Their reason
@@ -9,32 +9,32 @@ unknown model.
 
 from __future__ import annotations
 
+import re
+
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from toolgate_core.errors import ModelNotFound
 
+from ..context import RequestContext
 from ..litellm_host.auth import has_database
 from ..litellm_host.deployments.router import model_names, placements, rows_of
 from ..state import gateway
 from .authorization import LITELLM_READY, READY, READY_MODELS, route_path
 
+PATHS = re.compile(rf"{READY}(?:/.*)?|{LITELLM_READY}", re.DOTALL)
 RETRY_AFTER = 2
-"""In seconds."""
+"""Seconds after which a client should try again."""
 MAX_NAME = 200
 """Maximum length of a model's name in a response, in characters."""
 
 
-def answer(scope: Scope) -> Response | None:
-    """The response; None for a request that is no probe, or that LiteLLM answers. Raises
+async def answer(scope: Scope, context: RequestContext) -> Response | None:
+    """Answer a request at one of PATHS, or return None if LiteLLM answers it. Raise
     ModelNotFound."""
     path = route_path(scope)
-    if scope["method"] not in ("GET", "HEAD"):
-        return None
     if path.startswith(READY_MODELS):
         return _of_model(path.removeprefix(READY_MODELS))
-    if path not in (READY, LITELLM_READY):
-        return None
     models = {name: placements(name) for name in model_names()}
     reason = gateway().readiness.reason(models)
     if reason is not None and (models or not has_database()):

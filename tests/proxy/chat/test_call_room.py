@@ -12,7 +12,7 @@ from tests.support.apis.chat_events import request
 from toolgate_core import wire
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_proxy.chat.request.call_room import with_room_for_call
+from toolgate_proxy.chat.constraints import with_room_for_call
 from toolgate_proxy.grammars.call_lengths import CallLengths
 
 REQUIRED = replace(make_plan(request(), QWEN3), choice="required")

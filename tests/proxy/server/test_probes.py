@@ -12,7 +12,7 @@ from tests.support.servers.fake_backend import FakeBackend
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host.deployments.router import placement_of
 from toolgate_proxy.routing.deployments import BackendState
-from toolgate_proxy.server import readiness
+from toolgate_proxy.server import probes
 
 READY = "/toolgate/ready"
 LITELLM = "/health/readiness"
@@ -75,7 +75,7 @@ async def test_a_gateway_without_models_is_ready_only_if_a_database_may_get_some
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, database: bool
 ) -> None:
     use(monkeypatch)
-    monkeypatch.setattr(readiness, "has_database", lambda: database)
+    monkeypatch.setattr(probes, "has_database", lambda: database)
     assert (await probe(gateway)).status == (200 if database else 503)
 
 

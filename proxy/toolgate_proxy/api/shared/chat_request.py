@@ -1,0 +1,64 @@
+"""The chat request of a parsed body: the fields that all APIs fill in the same way."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.tools import Tool
+
+from .history import History
+from .hosted_tools import HostedTools
+from .messages import Message, has_images, text_of_last
+from .parameter import ParsedParameters
+from .reasoning import reasoning_budget, reasoning_mode
+from .sampling import make_sampling
+from .template import template_kwargs
+
+
+def chat_request(
+    parsed: ParsedParameters,
+    *,
+    prefix: str,
+    model: str,
+    messages: Sequence[Message],
+    paths: tuple[str, ...],
+    history: History,
+    tools: tuple[Tool, ...],
+    hosted: HostedTools,
+    choice: ToolChoice,
+    template: Mapping[str, Any] | None = None,
+    budget: Mapping[str, Any] | None = None,
+    **own: Any,
+) -> ChatRequest:
+    """Return the request with the fields that the rows of the table name. `prefix`: beginning of
+    the ids of the API's responses. `paths`: of the messages in the body. `template`, `budget`: the
+    parameters that decide about the template and the budget of reasoning, if not those of the body.
+    `own`: fields that each API reads in its own way.
+
+    Raise InvalidRequest and UnsupportedParameter for parameters that contradict each other."""
+    values, fields = parsed.values, parsed.request | own
+    mode = reasoning_mode(values)
+    if "request_id" in values:
+        fields["answer_id"] = f"{prefix}{values['request_id']}"
+    return ChatRequest(
+        request_id=f"{prefix}{secrets.token_hex(16)}",
+        model=model,
+        messages=tuple(messages),
+        message_paths=paths,
+        history_changes=history.changes,
+        images=has_images(messages),
+        tools=tools,
+        omitted_tools=hosted.types,
+        tool_choice=choice,
+        reasoning=mode,
+        template_kwargs=template_kwargs(values if template is None else template, mode),
+        sampling=make_sampling(parsed),
+        reasoning_budget=reasoning_budget(values if budget is None else budget),
+        echo=text_of_last(messages) if values.get("echo") else "",
+        tokenizing=wire.Tokenizing(**parsed.tokenizing),
+        **fields,
+    )

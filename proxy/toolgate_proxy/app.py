@@ -1,0 +1,77 @@
+"""Every path of the gateway, in one list. All other paths are LiteLLM's.
+
+A request goes to the first line that has its method and path, otherwise to LiteLLM's app behind the
+checks of server/forwarding.py. An error before the response begins becomes the response here.
+"""
+
+from __future__ import annotations
+
+from starlette.datastructures import Headers
+from starlette.responses import Response
+from starlette.routing import Router
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolgate_core.errors import ToolgateError
+
+from .api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, owner_of
+from .context import RequestContext, context_of
+from .page import files
+from .pipeline import Pipeline
+from .server import absent_routes, model_retrieval, probes
+from .server.forwarding import Forwarding
+from .server.paths import MATCH, Path, whole_path
+from .server.stored_responses import operations
+from .server.stored_responses.routes import PATHS as STORED
+from .server.transport.connection import Reply
+from .state import gateway
+
+
+def paths(litellm: Forwarding) -> list[Path]:
+    """Return the list. A line has the methods and one path, the pattern of all its paths, and the
+    app that answers. `unless`: LiteLLM answers where the function returns None."""
+    answered = litellm.unless
+    return [
+        Path("GET|HEAD /", files.PATHS, answered(_page)),
+        _api("POST /v1/chat/completions", Pipeline(COMPLETIONS, litellm)),
+        _api("POST /v1/responses", Pipeline(RESPONSES, litellm)),
+        _api("POST /v1/responses/input_tokens", Pipeline(RESPONSES, litellm, RESPONSES.counting)),
+        _api("POST /v1/messages", Pipeline(MESSAGES, litellm)),
+        _api("POST /v1/messages/count_tokens", Pipeline(MESSAGES, litellm, MESSAGES.counting)),
+        Path("* /v1/responses/resp_0", STORED, answered(operations.answer)),
+        Path("* /v1/messages/batches", absent_routes.BATCHES, answered(absent_routes.batches)),
+        Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
+        Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),
+        Path("GET|HEAD /toolgate/ready", probes.PATHS, answered(probes.answer)),
+        Path("GET /v1/models", model_retrieval.PATH, answered(model_retrieval.answer)),
+    ]
+
+
+class Gateway:
+    """ASGI middleware. LiteLLM's own middleware that must see our responses runs outside it."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        litellm = Forwarding(app)
+        self._app = app
+        self._router = Router(paths(litellm), redirect_slashes=False, default=litellm)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        context = context_of(scope)
+        context.form = owner_of(scope["path"], Headers(scope=scope))
+        try:
+            await self._router(scope, receive, send)
+        except ToolgateError as error:
+            # With its traceback, it and the body would stay in memory until a collection.
+            await Reply(send, context).fail(error.with_traceback(None))
+
+
+def _api(shown: str, pipeline: Pipeline) -> Path:
+    """Return the line of an operation with a model."""
+    operation = pipeline.counting or pipeline.surface
+    return Path(shown, operation.path, pipeline, whole_path)
+
+
+async def _page(scope: Scope, context: RequestContext) -> Response | None:
+    return files.answer(scope, scope[MATCH][0]) if gateway().settings.page else None

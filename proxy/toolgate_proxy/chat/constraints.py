@@ -1,0 +1,102 @@
+"""The grammars and validators of one request at one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from toolgate_core import wire
+from toolgate_core.plan import EnforcementPlan, make_plan
+
+from ..context import RequestContext
+from ..grammars.call_lengths import CallLengths
+from ..grammars.service import LoadedGrammars
+from ..routing.deployments import Deployment
+from ..settings import Settings
+from ..validation.service import ValidationService
+from . import spans
+from .request.backend_request import backend_request, schema_params
+from .request.invalid_tools import InvalidTools, without
+from .request.preparation import Prepared
+from .retries import Resample, resample_request
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """What constrains the response to a request."""
+
+    prepared: Prepared
+    """Without invalid tools, and with room for a required call."""
+    loaded: LoadedGrammars
+    resample: Resample | None
+    """The choice that is continued; None: the request begins."""
+
+    @property
+    def keys(self) -> Mapping[str, str]:
+        """The grammar keys by tool name."""
+        candidates = self.prepared.plan.candidates
+        return {tool.name: self.loaded.keys[tool.hash] for tool in candidates}
+
+    def message(self, context: RequestContext) -> wire.GenerateRequest:
+        """Return the message that begins the generation. Raise InvalidRequest."""
+        message = backend_request(
+            self.prepared.request,
+            self.prepared.plan,
+            self.loaded,
+            context.request_id,
+            metered=context.key is not None and context.key.limits.counts_output,
+        )
+        return resample_request(message, self.resample) if self.resample else message
+
+
+class ConstraintLoader:
+    def __init__(self, settings: Settings, validators: ValidationService) -> None:
+        self._validators = validators
+        self._omits_invalid = settings.invalid_tools == "omit"
+
+    async def load(
+        self,
+        prepared: Prepared,
+        deployment: Deployment,
+        context: RequestContext,
+        resample: Resample | None,
+    ) -> Constraints:
+        """Load the grammars at the backend. Tools whose schemas can't be enforced are left out, if
+        the settings omit them. Raise ToolgateError."""
+        request, plan = prepared.request, prepared.plan
+        params, owner = schema_params(request), context.sender
+        invalid = InvalidTools(context, omit=self._omits_invalid)
+        with spans.grammars(len(plan.grammars)) as note:
+            loaded = await deployment.grammars.ensure(
+                plan.grammars, params, prepared.info, owner, invalid.leave_out
+            )
+            note(loaded)
+        checked = [tool for tool in plan.candidates if tool.hash in loaded.keys]
+        await self._validators.prepare(checked, params, owner, invalid.leave_out)
+        if invalid.errors:
+            request = without(request, invalid.errors)
+            plan = make_plan(request, prepared.dialect)
+        context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
+        used = [loaded.keys[tool.hash] for tool in plan.candidates]
+        plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
+        left = replace(prepared, request=request, plan=plan)
+        return Constraints(left, loaded, resample)
+
+
+def with_room_for_call(
+    plan: EnforcementPlan,
+    sampling: wire.Sampling,
+    lengths: CallLengths,
+    keys: Iterable[str],
+) -> EnforcementPlan:
+    """Return the plan with the number of tokens that earlier calls of the tools with the grammar
+    keys `keys` needed. A request that sets the number itself keeps it.
+
+    What was learnt changes with the traffic. Requests with a seed or the temperature 0 do without
+    it, so that they always have the same response.
+    """
+    if plan.choice != "required" or plan.call_tokens is not None:
+        return plan
+    if sampling.seed is not None or sampling.temperature == 0:
+        return plan
+    return replace(plan, seen_call_tokens=lengths.usual(keys))

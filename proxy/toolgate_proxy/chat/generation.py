@@ -1,0 +1,85 @@
+"""One generation at one backend: what was sent, and the events that arrive."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+
+from toolgate_core import wire
+
+from .. import tracing
+from ..backend_client.event_stream import EventStream
+from ..context import RequestContext
+from ..grammars.call_lengths import CallLengths
+from ..routing.deployments import Deployment
+from ..validation.service import ValidationService
+from . import spans
+from .constraints import Constraints
+from .held_calls import CallCheck
+from .request.preparation import Prepared
+from .response import ChatResponse, ResponseEvent
+from .retries import choice_events
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A request that a backend has accepted."""
+
+    constraints: Constraints
+    events: EventStream
+    span: tracing.Span
+    call_lengths: CallLengths
+
+    @property
+    def prepared(self) -> Prepared:
+        return self.constraints.prepared
+
+    @property
+    def residual(self) -> Mapping[str, Sequence[wire.ResidualKeyword]]:
+        """By tool hash: the keywords that the masks do not enforce."""
+        return self.constraints.loaded.residual
+
+    def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
+        """Return the response in progress. `owner`: the key of the request, among which workers are
+        divided. `resamples`: how often a choice may be sampled again."""
+        found, tools = self.prepared, self.prepared.plan.candidates
+        names = [tool.name for tool in tools if tool.hash in self.residual]
+        check = CallCheck(tools, names, validators, owner)
+        return ChatResponse(found.request, found.plan, found.dialect, found.info, check, resamples)
+
+    async def read(
+        self, response: ChatResponse, context: RequestContext
+    ) -> AsyncGenerator[list[ResponseEvent], None]:
+        """Yield the events of the response in batches: segment → validate. A batch contains
+        everything that had arrived from the backend. Raise ToolgateError."""
+        resample = self.constraints.resample
+        async with spans.ending(self.span), aclosing(self.events) as batches:
+            async for batch in batches:
+                fed = choice_events(batch, resample.choice) if resample else batch
+                events = await response.feed(fed)
+                await context.admit_prompt(response.counts.prompt)
+                context.note_tokens(response.counts.prompt, response.counts.completion)
+                if events:
+                    self.span.first("first output")
+                yield events
+                if response.complete:
+                    break
+        for name, tokens in response.call_lengths:
+            self.call_lengths.note(self.constraints.keys[name], tokens)
+
+
+async def begun(
+    constraints: Constraints,
+    deployment: Deployment,
+    context: RequestContext,
+    deadline: float | None,
+) -> Generation:
+    """Send the request. `deadline`: that of the response that is continued, by time.monotonic.
+    Raise ToolgateError, among them GrammarUnknown."""
+    message = constraints.message(context)
+    span, events = await spans.begun(deployment.backend, message, deadline)
+    request, plan = constraints.prepared.request, constraints.prepared.plan
+    context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
+    context.note_corrections(plan.grammars)
+    return Generation(constraints, events, span, deployment.call_lengths)

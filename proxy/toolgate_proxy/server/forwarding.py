@@ -1,0 +1,92 @@
+"""LiteLLM's app behind the gateway's checks: the default of all paths.
+
+It answers requests at other paths than the gateway's own, and those for models of other providers.
+So does it for a model with a configuration that our own route does not support
+(litellm_host/deployments/model_route.py). LiteLLM gets the bytes of the body unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from toolgate_core.errors import ModelNotFound
+
+from ..context import RequestContext, context_of
+from ..litellm_host.context import carry
+from ..litellm_host.deployments.known_models import check_exists, model_not_found
+from ..state import gateway
+from . import absent_routes, body_guard, incoming
+from .authorization import authorize
+from .traffic.recording import noting_events
+from .transport.connection import Reply
+
+Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
+"""Returns the response to a request; None: LiteLLM answers it. Raises ToolgateError."""
+
+
+class Forwarding:
+    """ASGI app."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Check the key and the body, and pass the request on. Raise ToolgateError."""
+        context = context_of(scope)
+        await authorize(scope, context)
+        sent = await incoming.read(scope, receive, context)
+        lacking = absent_routes.without_provider(scope, sent.content)
+        if lacking is not None:
+            raise lacking
+        if scope["method"] != "POST" or not body_guard.is_guarded(scope["path"]):
+            await self._host(scope, sent.again(receive), send)
+            return
+        streamed = await self._check(scope, await incoming.values_of(sent, scope, context))
+        await self.pass_on(scope, sent.again(receive), send, streamed=streamed)
+
+    def unless(self, answer: Answer) -> ASGIApp:
+        """Return an app whose response is that of `answer`, if there is one."""
+
+        async def app(scope: Scope, receive: Receive, send: Send) -> None:
+            response = await answer(scope, context_of(scope))
+            await (self if response is None else response)(scope, receive, send)
+
+        return app
+
+    async def check_model(self, scope: Scope, values: dict[str, Any]) -> bool:
+        """Check a request at a path of our own for a model that LiteLLM serves. Return whether it
+        is a chat request for a stream. Raise ModelNotFound, and as `_check`."""
+        context = context_of(scope)
+        streamed = await self._check(scope, values)
+        if context.authenticated:
+            await check_exists(context.model or "", context.key)
+        return streamed
+
+    async def _check(self, scope: Scope, values: dict[str, Any]) -> bool:
+        """Check a body that names a model. Return whether it is a chat request for a stream. Raise
+        InvalidRequest, ModelNotFound and UnsupportedParameter."""
+        context = context_of(scope)
+        try:
+            return body_guard.check(scope["path"], values)
+        except ModelNotFound:
+            if context.authenticated and context.model:
+                raise await model_not_found(context.model, context.key) from None
+            raise
+
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send, *, streamed: bool) -> None:
+        """Pass a request for a model on. A stream is kept alive while it is silent."""
+        context = context_of(scope)
+        if not streamed:
+            await self._host(scope, receive, noting_events(send, context))
+            return
+        reply = Reply(send, context)
+        async with reply.kept_alive(gateway().settings.keepalive_seconds):
+            await self._host(scope, receive, noting_events(reply.forward, context))
+
+    async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
+        carry(context_of(scope))
+        scope.pop("router", None)  # LiteLLM's router names itself there
+        await self._app(scope, receive, send)

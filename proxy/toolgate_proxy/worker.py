@@ -1,0 +1,64 @@
+"""A process that serves requests: it makes the app, and ends with its parent."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from typing import Any
+
+from toolgate_core.importing import importing
+
+from .server import logs, memory
+from .settings import settings
+
+_created = threading.Event()
+"""Set when this process has its app."""
+
+
+@importing()
+def create() -> Any:
+    """Return LiteLLM's app with our paths and middleware. LiteLLM reads the environment on import,
+    so the imports are inside."""
+    end_with_parent()  # first, because the imports take seconds
+    memory.return_freed()
+    from .admin import routes
+    from .app import Gateway
+    from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
+    from .litellm_host.error_bodies import repair_error_bodies
+    from .litellm_host.private_names import check_private_names
+    from .server.authorization import ClosedRoutes
+    from .server.lifespan import extend_lifespan
+    from .server.logs import log_filters
+    from .server.request_scope import RequestScope
+    from .server.responses_socket.connection import ResponsesSocket
+
+    check_private_names()
+    app = litellm_app()
+    logs.set_up(as_json=settings().log_format == "json")
+    log_filters.set_up()
+    repair_error_bodies(app)
+    app.include_router(routes.router)
+    extend_lifespan(app)
+    insert_own_route(app, Gateway)
+    insert_innermost(app, ClosedRoutes)
+    app.add_middleware(RequestScope)
+    app.add_middleware(ResponsesSocket)
+    _created.set()
+    return app
+
+
+def end_with_parent() -> None:
+    """End this process if it is a worker process and its parent is gone. uvicorn's workers would
+    keep running, and keep the port, if their supervisor is killed. A worker that serves requests
+    finishes them. One that still starts would obey SIGTERM only afterwards, so it is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM if _created.is_set() else signal.SIGKILL)
+
+    threading.Thread(target=wait, daemon=True).start()
