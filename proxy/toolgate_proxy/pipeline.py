@@ -127,7 +127,7 @@ class _Exchange:
         )
         places = (here.deployments, request, target.placement, host.alternatives)
         if counting is not None:
-            tokens = await failover.count(here.engine, *places)
+            tokens = await failover.count(here.engine, *places, context)
             context.note_tokens(0, 0, complete=True)  # nothing was computed
             disconnect.ignore()
             await self.reply.json(counting.body(tokens))

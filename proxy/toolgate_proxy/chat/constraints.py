@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.tools import Tool
 
 from ..context import RequestContext
 from ..grammars.call_lengths import CallLengths
@@ -63,24 +64,46 @@ class ConstraintLoader:
     ) -> Constraints:
         """Load the grammars at the backend. Tools whose schemas can't be enforced are left out, if
         the settings omit them. Raise ToolgateError."""
+        loaded, prepared = await self._loaded(prepared.plan.grammars, prepared, deployment, context)
         request, plan = prepared.request, prepared.plan
-        params, owner = schema_params(request), context.sender
-        invalid = InvalidTools(context, omit=self._omits_invalid)
-        with spans.grammars(len(plan.grammars)) as note:
-            loaded = await deployment.grammars.ensure(
-                plan.grammars, params, prepared.info, owner, invalid.leave_out
-            )
-            note(loaded)
-        checked = [tool for tool in plan.candidates if tool.hash in loaded.keys]
-        await self._validators.prepare(checked, params, owner, invalid.leave_out)
-        if invalid.errors:
-            request = without(request, invalid.errors)
-            plan = make_plan(request, prepared.dialect)
         context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
         used = [loaded.keys[tool.hash] for tool in plan.candidates]
         plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
-        left = replace(prepared, request=request, plan=plan)
-        return Constraints(left, loaded, resample)
+        return Constraints(replace(prepared, plan=plan), loaded, resample)
+
+    async def offered(
+        self, prepared: Prepared, deployment: Deployment, context: RequestContext
+    ) -> Prepared:
+        """Return the request without the tools that `load` leaves out. Grammars are loaded only if
+        the settings omit tools. Raise ToolgateError."""
+        if not self._omits_invalid:
+            return prepared
+        tools = prepared.plan.candidates
+        _, offered = await self._loaded(tools, prepared, deployment, context)
+        return offered
+
+    async def _loaded(
+        self,
+        tools: Sequence[Tool],
+        prepared: Prepared,
+        deployment: Deployment,
+        context: RequestContext,
+    ) -> tuple[LoadedGrammars, Prepared]:
+        """Return the grammars of `tools`, and the request without those that are left out."""
+        params, owner = schema_params(prepared.request), context.sender
+        invalid = InvalidTools(context, omit=self._omits_invalid)
+        with spans.grammars(len(tools)) as note:
+            loaded = await deployment.grammars.ensure(
+                tools, params, prepared.info, owner, invalid.leave_out
+            )
+            note(loaded)
+        checked = [tool for tool in tools if tool.name and tool.hash in loaded.keys]
+        await self._validators.prepare(checked, params, owner, invalid.leave_out)
+        if not invalid.errors:
+            return loaded, prepared
+        request = without(prepared.request, invalid.errors)
+        plan = make_plan(request, prepared.dialect)
+        return loaded, replace(prepared, request=request, plan=plan)
 
 
 def with_room_for_call(

@@ -55,7 +55,7 @@ class Engine:
             if not request.drop_oldest:
                 raise
             info = await deployment.backend.info()
-            count = partial(self.count, deployment=deployment)
+            count = partial(self.count, deployment=deployment, context=context)
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
@@ -87,10 +87,14 @@ class Engine:
             retry_after=1,
         )
 
-    async def count(self, request: ChatRequest, deployment: Deployment) -> int:
-        """Return the number of tokens of the prompt, after the checks of `begin` except those of
-        grammars. Raise ToolgateError if the request is refused or the backend fails."""
+    async def count(
+        self, request: ChatRequest, deployment: Deployment, context: RequestContext
+    ) -> int:
+        """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
+        only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
+        """
         found = await self._preparation.prepared(request, deployment)
+        found = await self._constraints.offered(found, deployment, context)
         return await deployment.backend.count(found.count_message())
 
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:

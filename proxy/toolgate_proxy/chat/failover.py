@@ -69,13 +69,14 @@ async def count(
     request: ChatRequest,
     first: Placement,
     alternatives: Alternatives,
+    context: RequestContext,
 ) -> int:
     """Return the number of tokens of the prompt, counted by `first` or one of the alternatives.
     Raise ToolgateError if the request is refused or all backends fail."""
 
     @asynccontextmanager
     async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-        yield await engine.count(request, deployment)
+        yield await engine.count(request, deployment, context)
 
     async with _begun(begin, deployments, request, first, alternatives) as tokens:
         return tokens

@@ -163,6 +163,21 @@ async def test_an_error_names_all_tools_that_were_left_out(omitting: Gateway, ap
     assert (hosted.status, hosted.json["error"]["param"]) == (400, "tools")
 
 
+async def test_tools_that_are_left_out_are_not_counted(omitting: Gateway) -> None:
+    tools = [tool("messages", name, SCHEMA) for name in ("good", "refused_one")]
+    body: dict[str, Any] = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+
+    async def counted() -> list[str]:
+        response = await omitting.ask(body | {"tools": tools}, path="/v1/messages/count_tokens")
+        assert response.status == 200
+        prompt: Any = omitting.backend.counts[-1].prompt
+        return [each["function"]["name"] for each in prompt.tools]
+
+    assert await counted() == ["good"]
+    omitting.configure(invalid_tools="refuse")
+    assert await counted() == ["good", "refused_one"]  # a request for a response is refused
+
+
 async def test_a_response_format_is_never_left_out(omitting: Gateway) -> None:
     form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"not": {}}}}
     response = await ask(omitting, "chat", [], response_format=form)
