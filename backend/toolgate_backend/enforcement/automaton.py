@@ -61,16 +61,11 @@ class Automaton:
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
-        accepted: Sequence[MeasuredGrammar] | None = None,
     ) -> None:
-        """`accepted` are the grammars of the calls in `spec.accepted`; None: `grammars`. Raises
-        BackendError if `spec.accepted` contains tokens that the spec does not allow."""
+        """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
         self._static = static
         self._spec = spec
-        self._own = static.turns.graph(spec, grammars, content)
-        self._earlier = (
-            self._own if accepted is None else static.turns.graph(spec, accepted, content)
-        )
+        self._graph = static.turns.graph(spec, grammars, content)
         self._excluded = frozenset(spec.excluded)
         self.reset()
 
@@ -83,17 +78,16 @@ class Automaton:
         self._courses: deque[tuple[int, _Course]] = deque(maxlen=ROLLBACK_WINDOW)
         """The courses before the present one, each with the length at which it ended."""
         self._first_row: Row | None = None
-        replays = bool(self._spec.accepted)
-        self._graph = self._earlier if replays else self._own
+        accepted = self._spec.accepted
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
-        self._set_budget(None if replays else self._spec.budget)
+        self._set_budget(None if accepted else self._spec.budget)
         self._start()
-        if not self.accept_tokens(self._spec.accepted):
+        if not self.accept_tokens(accepted):
             raise BackendError(
                 "The tokens to continue from (`accepted`) violate the constraints of the request. "
                 "Send only tokens of an earlier response to the same request."
             )
-        if replays:
+        if accepted:
             self._set_budget(self._spec.budget)
             self._continue()
         self._trail.clear()
@@ -307,7 +301,7 @@ class Automaton:
     # --- the beginning ---
 
     def _set_budget(self, budget: int | None) -> None:
-        self._limits = TokenLimits(self._spec, self._own.turn.budget, budget)
+        self._limits = TokenLimits(self._spec, self._graph.turn.budget, budget)
         closer = Closer(self._static, self._spec, budget)
         self._closer = closer if closer.may_close else None
 
@@ -321,13 +315,11 @@ class Automaton:
         self._take(self._course_at(placed, _Course()))
 
     def _continue(self) -> None:
-        """Go on after the accepted tokens, with the budget and the grammars of this request."""
-        self._graph = self._own
+        """Go on after the accepted tokens, with what they leave of the budget."""
         state, length = self.state, len(self._tokens)
-        further = state.phase in (Phase.SELECT, Phase.TOOL_CALL) and state.calls > 0
-        if further and state.candidates is not None and not state.forced:
-            room = self._room(state, length)
-            state = self._graph.turn.resumed(state, self.call_tokens, room) or state
+        room = self._room(state, length)
+        if room is not UNLIMITED:
+            state = self._graph.turn.limited(state, self.call_tokens, room)
         self._node, entry = self._graph.place(state)
         self._take(self._scheduled(self._course._replace(entry=entry), state, length))
 
