@@ -66,7 +66,6 @@ class Segmenter:
         self._between = ""  # text after a call
         self._reader: CallReader | None = None
         self._calls = 0
-        self._cut_call = False
         self._has_mark = False  # whether withheld text may contain a mark
         self.reasoning_tokens = 0
         self.call_tokens: tuple[int, ...] = ()
