@@ -145,17 +145,11 @@ HUNYUAN_A13B = Dialect(
     limits=("No content before calls.",),
     goldens=(
         *_HUNYUAN,
-        replace(
-            _HUNYUAN[1],
-            text=f"<think>\nSo.\n</think>\n{_HUNYUAN[1].text}",
-            reasoning="So.",
-        ),
-        replace(
-            _HUNYUAN[1],
+        golden_reasoning("<think>\n", "\n</think>", "\n", _HUNYUAN[1])[0],
+        Golden(
             text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
             reasoning="So.",
             content="Done.",
-            calls=(),
         ),
     ),
 )
@@ -175,6 +169,9 @@ JAMBA = Dialect(
 )
 
 _APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>")
+_APRIEL_REASONING = Reasoning(
+    begin="Here are my reasoning steps:\n", end="[BEGIN FINAL RESPONSE]", after="\n", switch=None
+)
 
 APRIEL = Dialect(
     name="apriel",
@@ -182,12 +179,7 @@ APRIEL = Dialect(
     models=("Apriel 1.6",),
     shape="array",
     calls=_array("<tool_calls>[", "]</tool_calls>"),
-    reasoning=Reasoning(
-        begin="Here are my reasoning steps:\n",
-        end="[BEGIN FINAL RESPONSE]",
-        after="\n",
-        switch=None,
-    ),
+    reasoning=_APRIEL_REASONING,
     recognition=Recognition(template=("<tool_calls>", "Here are my reasoning steps")),
     source="chat template of Apriel-1.6-15b-Thinker",
     goldens=(
@@ -276,13 +268,7 @@ APRIEL15 = replace(
     APRIEL,
     name="apriel15",
     models=("Apriel 1.5",),
-    reasoning=Reasoning(
-        begin="Here are my reasoning steps:\n",
-        end="[BEGIN FINAL RESPONSE]",
-        after="\n",
-        content_end="[END FINAL RESPONSE]",
-        switch=None,
-    ),
+    reasoning=replace(_APRIEL_REASONING, content_end="[END FINAL RESPONSE]"),
     recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
     source="chat template of Apriel-1.5",
     goldens=(
