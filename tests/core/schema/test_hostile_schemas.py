@@ -38,7 +38,7 @@ from toolgate_core.schema.preparation.multiples import with_bounded_multiples
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.preparation.year_zero import without_year_zero
 from toolgate_core.schema.refs import find_references, move_targets_to_defs
-from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, subschemas
+from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, schema_objects, subschemas
 from toolgate_core.tools import content_format, parse_tools
 
 Schema = dict[str, Any]
@@ -75,6 +75,7 @@ CANONICAL: dict[str, Work] = {
     "core.schema.paths:check_paths": lambda it: check_paths(it, param="it"),
     "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),
     "core.schema.walk:reachable": lambda it: [*reachable(it)],
+    "core.schema.walk:schema_objects": lambda it: [*schema_objects(it)],
     "core.schema.walk:subschemas": lambda it: [*subschemas(it)],
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
