@@ -28,7 +28,7 @@ from .phases.end import End
 from .phases.format import Format
 from .phases.free_text import FreeText
 from .phases.messages import Messages
-from .phases.phase import PhaseRules, Rules, Transitions
+from .phases.phase import PhaseRules, Rules
 from .phases.select import Select
 from .phases.thinking import Thinking
 from .room import Room
@@ -51,7 +51,7 @@ class Turn:
         self._static = static
         self._spec = spec
         # A cycle of references would keep the grammars until Python looks for cycles.
-        turn: Transitions = weakref.proxy(self)
+        turn: Turn = weakref.proxy(self)
         self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, turn)
         text = FreeText(self._rules)
         self._calls = Calls(self._rules)
