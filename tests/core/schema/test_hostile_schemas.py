@@ -31,7 +31,6 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.paths import check_paths
 from toolgate_core.schema.preparation import prepare, relaxation, removal
 from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.multiples import with_bounded_multiples
@@ -81,7 +80,6 @@ CANONICAL: dict[str, Work] = {
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
-    "core.schema.preparation.coverage:coverage": coverage,
     "core.schema.preparation.endless:without_endless": without_endless,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
