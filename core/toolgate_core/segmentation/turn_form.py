@@ -13,7 +13,6 @@ class TurnForm:
     """All texts are encoded (`Marks.encode`). `tokens` maps the text of each mark to its id."""
 
     def __init__(self, dialect: Dialect, tokens: Mapping[str, int]) -> None:
-        self.dialect = dialect
         self.marks = Marks(tokens)
         encode = self.marks.encode
         reasoning, calls = dialect.reasoning, dialect.calls
@@ -30,7 +29,6 @@ class TurnForm:
         self.preamble = encode(content.preamble)
         self.preamble_end = encode(content.preamble_end)
         self.calls = calls
-        self.separator = encode(calls.separator) if calls else ""
         self.calls_end = encode(calls.end) if calls else ""
         self.first_call = self._parts(calls, calls.begin) if calls else ()
         self.further_call = self._parts(calls, calls.separator) if calls else ()
