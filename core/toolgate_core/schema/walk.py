@@ -107,10 +107,16 @@ def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
     while pending:
         trail, node = pending.pop()
         yield trail, node
-        if isinstance(node, dict):
-            pending.extend(((trail, f"/{escape(str(k))}"), v) for k, v in node.items())
-        elif isinstance(node, list):
-            pending.extend(((trail, f"/{at}"), v) for at, v in enumerate(node))
+        pending.extend(entries(trail, node))
+
+
+def entries(trail: Trail, value: Any) -> list[tuple[Trail, Any]]:
+    """The values directly inside a JSON value, with their trails."""
+    if isinstance(value, dict):
+        return [((trail, f"/{escape(str(name))}"), each) for name, each in value.items()]
+    if isinstance(value, list):
+        return [((trail, f"/{at}"), each) for at, each in enumerate(value)]
+    return []
 
 
 def ref_to(pointer: str) -> str:
