@@ -184,11 +184,9 @@ APRIEL = Dialect(
     source="chat template of Apriel-1.6-15b-Thinker",
     goldens=(
         *_APRIEL,
-        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1], is_open=True),
+        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1]),
     ),
 )
-
-_NANO = golden_calls(_write, begin="<TOOLCALL>[", between=", ", end="]</TOOLCALL>")
 
 NEMOTRON_NANO2 = Dialect(
     name="nemotron_nano2",
@@ -200,7 +198,13 @@ NEMOTRON_NANO2 = Dialect(
     recognition=Recognition(template=("<TOOLCALL>",)),
     source="chat template of NVIDIA-Nemotron-Nano-v2",
     limits=("`/no_think` in the system message turns the reasoning off.",),
-    goldens=(*_NANO, *golden_reasoning("", "\n</think>", "\n", _NANO[1], is_open=True)),
+    goldens=golden_calls(
+        _write,
+        begin="<TOOLCALL>[",
+        between=", ",
+        end="]</TOOLCALL>",
+        reasoning=("", "\n</think>", "\n"),
+    ),
 )
 
 XLAM = Dialect(
@@ -236,13 +240,6 @@ FIREFUNCTION2 = Dialect(
     goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
 )
 
-_APERTUS = golden_calls(
-    lambda name, arguments, number: f'{{"{name}": {arguments}}}',
-    begin="<|tools_prefix|>[",
-    between=", ",
-    end="]<|tools_suffix|>",
-)
-
 APERTUS = Dialect(
     name="apertus",
     models=("Apertus",),
@@ -256,9 +253,12 @@ APERTUS = Dialect(
     reasoning=Reasoning(begin="<|inner_prefix|>", end="<|inner_suffix|>", after=""),
     recognition=Recognition(template=("<|tools_prefix|>",), tokens=("<|tools_prefix|>",)),
     source="chat template of Apertus-8B-Instruct",
-    goldens=(
-        *_APERTUS,
-        *golden_reasoning("<|inner_prefix|>", "<|inner_suffix|>", "", _APERTUS[1]),
+    goldens=golden_calls(
+        lambda name, arguments, number: f'{{"{name}": {arguments}}}',
+        begin="<|tools_prefix|>[",
+        between=", ",
+        end="]<|tools_suffix|>",
+        reasoning=("<|inner_prefix|>", "<|inner_suffix|>", ""),
     ),
 )
 

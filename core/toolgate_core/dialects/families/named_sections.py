@@ -18,17 +18,6 @@ from ..dialect import (
 )
 from ..golden_texts import golden_calls, golden_reasoning
 
-_KIMI = golden_calls(
-    lambda name, arguments, number: (
-        f"<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>{arguments}"
-        "<|tool_call_end|>"
-    ),
-    begin="<|tool_calls_section_begin|>",
-    end="<|tool_calls_section_end|>",
-    ids=("functions.f:0", "functions.g:1"),
-    before="Wait.",
-)
-
 KIMI_K2 = Dialect(
     name="kimi_k2",
     models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5", "Kimi K2.6"),
@@ -53,17 +42,17 @@ KIMI_K2 = Dialect(
         tokens=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
     ),
     source="chat template of Kimi-K2-Instruct; xgrammar's structural tag `kimi`",
-    goldens=(*_KIMI, *golden_reasoning("<think>", "</think>", "", _KIMI[1])),
-)
-
-_R1 = golden_calls(
-    lambda name, arguments, number: (
-        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```"
-        "<｜tool▁call▁end｜>"
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f"<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>{arguments}"
+            "<|tool_call_end|>"
+        ),
+        begin="<|tool_calls_section_begin|>",
+        end="<|tool_calls_section_end|>",
+        ids=("functions.f:0", "functions.g:1"),
+        before="Wait.",
+        reasoning=("<think>", "</think>", ""),
     ),
-    begin="<｜tool▁calls▁begin｜>",
-    between="\n",
-    end="<｜tool▁calls▁end｜>",
 )
 
 DEEPSEEK_R1 = Dialect(
@@ -89,16 +78,16 @@ DEEPSEEK_R1 = Dialect(
     ),
     source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
     limits=("DeepSeek-V3 does not reason; R1 always does.",),
-    goldens=(*_R1, *golden_reasoning("<think>", "</think>", "\n\n", _R1[1], is_open=True)),
-)
-
-_V31 = golden_calls(
-    lambda name, arguments, number: (
-        f"<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>"
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```"
+            "<｜tool▁call▁end｜>"
+        ),
+        begin="<｜tool▁calls▁begin｜>",
+        between="\n",
+        end="<｜tool▁calls▁end｜>",
+        reasoning=("", "</think>", "\n\n"),
     ),
-    begin="<｜tool▁calls▁begin｜>",
-    end="<｜tool▁calls▁end｜>",
-    before="Wait.",
 )
 
 DEEPSEEK_V31 = Dialect(
@@ -117,7 +106,15 @@ DEEPSEEK_V31 = Dialect(
         tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
     ),
     source="chat template of DeepSeek-V3.1",
-    goldens=(*_V31, *golden_reasoning("<think>", "</think>", "", _V31[1], is_open=True)),
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f"<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>"
+        ),
+        begin="<｜tool▁calls▁begin｜>",
+        end="<｜tool▁calls▁end｜>",
+        before="Wait.",
+        reasoning=("", "</think>", ""),
+    ),
 )
 
 _DENSE = golden_calls(

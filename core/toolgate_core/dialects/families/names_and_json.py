@@ -18,16 +18,10 @@ from ..dialect import (
     Recognition,
     Switch,
 )
-from ..golden_texts import golden_calls, golden_reasoning
+from ..golden_texts import golden_calls
 
 _NO_CONTENT = "No content before calls."
 _IDS = ("call00001", "call00002")
-
-_V11 = golden_calls(
-    lambda name, arguments, number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
-    ids=_IDS,
-    before="Wait.",
-)
 
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
@@ -44,11 +38,14 @@ MISTRAL_V11 = Dialect(
     ),
     source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
     limits=("Only the system prompt turns the reasoning of Magistral on; Small 3.2 has none.",),
-    goldens=(*_V11, *golden_reasoning("<think>\n", "\n</think>", "\n", _V11[1])),
-)
-
-_V13 = golden_calls(
-    lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}", before="Wait."
+    goldens=golden_calls(
+        lambda name,
+        arguments,
+        number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
+        ids=_IDS,
+        before="Wait.",
+        reasoning=("<think>\n", "\n</think>", "\n"),
+    ),
 )
 
 MISTRAL_V13 = Dialect(
@@ -64,7 +61,11 @@ MISTRAL_V13 = Dialect(
     ),
     source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
     limits=("Only the system prompt turns reasoning on; Devstral has none.",),
-    goldens=(*_V13, *golden_reasoning("[THINK]", "[/THINK]", "", _V13[1])),
+    goldens=golden_calls(
+        lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}",
+        before="Wait.",
+        reasoning=("[THINK]", "[/THINK]", ""),
+    ),
 )
 
 _SOLAR_IDS = ("call000001", "call000002")
