@@ -46,7 +46,10 @@ class EnforcementPlan:
         `earlier_calls` is the number of calls in the messages."""
         return wire.Enforcement(
             choice=self.choice,
-            candidates=_candidates(self.candidates, grammar_keys),
+            candidates=tuple(
+                wire.Candidate(name=tool.name, key=grammar_keys[tool.hash])
+                for tool in self.candidates
+            ),
             max_calls=self.max_calls,
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,
@@ -123,8 +126,3 @@ def _tools_named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> tuple[Tool,
                 param="tool_choice",
             )
     return tuple(tool for tool in tools if tool.name in names)
-
-
-def _candidates(tools: tuple[Tool, ...], keys: dict[str, str]) -> tuple[wire.Candidate, ...]:
-    """`keys` maps tool hashes to grammar keys."""
-    return tuple(wire.Candidate(name=tool.name, key=keys[tool.hash]) for tool in tools)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 
 from .deltas import ContentDelta, Event, Finish
+from .dialects.arguments.text import overlap
 
 
 class StopStrings:
@@ -45,16 +46,10 @@ class StopStrings:
             end, at, self.hit = min(found)  # the one completed first, for any split of the text
             shown = text[: end if self._include else at]
             return (ContentDelta(shown, delta.logprobs), Finish("stop", self.hit))
-        keep = max(_overlap(text, stop) for stop in self._stops)
+        keep = max(overlap(text, stop) for stop in self._stops)
         shown, self._withheld = text[: len(text) - keep], text[len(text) - keep :]
         return (ContentDelta(shown, delta.logprobs),) if shown or delta.logprobs else ()
 
     def _release(self) -> Iterable[Event]:
         withheld, self._withheld = self._withheld, ""
         return (ContentDelta(withheld),) if withheld else ()
-
-
-def _overlap(text: str, stop: str) -> int:
-    """Length of the longest suffix of `text` that is a prefix of `stop`."""
-    longest = min(len(text), len(stop) - 1)
-    return next((n for n in range(longest, 0, -1) if text.endswith(stop[:n])), 0)

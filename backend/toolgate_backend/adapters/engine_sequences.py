@@ -46,9 +46,9 @@ class EngineSequences:
         """Called in the engine's pool. `prompt`: the tokens before the response. Raises
         GrammarNotCreated, which ends that request only."""
         try:
-            grammars = spec.grammars_in(self.store)
-            self._static.prepare_prefixes(grammars.candidates)
-            automaton = Automaton(self._static, spec, *grammars)
+            grammars, content = spec.grammars_in(self.store)
+            self._static.prepare_prefixes(grammars)
+            automaton = Automaton(self._static, spec, grammars, content)
         except Exception as error:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
         text = RepeatedText(prompt) if settings().forced_drafts else None

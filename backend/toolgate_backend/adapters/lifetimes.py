@@ -20,7 +20,7 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from multiprocessing import connection
-from typing import Any, Protocol
+from typing import Any
 
 from toolgate_core.errors import BackendUnavailable
 
@@ -38,25 +38,13 @@ engine_died = threading.Event()
 a status other than 0."""
 
 
-class EngineClient(Protocol):
-    """The part of vLLM's engine client that tells whether the engine is alive."""
-
-    @property
-    def errored(self) -> bool: ...
-
-    @property
-    def dead_error(self) -> BaseException: ...
-
-
-def while_engine_lives(
-    engine: EngineClient, rpc: Rpc, *, deadline: float = DEADLINE_SECONDS
-) -> Rpc:
-    """`rpc`, but it raises BackendUnavailable if the engine dies, and after `deadline` seconds. A
-    gateway then sends the request to another backend."""
+def while_engine_lives(engine_client: Any, rpc: Rpc, *, deadline: float = DEADLINE_SECONDS) -> Rpc:
+    """`rpc`, but it raises BackendUnavailable if vLLM's engine dies, and after `deadline` seconds.
+    A gateway then sends the request to another backend."""
 
     async def call(*args: Any, **kwargs: Any) -> Sequence[Any]:
-        if engine.errored:
-            raise _dead(engine)
+        if engine_client.errored:
+            raise _dead(engine_client)
         waiting = asyncio.ensure_future(rpc(*args, **kwargs))
         waiting.add_done_callback(_retrieve)
         ends = asyncio.get_running_loop().time() + deadline
@@ -65,8 +53,8 @@ def while_engine_lives(
                 done, _ = await asyncio.wait({waiting}, timeout=CHECK_SECONDS)
                 if done:
                     return waiting.result()
-                if engine.errored:
-                    raise _dead(engine)
+                if engine_client.errored:
+                    raise _dead(engine_client)
                 if asyncio.get_running_loop().time() >= ends:
                     raise BackendUnavailable(
                         f"The engine did not respond within {deadline:g} seconds. Retry the "
@@ -86,12 +74,12 @@ def _retrieve(rpc: asyncio.Future[Sequence[Any]]) -> None:
         rpc.exception()
 
 
-def _dead(engine: EngineClient) -> BackendUnavailable:
+def _dead(engine_client: Any) -> BackendUnavailable:
     engine_died.set()
     error = BackendUnavailable(
         "vLLM's engine died. Retry the request after the backend has restarted.", retry_after=1
     )
-    error.__cause__ = engine.dead_error
+    error.__cause__ = engine_client.dead_error
     return error
 
 

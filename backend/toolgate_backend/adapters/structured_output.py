@@ -111,7 +111,7 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
         def drafts(automaton: Automaton) -> list[int]:
             if text is not None:
                 learn(automaton.last_steps(text.update(automaton.tokens)))
-            return [*jump_forward.drafts_after(automaton, in_flight, limit, text)]
+            return jump_forward.drafts_after(automaton, in_flight, limit, text)
 
         return self._unless_failed([], drafts)
 

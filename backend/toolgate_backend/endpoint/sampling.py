@@ -44,7 +44,6 @@ def make_spec(
         reasoning_budget=enforcement.reasoning_budget,
         budget=budget + len(accepted),
         accepted=accepted,
-        accepted_keys=tuple(each.key for each in enforcement.accepted_candidates or ()),
         excluded=request.excluded or (),
         call_tokens=enforcement.call_tokens,
         seen_call_tokens=enforcement.seen_call_tokens or 0,

@@ -147,8 +147,7 @@ class Service:
             lora = self._lora(request.model)
             enforcement = request.enforcement
             if enforcement is not None:
-                candidates = (*enforcement.candidates, *(enforcement.accepted_candidates or ()))
-                keys = [candidate.key for candidate in candidates]
+                keys = [candidate.key for candidate in enforcement.candidates]
                 if enforcement.content is not None:
                     keys.append(enforcement.content)
                 stack.enter_context(self._registry.pin(keys))

@@ -14,44 +14,23 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from ..errors import BackendError, NoTokenAllowed
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
-from .closing import NEVER, Closer, Plan
-from .room import UNLIMITED, Room
+from .closing import Plan
+from .course import Course
+from .room import UNLIMITED
 from .spec import Spec
-from .state import Phase, State
+from .state import State
 from .static_masks import StaticMasks
 from .token_limits import TokenLimits
 from .turn_graph import Entry, Placed, TurnNode
 
 ROLLBACK_WINDOW = 256
 """Maximum number of tokens that can be rolled back. Drafts have a few dozen at most."""
-FREE = (Phase.THINKING, Phase.CONTENT)
-"""The phases in which what remains of a budget may decide at each token."""
-
-
-class _Course(NamedTuple):
-    """What a sequence knows beside its node. It changes where something begins or ends."""
-
-    entry: Entry | None = None
-    """That of a node of a grammar's graph."""
-    began: int = 0
-    """The length at which the text of the state's candidates began."""
-    reasoning: int = 0
-    """Number of reasoning tokens before `thinking`."""
-    thinking: int | None = None
-    """The length at which the present reasoning began; None if there is none."""
-    plan: Plan = Plan()
-    look: int = NEVER
-    """The length at which to look whether the call must be closed."""
-    limited: int = NEVER
-    """The length from which on limits on tokens may decide, so that edges and masks of the node do
-    not hold."""
 
 
 class Automaton:
@@ -61,39 +40,33 @@ class Automaton:
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
-        accepted: Sequence[MeasuredGrammar] | None = None,
     ) -> None:
-        """`accepted` are the grammars of the calls in `spec.accepted`; None: `grammars`. Raises
-        BackendError if `spec.accepted` contains tokens that the spec does not allow."""
+        """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
         self._static = static
         self._spec = spec
-        self._own = static.turns.graph(spec, grammars, content)
-        self._earlier = (
-            self._own if accepted is None else static.turns.graph(spec, accepted, content)
-        )
+        self._graph = static.turns.graph(spec, grammars, content)
         self._excluded = frozenset(spec.excluded)
         self.reset()
 
     def reset(self) -> None:
         self._node: TurnNode | Node
-        self._course: _Course
+        self._course: Course
         self._slow_at: int
         self._tokens: list[int] = []
         self._trail: deque[TurnNode | Node] = deque(maxlen=ROLLBACK_WINDOW)
-        self._courses: deque[tuple[int, _Course]] = deque(maxlen=ROLLBACK_WINDOW)
+        self._courses: deque[tuple[int, Course]] = deque(maxlen=ROLLBACK_WINDOW)
         """The courses before the present one, each with the length at which it ended."""
         self._first_row: Row | None = None
-        replays = bool(self._spec.accepted)
-        self._graph = self._earlier if replays else self._own
+        accepted = self._spec.accepted
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
-        self._set_budget(None if replays else self._spec.budget)
+        self._set_budget(None if accepted else self._spec.budget)
         self._start()
-        if not self.accept_tokens(self._spec.accepted):
+        if not self.accept_tokens(accepted):
             raise BackendError(
                 "The tokens to continue from (`accepted`) violate the constraints of the request. "
                 "Send only tokens of an earlier response to the same request."
             )
-        if replays:
+        if accepted:
             self._set_budget(self._spec.budget)
             self._continue()
         self._trail.clear()
@@ -164,7 +137,10 @@ class Automaton:
         if self._is_first:
             assert self._first_row is not None
             return masks.Bits(self._first_row.words)
-        return self._graph.turn.mask(self.state, self._room(self.state, len(self._tokens)))
+        state = self.state
+        return self._graph.turn.mask(
+            state, self._limits.room(self._course, state, len(self._tokens))
+        )
 
     # --- what others ask ---
 
@@ -199,10 +175,7 @@ class Automaton:
 
     @property
     def reasoning_tokens(self) -> int:
-        course = self._course
-        return course.reasoning + (
-            0 if course.thinking is None else len(self._tokens) - course.thinking
-        )
+        return self._course.reasoning_at(len(self._tokens))
 
     # --- the slow way ---
 
@@ -220,7 +193,8 @@ class Automaton:
         self._node = placed.node
         limited, due = length >= before.limited, length + 1 >= before.look
         if placed.entry is not before.entry or placed.entry is None or limited:
-            self._take(self._course_at(placed, before))
+            state = self._state_at(*placed)
+            self._take(self._limits.course_at(state, placed.entry, length + 1, before))
         if due or length + 1 >= self._course.look:
             self._look()
         if self._course is not before:
@@ -233,7 +207,7 @@ class Automaton:
         """The place after a token; None if it is not allowed."""
         graph = self._graph
         if isinstance(node, TurnNode):
-            room = self._room(node.state, length)
+            room = self._limits.room(self._course, node.state, length)
             if room is UNLIMITED:
                 return graph.step(node, token)
             state = graph.turn.step(node.state, room, token)
@@ -243,7 +217,7 @@ class Automaton:
         if after is None or not after.finished:
             return None if after is None else Placed(after, entry)
         state = entry.at(node)
-        room = self._room(state, length)
+        room = self._limits.room(self._course, state, length)
         if room is UNLIMITED:
             return graph.finish(entry, node, token)
         following = graph.turn.step(state, room, token)
@@ -255,81 +229,42 @@ class Automaton:
         assert entry is not None
         return entry.at(node)
 
-    def _course_at(self, placed: Placed, course: _Course) -> _Course:
-        """The course at the end of the sequence, whose last token led to `placed`. `course` is the
-        one before that token."""
-        length = len(self._tokens)
-        state = self._state_at(*placed)
-        began, plan = course.began, course.plan
-        if state.candidates is not None and not state.candidates.touched:
-            began, plan = length, Plan()
-        reasoning, thinking = course.reasoning, course.thinking
-        if thinking is not None and not _is_thinking(state):
-            reasoning, thinking = reasoning + length - 1 - thinking, None
-        elif thinking is None and _is_thinking(state):
-            thinking = length
-        made = _Course(placed.entry, began, reasoning, thinking, plan)
-        return self._scheduled(made, state, length)
-
-    def _scheduled(self, course: _Course, state: State, length: int) -> _Course:
-        """The course, with the lengths at which something has to be decided."""
-        look = NEVER
-        if self._closer is not None and not state.forced:
-            look = self._closer.next_look(state, course.began, length, course.plan)
-        limited = NEVER
-        if state.phase in FREE and not state.forced:
-            limited = self._limits.decide_from(length, course.thinking, course.reasoning)
-        return course._replace(look=look, limited=limited)
-
-    def _take(self, course: _Course) -> None:
+    def _take(self, course: Course) -> None:
         self._course = course
         self._slow_at = min(course.limited, course.look - 1)
 
     def _look(self) -> None:
         """Look whether the call must be closed."""
-        if self._closer is None:
-            return
-        course, length = self._course, len(self._tokens)
-        before = self.state
-        state, plan = self._closer.look(before, self.call_tokens, length, course.plan)
-        if state is not before:
-            self._node, entry = self._graph.place(state)
-            course = course._replace(entry=entry)
-        self._take(self._scheduled(course._replace(plan=plan), state, length))
+        before, tokens = self.state, self.call_tokens
+        state, course = self._limits.look(before, self._course, tokens, len(self._tokens))
+        if state is before:
+            self._take(course)
+        else:
+            self._place(state, course)
 
-    # --- limits on tokens ---
-
-    def _room(self, state: State, length: int) -> Room:
-        """What the limits leave; UNLIMITED where they decide nothing."""
-        reasoning = self.reasoning_tokens if _is_thinking(state) else None
-        return self._limits.room(length, reasoning)
+    def _place(self, state: State, course: Course) -> None:
+        self._node, entry = self._graph.place(state)
+        self._take(course._replace(entry=entry))
 
     # --- the beginning ---
 
     def _set_budget(self, budget: int | None) -> None:
-        self._limits = TokenLimits(self._spec, self._own.turn.budget, budget)
-        closer = Closer(self._static, self._spec, budget)
-        self._closer = closer if closer.may_close else None
+        self._limits = TokenLimits(self._static, self._spec, self._graph.turn.budget, budget)
 
     def _start(self) -> None:
-        room = self._limits.room(0, None)
-        root = self._graph.root
-        placed = self._graph.place(
-            root if room is UNLIMITED else self._graph.turn.initial_state(room)
-        )
-        self._node = placed.node
-        self._take(self._course_at(placed, _Course()))
+        state, before = self._graph.root, Course()
+        room = self._limits.room(before, state, 0)
+        if room is not UNLIMITED:
+            state = self._graph.turn.initial_state(room)
+        self._place(state, self._limits.course_at(state, None, 0, before))
 
     def _continue(self) -> None:
-        """Go on after the accepted tokens, with the budget and the grammars of this request."""
-        self._graph = self._own
+        """Go on after the accepted tokens, with what they leave of the budget."""
         state, length = self.state, len(self._tokens)
-        further = state.phase in (Phase.SELECT, Phase.TOOL_CALL) and state.calls > 0
-        if further and state.candidates is not None and not state.forced:
-            room = self._room(state, length)
-            state = self._graph.turn.resumed(state, self.call_tokens, room) or state
-        self._node, entry = self._graph.place(state)
-        self._take(self._scheduled(self._course._replace(entry=entry), state, length))
+        room = self._limits.room(self._course, state, length)
+        if room is not UNLIMITED:
+            state = self._graph.turn.limited(state, self.call_tokens, room)
+        self._place(state, self._limits.scheduled(self._course, state, length))
 
     def _exclude(self) -> None:
         """Leave out `spec.excluded` of the first mask, unless nothing else is allowed there."""
@@ -353,13 +288,9 @@ class Automaton:
             return self._first_row
         node, entry = self._node, self._course.entry
         if isinstance(node, TurnNode):
-            room = self._room(node.state, len(self._tokens))
+            room = self._limits.room(self._course, node.state, len(self._tokens))
             if room is UNLIMITED:
                 return self._graph.row(node)
             return self._static.row_of(self._graph.turn.mask(node.state, room))
         assert entry is not None
         return entry.graph.row(node)
-
-
-def _is_thinking(state: State) -> bool:
-    return state.phase is Phase.THINKING and not state.forced

@@ -51,7 +51,6 @@ class Closer:
         self._closes = spec.close_at_budget and budget is not None
         self._budget = budget or 0
         self._repetition = spec.repetition_tokens
-        self.may_close = self._closes or self._repetition > 0
         self._text = CallText(static.token_bytes)
 
     def next_look(self, state: State, began: int, length: int, plan: Plan) -> int:

@@ -75,20 +75,19 @@ class JumpForward:
         in_flight: Sequence[int],
         limit: int,
         text: RepeatedText | None = None,
-    ) -> Sequence[int]:
+    ) -> list[int]:
         """At most `limit` draft tokens for a sequence whose next tokens are being sampled already:
         the allowed draft `in_flight`, and one token after it. The automaton's state is unchanged.
 
         The token after it is the usual or the forced one, or else the one that `text` expects,
         which is the text before `in_flight`. If it is another one, the drafts are wrong.
         """
-        if in_flight and len(automaton.validate_tokens(in_flight)) < len(in_flight):
-            return ()
-        automaton.accept_tokens(in_flight)
-        drafts = self.drafts(automaton, (), limit + 1)
-        if not drafts and text is not None:
-            drafts = self.drafts(automaton, text.following(in_flight, limit + 1), limit + 1)
-        automaton.rollback(len(in_flight))
+        before, drafts = len(automaton.tokens), list[int]()
+        if automaton.accept_tokens(in_flight):
+            drafts = self.drafts(automaton, (), limit + 1)
+            if not drafts and text is not None:
+                drafts = self.drafts(automaton, text.following(in_flight, limit + 1), limit + 1)
+        automaton.rollback(len(automaton.tokens) - before)
         return drafts[1:]
 
     def _expected(self, automaton: Automaton, limit: int) -> Sequence[int]:

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.store import GrammarStore
 
 EXTRA_ARG = "toolgate"
-LISTS = ("keys", "stop_ids", "accepted", "accepted_keys", "excluded")
+LISTS = ("keys", "stop_ids", "accepted", "excluded")
 
 ReasoningStart = Literal["open", "must", "may", "closed", "content"]
 """How the response begins. `open`: the prompt ends inside the reasoning. `must`: the first token
 starts the reasoning. `may`: the model chooses. `closed`: there is no reasoning. `content`: the
 prompt ends inside a message of content."""
-
-
-class Grammars(NamedTuple):
-    candidates: Sequence[MeasuredGrammar]
-    content: MeasuredGrammar | None
-    accepted: Sequence[MeasuredGrammar] | None
-    """Those of the calls in `Spec.accepted`; None: `candidates`."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +44,6 @@ class Spec:
     min_tokens: int = 0
     accepted: tuple[int, ...] = ()
     """Tokens of an earlier response that this sequence continues."""
-    accepted_keys: tuple[str, ...] = ()
-    """Grammar keys of the calls in `accepted`. Empty: `keys`."""
     excluded: tuple[int, ...] = ()
     """Tokens that must not follow `accepted`, unless no other token is allowed there."""
     ignore_end: bool = False
@@ -71,13 +61,12 @@ class Spec:
     bad_words: tuple[tuple[int, ...], ...] = ()
     """Token sequences that are banned in reasoning and content."""
 
-    def grammars_in(self, store: GrammarStore) -> Grammars:
-        """Raises GrammarNotLoaded."""
-        return Grammars(
-            [store.get(key) for key in self.keys],
-            None if self.content is None else store.get(self.content),
-            [store.get(key) for key in self.accepted_keys] if self.accepted_keys else None,
-        )
+    def grammars_in(
+        self, store: GrammarStore
+    ) -> tuple[list[MeasuredGrammar], MeasuredGrammar | None]:
+        """Those of the tools, and that of the content. Raises GrammarNotLoaded."""
+        content = None if self.content is None else store.get(self.content)
+        return [store.get(key) for key in self.keys], content
 
     def to_extra_args(self) -> dict[str, Any]:
         return {EXTRA_ARG: asdict(self)}

@@ -90,14 +90,6 @@ class StaticMasks:
             WeakValueDictionary()
         )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        reasoning = _mark_set(self.texts.reasoning_mark)
-        call = _mark_set(self.texts.trigger_mark)
-        self._content_marks = {
-            (False, False): frozenset[int](),
-            (True, False): reasoning,
-            (False, True): call,
-            (True, True): reasoning | call,
-        }
         self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0, "end of calls")
         self._beginnings = {
             kind: Candidate(MeasuredGrammar(EmptyGrammar(), 0, 0, f"message: {kind}"), text)
@@ -211,8 +203,7 @@ class StaticMasks:
     def prepare_prefixes(self, grammars: Sequence[MeasuredGrammar]) -> None:
         """Compute the common prefix of the tools, and the position at which they diverge, before
         the first step needs them. For hundreds of tools this takes milliseconds."""
-        candidates = self._calls(self.form.begin, grammars, "")
-        prefixes = self._call_prefixes(tuple(candidate.prefix for candidate in candidates))
+        prefixes = self.first_calls(grammars, "").prefixes
         first = prefixes.position_after(self.texts.trigger.text if self.texts.trigger else b"")
         if first is not None:
             prefixes.position_after(first.forced)
@@ -237,7 +228,9 @@ class StaticMasks:
 
     def content_marks(self, *, may_reason: bool, may_call: bool) -> frozenset[int]:
         """The marks allowed in content: the beginning of reasoning, of the calls, or both."""
-        return self._content_marks[may_reason, may_call]
+        reasoning, call = self.texts.reasoning_mark, self.texts.trigger_mark
+        marks = (reasoning if may_reason else None, call if may_call else None)
+        return frozenset(mark for mark in marks if mark is not None)
 
     def free_text_mask(
         self, allowed: frozenset[int], partial_mark: bytes, banned: Set[int] = frozenset()
@@ -273,7 +266,3 @@ class StaticMasks:
         """The beginning of the text of `match` at the end of what was written; `before` is the
         previous one."""
         return match.partial(before + self.unit_bytes[token]) if match else b""
-
-
-def _mark_set(mark: int | None) -> frozenset[int]:
-    return frozenset() if mark is None else frozenset({mark})

@@ -1,15 +1,26 @@
-"""A sequence's limits on tokens: from which length on they may decide, and what they leave."""
+"""A sequence's limits on tokens: where they decide, and what they leave."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .budget import Budget
-from .closing import NEVER
+from .closing import NEVER, Closer, Plan
+from .course import Course
 from .room import UNLIMITED, Room
 from .spec import Spec
+from .state import Phase, State
+from .static_masks import StaticMasks
+from .turn_graph import Entry
+
+FREE = (Phase.THINKING, Phase.CONTENT)
+"""The phases in which what remains of a budget may decide at each token."""
 
 
 class TokenLimits:
-    def __init__(self, spec: Spec, calls: Budget, budget: int | None) -> None:
+    """Not thread-safe."""
+
+    def __init__(self, static: StaticMasks, spec: Spec, calls: Budget, budget: int | None) -> None:
         """`calls`: the lengths of calls. `budget`: maximum number of tokens of the sequence; None:
         unlimited."""
         self._budget = budget
@@ -19,27 +30,61 @@ class TokenLimits:
         self._ample_until = NEVER
         if budget is not None:
             self._ample_until = budget - calls.ample(self._usual_call)
+        self._closer = Closer(static, spec, budget)
 
-    def room(self, length: int, reasoning: int | None) -> Room:
-        """What is left after `length` tokens; UNLIMITED where the limits decide nothing.
-        `reasoning`: number of reasoning tokens so far; None outside of reasoning."""
+    def room(self, course: Course, state: State, length: int) -> Room:
+        """What is left after `length` tokens; UNLIMITED where the limits decide nothing."""
         room = UNLIMITED
         if length > self._ample_until:
             assert self._budget is not None
             room = Room(self._budget - length, self._usual_call)
         if length < self._min_tokens:
             room = room._replace(early=True)
-        if reasoning is not None and self._reasoning is not None and reasoning >= self._reasoning:
+        most = self._reasoning
+        if most is not None and _is_thinking(state) and course.reasoning_at(length) >= most:
             room = room._replace(reasoning_spent=True)
         return room
 
-    def decide_from(self, length: int, thinking: int | None, reasoning: int) -> int:
+    def course_at(self, state: State, entry: Entry | None, length: int, before: Course) -> Course:
+        """The course of a sequence of this length, whose last token led to `state`. `before` is the
+        one before that token."""
+        began, plan = before.began, before.plan
+        if state.candidates is not None and not state.candidates.touched:
+            began, plan = length, Plan()
+        reasoning, thinking = before.reasoning, before.thinking
+        if thinking is not None and not _is_thinking(state):
+            reasoning, thinking = before.reasoning_at(length - 1), None
+        elif thinking is None and _is_thinking(state):
+            thinking = length
+        return self.scheduled(Course(entry, began, reasoning, thinking, plan), state, length)
+
+    def scheduled(self, course: Course, state: State, length: int) -> Course:
+        """The course, with the lengths at which something has to be decided."""
+        look = limited = NEVER
+        if not state.forced:
+            look = self._closer.next_look(state, course.began, length, course.plan)
+            if state.phase in FREE:
+                limited = self._limited_from(course, length)
+        return course._replace(look=look, limited=limited)
+
+    def look(
+        self, state: State, course: Course, tokens: Sequence[int], length: int
+    ) -> tuple[State, Course]:
+        """The state, with the end of its call forced if it must end, and the course then. `tokens`
+        are those of the candidates."""
+        state, plan = self._closer.look(state, tokens, length, course.plan)
+        return state, self.scheduled(course._replace(plan=plan), state, length)
+
+    def _limited_from(self, course: Course, length: int) -> int:
         """The length, at least `length`, from which on a free phase may not be the one without
-        limits. `thinking`: the length at which the present reasoning began; `reasoning`: number of
-        reasoning tokens before it."""
+        limits."""
         if length < self._min_tokens:
             return length
         decides = self._ample_until + 1
-        if thinking is not None and self._reasoning is not None:
-            decides = min(decides, thinking + self._reasoning - reasoning)
+        if course.thinking is not None and self._reasoning is not None:
+            decides = min(decides, course.thinking + self._reasoning - course.reasoning)
         return decides
+
+
+def _is_thinking(state: State) -> bool:
+    return state.phase is Phase.THINKING and not state.forced

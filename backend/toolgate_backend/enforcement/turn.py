@@ -28,7 +28,7 @@ from .phases.end import End
 from .phases.format import Format
 from .phases.free_text import FreeText
 from .phases.messages import Messages
-from .phases.phase import PhaseRules, Rules, Transitions
+from .phases.phase import PhaseRules, Rules
 from .phases.select import Select
 from .phases.thinking import Thinking
 from .room import Room
@@ -51,7 +51,7 @@ class Turn:
         self._static = static
         self._spec = spec
         # A cycle of references would keep the grammars until Python looks for cycles.
-        turn: Transitions = weakref.proxy(self)
+        turn: Turn = weakref.proxy(self)
         self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, turn)
         text = FreeText(self._rules)
         self._calls = Calls(self._rules)
@@ -134,14 +134,18 @@ class Turn:
         """The state after a token of a call, at whose end something else begins."""
         return self._calls.after_token(state, room)
 
-    def resumed(self, state: State, tokens: Sequence[int], room: Room) -> State | None:
-        """The state with this turn's grammars in place of `state`, which is inside or before a
-        further call of another turn. `tokens` are those of the call so far. None if a text has
-        begun that this turn does not allow."""
+    def limited(self, state: State, tokens: Sequence[int], room: Room) -> State:
+        """`state`, to which nothing limited the tokens, with `room` left. Inside or before a
+        further call, only those tools remain whose calls fit. `tokens` are those of the call so
+        far. Unchanged if a text has begun that does not fit."""
+        if state.phase not in (Phase.SELECT, Phase.TOOL_CALL) or not state.calls:
+            return state
+        if state.candidates is None or state.forced:
+            return state
         own: State | None = self._select.begin_after_call(
             State(Phase.TOOL_CALL, calls=state.calls - 1, closing=state.closing),
-            room._replace(tokens=None if room.tokens is None else room.tokens + len(tokens)),
+            room.less(-len(tokens)),
         )
         for token in tokens:
             own = own and self.step(own, room, token)
-        return own
+        return own or state

@@ -22,10 +22,12 @@ def golden_calls(
     ids: Sequence[str] = (),
     parallel: bool = True,
     before: str | None = "Wait.\n",
+    reasoning: tuple[str, str, str] | None = None,
 ) -> tuple[Golden, ...]:
     """Transcripts of calls. `begin`, `between` and `end` are the text around them. `ids` are the
     ids in the API of a turn's calls of `f` and `g`. `before` is content and the text up to the
-    calls; None if there is no content before calls."""
+    calls; None if there is no content before calls. `reasoning`: the text before, at the end of and
+    after reasoning."""
 
     def turn(*calls: str) -> str:
         return begin + between.join(calls) + end
@@ -52,15 +54,14 @@ def golden_calls(
     if before is not None:
         text = before + turn(write("f", a, 0))
         goldens.append(Golden(text=text, content=before.strip(), calls=(one,)))
-    return tuple(goldens)
+    thoughts = golden_reasoning(*reasoning, goldens[1]) if reasoning else ()
+    return (*goldens, *thoughts)
 
 
-def golden_reasoning(
-    begin: str, end: str, after: str, call: Golden, *, is_open: bool = False
-) -> tuple[Golden, ...]:
-    """Transcripts of reasoning before the calls of `call`, and before content. With `is_open`, the
+def golden_reasoning(begin: str, end: str, after: str, call: Golden) -> tuple[Golden, ...]:
+    """Transcripts of reasoning before the calls of `call`, and before content. Without `begin`, the
     prompt begins the reasoning."""
-    thoughts = f"{'' if is_open else begin}So.{end}{after}"
+    is_open, thoughts = not begin, f"{begin}So.{end}{after}"
     return (
         Golden(
             text=thoughts + call.text, reasoning="So.", calls=call.calls, reasoning_open=is_open

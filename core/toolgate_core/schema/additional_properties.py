@@ -6,10 +6,9 @@ unless the keyword is set (decision 5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-from .walk import deep_copy, subschemas
+from .walk import deep_copy, schema_objects
 
 _EXPLICIT = frozenset({"additionalProperties", "patternProperties"})
 
@@ -17,7 +16,7 @@ _EXPLICIT = frozenset({"additionalProperties", "patternProperties"})
 def has_open_objects(schema: Any) -> bool:
     """Whether one of its objects sets `additionalProperties` to true. The canonical form drops
     that keyword, since it is the default of JSON Schema."""
-    return any(node.get("additionalProperties") in (True, {}) for node in _objects(schema))
+    return any(node.get("additionalProperties") in (True, {}) for node in schema_objects(schema))
 
 
 def with_open_objects(schema: Any) -> Any:
@@ -26,15 +25,10 @@ def with_open_objects(schema: Any) -> Any:
     A schema with `unevaluatedProperties` is returned unchanged: next to that keyword, an explicit
     `additionalProperties` would change its meaning.
     """
-    if any("unevaluatedProperties" in node for node in _objects(schema)):
+    if any("unevaluatedProperties" in node for node in schema_objects(schema)):
         return schema
     copy = deep_copy(schema)
-    for node in _objects(copy):
+    for node in schema_objects(copy):
         if node.get("properties") and not node.keys() & _EXPLICIT:
             node["additionalProperties"] = True
     return copy
-
-
-def _objects(schema: Any) -> Iterator[dict[str, Any]]:
-    """The subschemas that are not booleans."""
-    return (node for _, node in subschemas(schema) if isinstance(node, dict))

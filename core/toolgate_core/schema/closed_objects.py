@@ -10,12 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .keywords import (
-    SCHEMA_KEYWORDS,
-    SCHEMA_LIST_KEYWORDS,
-    SCHEMA_MAP_KEYWORDS,
-)
-from .walk import subschemas
+from .keywords import DEFINITIONS
+from .walk import deep_copy, schema_objects
 
 _COMBINING_KEYWORDS = frozenset(
     {
@@ -34,7 +30,6 @@ _COMBINING_KEYWORDS = frozenset(
         "unevaluatedProperties",
     }
 )
-_DEFINITION_KEYWORDS = frozenset({"$defs", "definitions"})
 _MEMBER_KEYWORDS = frozenset({"additionalProperties", "patternProperties", "propertyNames"})
 
 
@@ -43,44 +38,32 @@ def close_objects(parameters: dict[str, Any]) -> dict[str, Any]:
     each would forbid the properties of the other."""
     if not are_closed(parameters):
         return parameters
-    closed = _close(parameters)
-    assert isinstance(closed, dict)
+    closed: dict[str, Any] = deep_copy(parameters)
+    for node in schema_objects(closed):
+        if _is_closed(node):
+            node["additionalProperties"] = False
     return closed
 
 
 def are_closed(parameters: Any) -> bool:
     """Whether objects that declare properties are closed by default."""
-    return not any(_combines(schema) for _, schema in subschemas(parameters))
+    return not any(map(_combines, schema_objects(parameters)))
 
 
-def _combines(schema: Any) -> bool:
-    if not isinstance(schema, dict):
-        return False
+def _combines(schema: dict[str, Any]) -> bool:
     combining = schema.keys() & _COMBINING_KEYWORDS
     if len(combining) > 1 or "allOf" in combining:
         return True
-    return bool(combining) and bool(schema.keys() - combining - _DEFINITION_KEYWORDS)
+    return bool(combining) and bool(schema.keys() - combining - {*DEFINITIONS})
 
 
-def _close(schema: Any) -> Any:
-    if not isinstance(schema, dict):
-        return schema
-    closed = {keyword: _close_inside(keyword, value) for keyword, value in schema.items()}
+def _is_closed(schema: dict[str, Any]) -> bool:
+    """Whether an object declares all members that it needs, and no others."""
     properties = schema.get("properties")
-    if (
+    return (
         isinstance(properties, dict)
-        and properties
+        and bool(properties)
         and not schema.keys() & _MEMBER_KEYWORDS
         and set(schema.get("required", ())) <= properties.keys()
         and schema.get("minProperties", 0) <= sum(p is not False for p in properties.values())
-    ):
-        closed["additionalProperties"] = False
-    return closed
-
-
-def _close_inside(keyword: str, value: Any) -> Any:
-    if keyword in SCHEMA_MAP_KEYWORDS and isinstance(value, dict):
-        return {name: _close(child) for name, child in value.items()}
-    if keyword in SCHEMA_LIST_KEYWORDS and isinstance(value, list):
-        return [_close(child) for child in value]
-    return _close(value) if keyword in SCHEMA_KEYWORDS else value
+    )

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import SchemaTooComplex
-from ..pointer import Trail, escape, joined
+from ..pointer import Trail, joined
 from .canonical import canonical_json
 from .paths import check_paths
+from .walk import entries
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def check_limits(
             for name in counts:
                 if counts[name] > getattr(limits, name):
                     raise _too_complex(name, getattr(limits, name), trail, param)
-            below.extend(_children(trail, value))
+            below.extend(entries(trail, value))
             if counts["nodes"] + len(below) > limits.nodes:
                 raise _too_complex("nodes", limits.nodes, trail, param)
         level = below
@@ -90,14 +91,6 @@ def _count(value: object, counts: dict[str, int]) -> None:
         counts["text"] += sum(len(text) for text in enum if isinstance(text, str))
     if isinstance(value.get("const"), str):
         counts["text"] += len(value["const"])
-
-
-def _children(trail: Trail, value: object) -> list[tuple[Trail, object]]:
-    if isinstance(value, dict):
-        return [((trail, f"/{escape(str(name))}"), child) for name, child in value.items()]
-    if isinstance(value, list):
-        return [((trail, f"/{at}"), child) for at, child in enumerate(value)]
-    return []
 
 
 _NAMES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -27,6 +27,11 @@ def subschemas(schema: Any) -> Iterator[tuple[str, Any]]:
             pending.extend(reversed([*children(pointer, node)]))
 
 
+def schema_objects(schema: Any) -> Iterator[dict[str, Any]]:
+    """A schema and every schema inside it, without those that are booleans."""
+    return (node for _, node in subschemas(schema) if isinstance(node, dict))
+
+
 def children(pointer: str, schema: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """The schemas directly inside a schema, with their JSON Pointers."""
     for keyword in schema:
@@ -46,11 +51,10 @@ def schemas_in(pointer: str, keyword: str, value: Any) -> list[tuple[str, Any]]:
 
 
 def reachable(
-    schema: Any, *, start: str = "", enters: Callable[[str, str], bool] | None = None
+    schema: Any, *, start: str = "", opaque: Collection[str] = ()
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The subschemas that apply to an instance, each once: nested ones and targets of references,
-    without unused definitions. The value of a keyword is entered if `enters(pointer, keyword)` is
-    true, where `pointer` is that of the keyword."""
+    without unused definitions, and without those inside the keywords `opaque`."""
     pending = [(start, at_pointer(schema, start))]
     seen: set[int] = set()
     while pending:
@@ -63,9 +67,7 @@ def reachable(
         if to is not None:
             pending.append((to, at_pointer(schema, to)))
         for keyword in reversed(node):
-            if keyword not in _APPLIED:
-                continue
-            if enters is None or enters(f"{pointer}/{keyword}", keyword):
+            if keyword in _APPLIED and keyword not in opaque:
                 pending.extend(reversed(schemas_in(pointer, keyword, node[keyword])))
 
 
@@ -105,10 +107,16 @@ def trails(value: Any) -> Iterator[tuple[Trail, Any]]:
     while pending:
         trail, node = pending.pop()
         yield trail, node
-        if isinstance(node, dict):
-            pending.extend(((trail, f"/{escape(str(k))}"), v) for k, v in node.items())
-        elif isinstance(node, list):
-            pending.extend(((trail, f"/{at}"), v) for at, v in enumerate(node))
+        pending.extend(entries(trail, node))
+
+
+def entries(trail: Trail, value: Any) -> list[tuple[Trail, Any]]:
+    """The values directly inside a JSON value, with their trails."""
+    if isinstance(value, dict):
+        return [((trail, f"/{escape(str(name))}"), each) for name, each in value.items()]
+    if isinstance(value, list):
+        return [((trail, f"/{at}"), each) for at, each in enumerate(value)]
+    return []
 
 
 def ref_to(pointer: str) -> str:

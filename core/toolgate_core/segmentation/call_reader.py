@@ -54,10 +54,6 @@ class CallReader:
     def rest(self) -> str:
         return self._pending if self.finished else ""
 
-    @property
-    def has_name(self) -> bool:
-        return self._started
-
     def copy(self) -> CallReader:
         twin = copy(self)
         twin._written, twin._logprobs = [*self._written], [*self._logprobs]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..dialects.arguments.text import overlap
 from ..wire import TokenLogprob
 
 
@@ -49,9 +50,3 @@ class FreeText:
         self.text = self.text[len(released) :]
         logprobs, self.logprobs = tuple(self.logprobs), []
         return released, logprobs
-
-
-def overlap(text: str, end: str) -> int:
-    """Length of the longest suffix of `text` that is a prefix of `end`."""
-    longest = min(len(text), len(end) - 1)
-    return next((n for n in range(longest, 0, -1) if text.endswith(end[:n])), 0)

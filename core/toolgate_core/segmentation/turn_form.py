@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from ..dialects.dialect import ARGUMENTS, ID, Calls, Dialect, Part, Slot
+from ..dialects.dialect import Calls, Dialect, Part, Slot
 from ..dialects.marks import Marks
 
 
@@ -13,7 +13,6 @@ class TurnForm:
     """All texts are encoded (`Marks.encode`). `tokens` maps the text of each mark to its id."""
 
     def __init__(self, dialect: Dialect, tokens: Mapping[str, int]) -> None:
-        self.dialect = dialect
         self.marks = Marks(tokens)
         encode = self.marks.encode
         reasoning, calls = dialect.reasoning, dialect.calls
@@ -30,11 +29,9 @@ class TurnForm:
         self.preamble = encode(content.preamble)
         self.preamble_end = encode(content.preamble_end)
         self.calls = calls
-        self.separator = encode(calls.separator) if calls else ""
         self.calls_end = encode(calls.end) if calls else ""
         self.first_call = self._parts(calls, calls.begin) if calls else ()
         self.further_call = self._parts(calls, calls.separator) if calls else ()
-        self.id_after_arguments = calls is not None and _after(calls.call, ID, ARGUMENTS)
         self.text_in_reasoning = bool(self.reasoning_end) and not self._is_mark(self.reasoning_end)
         """Whether the reasoning ends with ordinary text."""
 
@@ -77,10 +74,6 @@ class TurnForm:
         """The text with which another call begins, up to its first slot."""
         first = self.further_call[0] if self.further_call else ""
         return first if isinstance(first, str) else ""
-
-
-def _after(parts: tuple[Part, ...], what: Slot, other: Slot) -> bool:
-    return what in parts and parts.index(what) > parts.index(other)
 
 
 @lru_cache(maxsize=64)

@@ -27,7 +27,6 @@ from .events import (
     TraceEvent,
     TracePhase,
     UsageEvent,
-    stream_event,
     stream_events,
 )
 from .grammars import (
@@ -58,7 +57,6 @@ from .request import (
     OnBudget,
     Prompt,
     ReasoningMode,
-    RepetitionDetection,
     Sampling,
     TokenCount,
     Tokenizing,
@@ -95,7 +93,6 @@ __all__ = [
     "Prompt",
     "PromptLogprob",
     "ReasoningMode",
-    "RepetitionDetection",
     "ResidualKeyword",
     "Sampling",
     "StartEvent",
@@ -114,6 +111,5 @@ __all__ = [
     "TraceRequest",
     "UsageEvent",
     "WalkInstances",
-    "stream_event",
     "stream_events",
 ]

@@ -115,7 +115,6 @@ StreamEvent = Annotated[
     Field(discriminator="event"),
 ]
 
-stream_event: TypeAdapter[StreamEvent] = TypeAdapter(StreamEvent)
 stream_events: TypeAdapter[list[StreamEvent]] = TypeAdapter(
     Annotated[list[StreamEvent], Field(fail_fast=True)]
 )

@@ -96,9 +96,6 @@ class Enforcement(Message):
 
     choice: Literal["none", "auto", "required"] = "none"
     candidates: tuple[Candidate, ...] = ()
-    accepted_candidates: tuple[Candidate, ...] | None = None
-    """The candidates of the calls in `accepted`, if their grammars are other ones than those of
-    `candidates`. None leaves the field out, so that earlier backends understand the message."""
     max_calls: int | None = Field(default=None, ge=1)
     reasoning: ReasoningMode = "default"
     reasoning_budget: int | None = Field(default=None, ge=0)

@@ -11,8 +11,8 @@ from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.preparation.advice import advice_on
 from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool
 
 from ..settings import Settings
@@ -108,7 +108,7 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
         schema = without_endless(tool.parameters)
         if (found := contradiction_in(schema)) is not None:
             raise SchemaNotEnforceable(found.reason, pointer=found.pointer)
-        keywords = coverage(schema).residual
+        keywords = prepare(schema).residual
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,

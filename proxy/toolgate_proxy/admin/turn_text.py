@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
+from toolgate_core.dialects.arguments.text import overlap
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.errors import EnforcementFailed
-from toolgate_core.segmentation.free_text import overlap
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool
 from toolgate_core.wire import MarkIds

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests import tools
-from tests.support.dialects.model import DialectModel
-from tests.support.dialects.model import walk as family_walk
-from tests.support.dialects.tool_calls import calls_in
-from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.errors import BackendError
+from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
+from toolgate_core.tools import Tool, parse_tools
 
 from .test_automaton import MakeAutomaton, allowed, walk
 
@@ -91,46 +84,32 @@ def test_accepted_tokens_that_violate_the_masks_are_rejected(
         automaton([tools.WEATHER], choice="required", accepted=tuple(vocabulary.encode("Hello")))
 
 
-PARALLEL = ("qwen3", "qwen3_coder", "apertus", "deepseek_v31", "lfm2_5")
-"""Families with calls in a list or one after the other, and different forms of arguments."""
-
-
-@pytest.mark.parametrize(
-    ("family", "special"), [*product(PARALLEL, [True]), ("qwen3", False), ("apertus", False)]
-)
-def test_a_call_after_accepted_ones_may_have_another_grammar(family: str, special: bool) -> None:
-    """Also if the text before its name has been accepted, and after a reset."""
-    dialect = DIALECTS[family]
-    earlier, later = (tools.tool("f", {"n": {"enum": values}}) for values in ([1, 2, 3], [7]))
-    model = DialectModel(dialect, marks_of(dialect) if special else (), [earlier])
-    [before], after = model.tools(), model.grammar("f", later["function"]["parameters"])
-    spec = Spec("required", earlier_calls=5, id_seed="seed")
-    tokens, ends = _two_calls(model, spec)
-    others: list[int] = []
-    for at in range(ends[0], ends[0] + 4):
-        accepted = replace(spec, accepted=tuple(tokens[:at]))
-        machine = Automaton(model.static, accepted, [after], None, [before])
-        for seed in range(2):
-            machine.reset()
-            written, _, whole = family_walk(machine, model, seed)
-            events = model.segment([*tokens[:at], *written], reason="stop" if whole else "length")
-            calls = calls_in(events)
-            values = [json.loads(text)["n"] for _, text in (calls if whole else calls[:-1])]
-            assert values[0] in (1, 2, 3)
-            others += values[1:]
-    assert set(others) == {7}
-
-
-def _two_calls(model: DialectModel, spec: Spec) -> tuple[list[int], list[int]]:
-    """The tokens of a response with two calls, and the number of tokens at the end of each."""
-    for seed in range(200):
-        machine = Automaton(model.static, spec, model.tools())
-        tokens, _, whole = family_walk(machine, model, seed)
-        machine.reset()
-        ends: list[int] = []
-        for at, token in enumerate(tokens, start=1):
-            machine.accept_tokens([token])
-            ends += [at] * (machine.state.calls > len(ends))
-        if whole and len(ends) > 1:
-            return tokens, ends
-    raise AssertionError("no walk had two calls")
+def test_the_rest_of_the_budget_decides_which_calls_follow_accepted_ones(
+    automaton: MakeAutomaton,
+    vocabulary: Vocabulary,
+    compile_tool: Callable[[Tool], MeasuredGrammar],
+) -> None:
+    """As if the accepted tokens had been sampled under it, also inside the next call's beginning.
+    If no call fits any more, one that has begun goes on."""
+    marks, call = vocabulary.marks, '\n{"name": "get_weather", "arguments": {"city": ""}}\n'
+    begin, end = marks.tokens["<tool_call>"], marks.tokens["</tool_call>"]
+    first = (begin, *vocabulary.encode(call), end)
+    further = (*vocabulary.encode("\n"), begin, *vocabulary.encode('\n{"name": "'))
+    sizes = sorted(compile_tool(tool).least_tokens or 0 for tool in parse_tools(tools.ALL))
+    names: set[bytes] = set()
+    for size in (sizes[0] - 1, *sizes):
+        # A separator and a mark, and after the body, a mark and the end.
+        how: dict[str, Any] = {"choice": "required", "budget": len(first) + 2 + size + 2}
+        for count in range(len(further) + 1):
+            accepted = (*first, *further[:count])
+            heir = automaton(tools.ALL, **how, accepted=accepted)
+            mask = allowed(heir, vocabulary.size)
+            machine = automaton(tools.ALL, **how)
+            assert machine.accept_tokens(first)
+            if machine.accept_tokens(further[:count]):
+                assert np.array_equal(mask, allowed(machine, vocabulary.size))
+            else:
+                assert size < sizes[0]
+                assert heir.accept_tokens(further[count:])
+        names.add(mask.tobytes())
+    assert len(names) > 2

@@ -136,10 +136,10 @@ def test_what_the_prompt_expects_is_drafted_where_nothing_is_forced(
     assert machine.accept_tokens(begun)
     text = RepeatedText(city)
     text.update(machine.tokens)
-    assert list(forecast.drafts_after(machine, [], 3)) == []
+    assert forecast.drafts_after(machine, [], 3) == []
     before = allowed(machine, vocabulary)
-    assert list(forecast.drafts_after(machine, [], 3, text)) == [*city[3:6]]
-    assert list(forecast.drafts_after(machine, city[2:4], 2, text)) == [*city[5:7]]
+    assert forecast.drafts_after(machine, [], 3, text) == list(city[3:6])
+    assert forecast.drafts_after(machine, city[2:4], 2, text) == list(city[5:7])
     assert allowed(machine, vocabulary) == before
 
 

@@ -31,14 +31,13 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.paths import check_paths
 from toolgate_core.schema.preparation import prepare, relaxation, removal
 from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.schema.preparation.endless import without_endless
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.multiples import with_bounded_multiples
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.preparation.year_zero import without_year_zero
 from toolgate_core.schema.refs import find_references, move_targets_to_defs
-from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, subschemas
+from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, schema_objects, subschemas
 from toolgate_core.tools import content_format, parse_tools
 
 Schema = dict[str, Any]
@@ -75,12 +74,12 @@ CANONICAL: dict[str, Work] = {
     "core.schema.paths:check_paths": lambda it: check_paths(it, param="it"),
     "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),
     "core.schema.walk:reachable": lambda it: [*reachable(it)],
+    "core.schema.walk:schema_objects": lambda it: [*schema_objects(it)],
     "core.schema.walk:subschemas": lambda it: [*subschemas(it)],
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
-    "core.schema.preparation.coverage:coverage": coverage,
     "core.schema.preparation.endless:without_endless": without_endless,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(

@@ -16,6 +16,7 @@ import transformers
 from tests.models import ROOT, tiny_model
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.judge import Judge
+from tests.support.schemas.keyword_coverage import coverage
 from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Result
 from toolgate_backend.grammars.compiler import Compiler
@@ -24,7 +25,6 @@ from toolgate_core.dialects.argument_forms import form_of
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.preparation.advice import ADVICE
-from toolgate_core.schema.preparation.coverage import coverage
 from toolgate_core.wire import GrammarVerdict
 
 PATH = ROOT / "docs" / "reference" / "schema-support.md"
@@ -236,7 +236,7 @@ def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     for result in results:
         if result.judged.made is not None:
             found = coverage(result.judged.schema, result.judged.made)
-            counts.update((each.keyword, each.enforced_by) for each in found.keywords)
+            counts.update((each.keyword, each.enforced_by) for each in found)
     for keyword in sorted(ASSERTIONS):
         masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
         where = ADVICE[keyword][0] if keyword in ADVICE else ""

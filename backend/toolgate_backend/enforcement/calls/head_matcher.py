@@ -44,8 +44,7 @@ class HeadMatcher:
 
     def write(self, text: bytes) -> bool:
         """Begin with `text`, which is part of the head and the prefix."""
-        tokens = self._advance(text)
-        return tokens is not None
+        return self._advance(text) is not None
 
     def accept(self, token: int) -> bool:
         before = self._at

@@ -32,7 +32,6 @@ class FreeEnd:
                 units(decisive, marks), vocabulary.unit_bytes, [*ordinary, *in_decisive]
             )
         self._units = vocabulary.unit_bytes
-        self._special = vocabulary.special
 
     def ending(self, partial: bytes) -> tuple[frozenset[int], frozenset[int]]:
         """The tokens that end the phase after `partial`, and those that would continue beyond its

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
 from ...tokens import masks
 from ..permissions import Permissions
 from ..room import Room
 from ..spec import Spec
-from ..state import Phase, State
+from ..state import State
 from ..static_masks import StaticMasks
+
+if TYPE_CHECKING:
+    from ..turn import Turn
 
 
 class PhaseRules(Protocol):
@@ -26,26 +29,6 @@ class PhaseRules(Protocol):
         ...
 
 
-class Transitions(Protocol):
-    """How a phase hands over to another one."""
-
-    def begin(self, state: State, phase: Phase, room: Room) -> State:
-        """The state at the beginning of `phase`, which follows `state`."""
-        ...
-
-    def force(self, state: State, tokens: tuple[int, ...], then: Phase, room: Room) -> State:
-        """`state` with `tokens` to come, and then the phase `then`."""
-        ...
-
-    def begin_call(self, room: Room, written: bytes) -> State:
-        """The state in the first call, of which `written` has been written."""
-        ...
-
-    def after_call_token(self, state: State, room: Room) -> State:
-        """The state after a token of a call, at whose end something else begins."""
-        ...
-
-
 @dataclass(frozen=True)
 class Rules:
     """What the phases of one turn have in common."""
@@ -54,7 +37,8 @@ class Rules:
     spec: Spec
     permissions: Permissions
     content: MeasuredGrammar | None
-    turn: Transitions
+    turn: Turn
+    """How a phase hands over to another one."""
 
     def call_id(self, index: int) -> str:
         return self.static.call_ids.call_id(self.spec, index)

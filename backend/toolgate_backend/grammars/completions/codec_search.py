@@ -150,8 +150,8 @@ class CodecCompletion(Completion):
         allowed = masks.unpack(row)
         if not len(allowed):
             return self._forced(matcher), 0
-        longest = self._longest(allowed)
-        chain = len(allowed) == 1 or self._is_chain(allowed, longest)
+        longest = self._tokens.longest(allowed)
+        chain = len(allowed) == 1 or self._tokens.are_chain(allowed, longest)
         free = len(allowed) > FREE_TEXT * len(self._bytes)
         single = len(allowed) == 1
         if single and not self._begins_member(longest):
@@ -174,7 +174,7 @@ class CodecCompletion(Completion):
             return value, 0
         if raw or (raw := self._text(matcher, row, scan, needs)):
             return raw, 0
-        for token in self._tried(allowed):
+        for token in self._tokens.by_length(allowed, TRIED):
             if not matcher.accept(token):
                 continue
             try:
@@ -196,13 +196,8 @@ class CodecCompletion(Completion):
         return matcher.finished or bool(self._ending(matcher))
 
     def _begins_member(self, token: int) -> bool:
-        begin = self._units(token)
+        begin = self._tokens.units(token)
         return any(text.startswith(begin) for text in self._member_texts(""))
-
-    def _tried(self, allowed: masks.TokenIds) -> list[int]:
-        """The shortest and the longest tokens."""
-        by_length = allowed[np.argsort(self._length[allowed], kind="stable")]
-        return [*map(int, by_length[:TRIED]), *map(int, by_length[: TRIED - 1 : -1][:TRIED])]
 
     def _ending(self, matcher: Matcher) -> list[int]:
         """The tokens of the first closer that ends something here; none if no closer does."""
@@ -236,5 +231,5 @@ class CodecCompletion(Completion):
         return tokens if ends else []
 
     def _is_free_text(self, matcher: Matcher) -> bool:
-        allowed = int(np.bitwise_count(self._mask(matcher).view(np.uint32)).sum())
+        allowed = int(np.bitwise_count(self._tokens.mask(matcher).view(np.uint32)).sum())
         return allowed > FREE_TEXT * len(self._bytes)

@@ -13,26 +13,17 @@ import json
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.wire import NO_HINTS, Hints
 
 from ...tokens import masks
-from ...tokens.masks import BitmaskRow, words_per_row
-from ...tokens.units import TokenIndex, mark_unit
+from ...tokens.masks import BitmaskRow
+from ...tokens.units import TokenIndex
 from ..engines.engine import Matcher
 from .ending import Path, ending_rest, ends_text
 from .hints import Beginnings, Needs
-from .json_texts import (
-    SHORT_VALUES,
-    Scan,
-    closes_container,
-    closes_string,
-    closes_value,
-    rests_of,
-    separates,
-)
+from .json_texts import SHORT_VALUES, Scan, rests_of
+from .token_table import TokenTable
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""
@@ -43,8 +34,6 @@ FOUND = 1
 """Cost of a position at which a tried token leads to an end."""
 MISSED = 6
 """Cost of a position at which none does, for which up to 2 * TRIED_TOKENS masks are computed."""
-MAX_CHAIN_TOKENS = 64
-"""Masks with more tokens than this are not searched for forced text."""
 LONG_TEXT = 24
 """Length of a hint, in characters, from which a search without it is tried as well."""
 FILLERS = "a/-.0"
@@ -65,7 +54,6 @@ class Completion:
     ) -> None:
         """`special` tokens are never part of a grammar's text, except `grammar_marks`. `marks` can
         be part of the fixed text before a grammar."""
-        size = len(token_bytes)
         self._bytes = token_bytes
         self.key_separator = Json().key_separator
         self.short_values: tuple[bytes, ...] = SHORT_VALUES
@@ -73,19 +61,7 @@ class Completion:
         """The position in JSON at which the grammars of calls begin."""
         self._all_special = special
         self._marks = marks | grammar_marks
-        self._mark_units = {token: mark_unit(token) for token in self._marks}
-        special -= grammar_marks
-        self._length = np.array([len(text) for text in token_bytes], dtype=np.int32)
-        self._ordinary = ~masks.pack(masks.token_ids(special), size)
-        # Bits beyond the vocabulary belong to no token.
-        self._ordinary &= masks.pack(np.arange(size), size)
-        ordinary = [(i, text) for i, text in enumerate(token_bytes) if i not in special]
-        self._closing = {
-            True: self._row(i for i, text in ordinary if closes_string(text)),
-            False: self._row(i for i, text in ordinary if closes_value(text)),
-        }
-        self._brackets = self._row(i for i, text in ordinary if closes_container(text))
-        self._separators = self._row(i for i, text in ordinary if separates(text))
+        self._tokens = TokenTable(token_bytes, special - grammar_marks, self._marks)
         self._member_texts = lru_cache(4096)(self.member_texts)
         self._beginnings = lru_cache(512)(self.beginnings)
         self._string_texts = lru_cache(1024)(self.string_texts)
@@ -105,18 +81,13 @@ class Completion:
         found = [json.dumps(text[at:], ensure_ascii=False) for at in rests]
         if not in_string and not text.strip(FILLERS[0]):  # any character may do
             others = (json.dumps(filler * len(text)) for filler in FILLERS)
-            found.insert(0, min(others, key=self._fewest_beside))
+            found.insert(0, min(others, key=lambda each: self.cost(f" {each},")))
         return [each[int(in_string) :].encode(errors="replace") for each in found]
 
     def cost(self, text: str) -> int:
         """The number of tokens of a text."""
         fewest = self.token_index.fewest(text.encode(errors="replace"))
         return MAX_STEPS if fewest is None else len(fewest)
-
-    def _fewest_beside(self, text: str) -> int:
-        """The number of tokens of a value between two members."""
-        fewest = self.token_index.fewest(f" {text},".encode())
-        return len(fewest) if fewest is not None else MAX_STEPS
 
     def path(
         self,
@@ -153,7 +124,7 @@ class Completion:
             while not matcher.finished:
                 if len(taken) >= MAX_STEPS or cost >= MAX_COST:
                     return None
-                row = self._mask(matcher)
+                row = self._tokens.mask(matcher)
                 if rest := ending_rest(matcher, row, earlier):
                     return [*taken, *rest]
                 tokens, more = self._next(matcher, row, scan, needs)
@@ -175,7 +146,7 @@ class Completion:
         """The text of a path in the fewest tokens: one may end a value and begin the next member.
         The path itself if a mask does not allow that."""
         best = path
-        for text in self.spellings(b"".join(map(self._units, path))):
+        for text in self.spellings(b"".join(map(self._tokens.units, path))):
             fewest = self.token_index.fewest(text)
             if fewest and len(fewest) < len(best) and ends_text(matcher, tuple(fewest)):
                 best = fewest
@@ -202,9 +173,9 @@ class Completion:
         may_begin = needs.may_begin_member
         if needs.opened and may_begin and (member := self._member(matcher, row, needs)):
             return member, 0
-        closing = row & (self._closing[True] if scan.in_string else self._brackets)
+        closing = row & (self._tokens.closing[True] if scan.in_string else self._tokens.brackets)
         if closing.any():
-            return [self._longest(masks.unpack(closing))], 0
+            return [self._tokens.longest(masks.unpack(closing))], 0
         allowed = masks.unpack(row)
         if not len(allowed):
             return self._forced(matcher), 0
@@ -213,11 +184,11 @@ class Completion:
         if not scan.in_string:
             if may_begin and (member := self._member(matcher, row, needs)):
                 return member, 0
-            for ends in (self._closing[False], self._separators):
+            for ends in (self._tokens.closing[False], self._tokens.separators):
                 if (row & ends).any():
-                    return [self._longest(masks.unpack(row & ends))], 0
-        longest = self._longest(allowed)
-        if self._is_chain(allowed, longest):
+                    return [self._tokens.longest(masks.unpack(row & ends))], 0
+        longest = self._tokens.longest(allowed)
+        if self._tokens.are_chain(allowed, longest):
             return [self._forced_part(matcher, allowed)], 0
         if not scan.in_string and (value := self._short_value(matcher, row)):
             return value, 0
@@ -262,8 +233,8 @@ class Completion:
         """Whether the value before the position can be complete."""
         if matcher.finished:
             return True
-        row = self._mask(matcher)
-        return bool((row & (self._closing[False] | self._separators)).any())
+        row = self._tokens.mask(matcher)
+        return bool((row & (self._tokens.closing[False] | self._tokens.separators)).any())
 
     def _text(self, matcher: Matcher, row: BitmaskRow, scan: Scan, needs: Needs) -> list[int]:
         """The tokens of a string of the hints with its end; none if none is allowed here."""
@@ -289,61 +260,38 @@ class Completion:
                     matcher.rollback(len(taken))
                 return []
             taken.append(token)
-            text = text[len(self._units(token)) :]
+            text = text[len(self._tokens.units(token)) :]
         return taken
-
-    def _units(self, token: int) -> bytes:
-        return self._mark_units.get(token, self._bytes[token])
 
     def _forced(self, matcher: Matcher) -> list[int]:
         """The longest token of the forced text: a special token may hide it from the mask, as in
         CandidateSet."""
         tokens = masks.token_ids(self.token_index.prefixes_of(matcher.forced()))
-        return [self._longest(tokens)] if len(tokens) else []
+        return [self._tokens.longest(tokens)] if len(tokens) else []
 
     def _closable(self, matcher: Matcher, scan: Scan, allowed: masks.TokenIds) -> int | None:
         """A token after which a value can be closed. Short tokens are tried first."""
-        by_length = allowed[np.argsort(self._length[allowed], kind="stable")]
-        tried = [*by_length[:TRIED_TOKENS], *by_length[: TRIED_TOKENS - 1 : -1][:TRIED_TOKENS]]
-        for token in map(int, tried):
+        for token in self._tokens.by_length(allowed, TRIED_TOKENS):
             if not matcher.accept(token):
                 continue
             try:
                 after = scan.after(self._bytes[token])
-                ends = self._closing[after.in_string]
+                ends = self._tokens.closing[after.in_string]
                 if not after.in_string:
-                    ends = ends | self._separators
-                if matcher.finished or (self._mask(matcher) & ends).any():
+                    ends = ends | self._tokens.separators
+                if matcher.finished or (self._tokens.mask(matcher) & ends).any():
                     return token
             finally:
                 matcher.rollback(1)
         return None
-
-    def _is_chain(self, allowed: masks.TokenIds, longest: int) -> bool:
-        """Whether all tokens are prefixes of one text."""
-        text = self._bytes[longest]
-        return len(allowed) <= MAX_CHAIN_TOKENS and all(
-            text.startswith(self._bytes[i]) for i in allowed
-        )
 
     def _forced_part(self, matcher: Matcher, chain: masks.TokenIds) -> int:
         """The longest token of a chain that is forced. The text of ` [],` may be forced up to its
         comma only, and with the comma, another item must follow. So it is with the last character
         of ` {"` and `"><`."""
         forced = matcher.forced()
-        within = [each for each in chain if forced.startswith(self._units(each))]
+        within = [each for each in chain if forced.startswith(self._tokens.units(each))]
         if not within:
             texts = ((each, self._bytes[each].rstrip()) for each in chain)
             within = [each for each, text in texts if not text.endswith((b",", b'{"', b'["'))]
-        return self._longest(masks.token_ids(within) if within else chain)
-
-    def _longest(self, tokens: masks.TokenIds) -> int:
-        return int(tokens[np.argmax(self._length[tokens])])
-
-    def _mask(self, matcher: Matcher) -> BitmaskRow:
-        row = np.empty(words_per_row(len(self._bytes)), dtype=np.int32)
-        matcher.fill(row)
-        return row & self._ordinary
-
-    def _row(self, tokens: object) -> BitmaskRow:
-        return masks.pack(masks.token_ids(tokens), len(self._bytes))
+        return self._tokens.longest(masks.token_ids(within) if within else chain)

@@ -6,7 +6,7 @@ import re
 
 from ..codecs import GemmaValues
 from ..marks import Marks
-from .text import escaped, overlap
+from .text import escaped
 from .typed_values import State, TypedValues
 
 _BARE_KEY = re.compile(r"[^:,{}\[\]]*")
@@ -29,11 +29,11 @@ class GemmaArguments(TypedValues):
             self._state = State.BEGIN
 
     def _begin(self) -> str | None:
-        if not self._skip_space():
+        if not self._pending.skip_space():
             return None
-        if self._pending[0] != "{":
-            raise self._error("The arguments do not begin with a brace.")
-        self._take(1)
+        if self._pending.text[0] != "{":
+            raise self._pending.error("The arguments do not begin with a brace.")
+        self._pending.take(1)
         self._state = State.MEMBER
         return ""
 
@@ -44,36 +44,32 @@ class GemmaArguments(TypedValues):
         if begins:
             self._state, self._is_key = State.STRING, True
             return '"'
-        found = _BARE_KEY.match(self._pending)
+        found = _BARE_KEY.match(self._pending.text)
         assert found is not None
-        if found.end() == len(self._pending):
+        if found.end() == len(self._pending.text):
             return None
         name = found.group()
-        if self._pending[found.end()] != ":" or not name:
-            raise self._error("A key is not followed by its value.")
-        self._check_text(name)
-        self._take(found.end() + 1)
+        if self._pending.text[found.end()] != ":" or not name:
+            raise self._pending.error("A key is not followed by its value.")
+        self._pending.check(name)
+        self._pending.take(found.end() + 1)
         self._state = State.VALUE
         return f'"{escaped(name.rstrip())}": '
 
     def _begin_string(self) -> bool | None:
-        if self._pending.startswith(self._quote):
-            self._take(len(self._quote))
+        if self._pending.text.startswith(self._quote):
+            self._pending.take(len(self._quote))
             return True
-        return None if self._quote.startswith(self._pending) else False
+        return None if self._quote.startswith(self._pending.text) else False
 
     def _string_text(self) -> tuple[str, bool] | None:
-        at = self._pending.find(self._quote)
+        at = self._pending.text.find(self._quote)
         if at >= 0:
-            self._check_text(self._pending[:at])
-            written = escaped(self._take(at))
-            self._take(len(self._quote))
+            written = self._pending.take_string(at)
+            self._pending.take(len(self._quote))
             return written, True
-        known = len(self._pending) - overlap(self._pending, self._quote)
-        if not known:
-            return None
-        self._check_text(self._pending[:known])
-        return escaped(self._take(known)), False
+        known = self._pending.length_before(self._quote)
+        return (self._pending.take_string(known), False) if known else None
 
     def _cut_string(self) -> str:
-        return escaped(self._pending)
+        return escaped(self._pending.text)

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from ..codecs import Tagged
 from ..marks import Marks
-from .parser import ArgumentsError
+from .pending import Pending
 from .scalars import Scalars
-from .text import escaped, overlap
+from .text import escaped
 from .value_types import ALL, argument_types
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
@@ -69,8 +69,7 @@ class TaggedArguments:
     def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
         self._form = TaggedForm(codec, parameters, marks)
         self._state = _State.BETWEEN
-        self._pending = ""
-        self._offset = 0  # of `_pending` in the text
+        self._pending = Pending(marks)
         self._has_members = False
         self._types = ALL  # of the current value
         self._in_string = False
@@ -79,14 +78,16 @@ class TaggedArguments:
 
     @property
     def rest(self) -> str:
-        return self._pending if self.finished else ""
+        return self._pending.text if self.finished else ""
 
     def copy(self) -> Self:
-        return copy(self)
+        twin = copy(self)
+        twin._pending = copy(self._pending)
+        return twin
 
     def feed(self, text: str) -> str:
         """Raises ArgumentsError."""
-        self._pending += text
+        self._pending.text += text
         if self.finished:
             return ""
         steps = {
@@ -110,7 +111,7 @@ class TaggedArguments:
     def cut(self) -> str:
         if self.finished or self._state not in (_State.RAW, _State.CDATA, _State.JSON):
             return ""
-        text = self._pending
+        text = self._pending.text
         if any(map(self._form.marks.is_mark, text)):
             return ""  # a mark cannot be part of a value: the text is the beginning of its end
         return text if self._state is _State.JSON else escaped(text)
@@ -119,22 +120,22 @@ class TaggedArguments:
 
     def _between(self) -> str | None:
         begin = self._form.begin
-        if self._pending.startswith(begin):
-            self._take(len(begin))
+        if self._pending.text.startswith(begin):
+            self._pending.take(len(begin))
             self._state = _State.KEY
             return ", " if self._has_members else "{"
-        if begin.startswith(self._pending):
+        if begin.startswith(self._pending.text):
             return None
         self.finished = True
         return "}" if self._has_members else "{}"
 
     def _key(self) -> str | None:
-        at = self._pending.find(self._form.after_key)
+        at = self._pending.text.find(self._form.after_key)
         if at < 0:
             return None
-        key = self._unescaped(self._pending[:at])
-        self._check_text(self._pending[:at])
-        self._take(at + len(self._form.after_key))
+        key = self._unescaped(self._pending.text[:at])
+        self._pending.check(self._pending.text[:at])
+        self._pending.take(at + len(self._form.after_key))
         self._has_members = True
         self._types = self._form.types(key)
         self._state = _State.VALUE if self._form.after_type is None else _State.TYPE
@@ -143,14 +144,14 @@ class TaggedArguments:
     def _type(self) -> str | None:
         after = self._form.after_type
         assert after is not None
-        at = self._pending.find(after)
+        at = self._pending.text.find(after)
         if at < 0:
             return None
-        attribute = self._pending[:at]
+        attribute = self._pending.text[:at]
         types = self._form.types_of_attribute(attribute)
         if not types:
-            raise ArgumentsError(f"Unknown type attribute {attribute!r}.", self._offset)
-        self._take(at + len(after))
+            raise self._pending.error(f"Unknown type attribute {attribute!r}.")
+        self._pending.take(at + len(after))
         self._types = frozenset({"string"}) if "string" in types else types
         self._state = _State.VALUE
         return ""
@@ -160,25 +161,25 @@ class TaggedArguments:
         if "string" not in self._types:
             return self._begin_json()
         if self._form.codec.cdata:
-            if self._pending.startswith(CDATA):
-                self._take(len(CDATA))
+            if self._pending.text.startswith(CDATA):
+                self._pending.take(len(CDATA))
                 self._state = _State.CDATA
                 return '"'
-            if CDATA.startswith(self._pending):
+            if CDATA.startswith(self._pending.text):
                 return None
         if self._types == {"string"}:
             return self._begin_raw()
-        first = self._pending[:1]
+        first = self._pending.text[:1]
         if not first:
             return None
         if (first == "{" and "object" in self._types) or (first == "[" and "array" in self._types):
             return self._begin_json()
         scalars = Scalars(self._types)
-        at = self._pending.find(self._form.end)
+        at = self._pending.text.find(self._form.end)
         if at >= 0:
-            scalar = scalars.matches(self._pending[:at])
+            scalar = scalars.matches(self._pending.text[:at])
             return self._begin_json() if scalar else self._begin_raw()
-        known = self._pending[: len(self._pending) - overlap(self._pending, self._form.end)]
+        known = self._pending.text[: self._pending.length_before(self._form.end)]
         return None if scalars.may_begin_with(known) else self._begin_raw()
 
     def _begin_json(self) -> str:
@@ -192,30 +193,30 @@ class TaggedArguments:
     def _raw(self) -> str | None:
         """A string until the first `close`."""
         form = self._form
-        at = self._pending.find(form.close)
+        at = self._pending.text.find(form.close)
         if at < 0:
-            known = len(self._pending) - overlap(self._pending, form.end)
-            return self._string(known) if known else None
-        value = self._pending[:at]
+            known = self._pending.length_before(form.end)
+            return self._pending.take_string(known) if known else None
+        value = self._pending.text[:at]
         if not value.endswith(form.lead):
-            raise ArgumentsError("A value is closed in an unexpected form.", self._offset + at)
-        written = self._string(len(value) - len(form.lead))
+            raise self._pending.error("A value is closed in an unexpected form.", at)
+        written = self._pending.take_string(len(value) - len(form.lead))
         self._state = _State.END
         return written + '"'
 
     def _cdata(self) -> str | None:
-        at = self._pending.find(CDATA_END)
+        at = self._pending.text.find(CDATA_END)
         if at < 0:
-            known = len(self._pending) - overlap(self._pending, CDATA_END)
-            return self._string(known) if known else None
-        written = self._string(at)
-        self._take(len(CDATA_END))
+            known = self._pending.length_before(CDATA_END)
+            return self._pending.take_string(known) if known else None
+        written = self._pending.take_string(at)
+        self._pending.take(len(CDATA_END))
         self._state = _State.END
         return written + '"'
 
     def _json(self) -> str | None:
         """JSON until `end` outside a string."""
-        end, text, at = self._form.end, self._pending, 0
+        end, text, at = self._form.end, self._pending.text, 0
         while at < len(text):
             if self._escaped:
                 self._escaped, at = False, at + 1
@@ -226,7 +227,7 @@ class TaggedArguments:
                     self._escaped = found.group() == "\\"
                     self._in_string = self._escaped
             elif text.startswith(end, at):
-                written = self._take(at)
+                written = self._pending.take(at)
                 self._state = _State.END
                 return written
             elif end.startswith(text[at:]):
@@ -234,34 +235,18 @@ class TaggedArguments:
             else:
                 self._in_string = text[at] == '"'
                 at += 1
-        self._check_text(text[:at])
-        return self._take(at) if at else None
+        self._pending.check(text[:at])
+        return self._pending.take(at) if at else None
 
     def _end(self) -> str | None:
         end = self._form.end
-        if self._pending.startswith(end):
-            self._take(len(end))
+        if self._pending.text.startswith(end):
+            self._pending.take(len(end))
             self._state = _State.BETWEEN
             return ""
-        if end.startswith(self._pending):
+        if end.startswith(self._pending.text):
             return None
-        raise ArgumentsError("A value is closed in an unexpected form.", self._offset)
-
-    # --- text ---
-
-    def _string(self, length: int) -> str:
-        self._check_text(self._pending[:length])
-        return escaped(self._take(length))
-
-    def _take(self, length: int) -> str:
-        taken, self._pending = self._pending[:length], self._pending[length:]
-        self._offset += length
-        return taken
-
-    def _check_text(self, text: str) -> None:
-        at = next((at for at, char in enumerate(text) if self._form.marks.is_mark(char)), None)
-        if at is not None:
-            raise ArgumentsError("A marker token is inside a value.", self._offset + at)
+        raise self._pending.error("A value is closed in an unexpected form.")
 
     def _unescaped(self, key: str) -> str:
         for char, written in reversed(self._form.codec.escapes):

@@ -11,6 +11,6 @@ def escaped(text: str) -> str:
 
 
 def overlap(text: str, end: str) -> int:
-    """The length of the longest end of `text` with which `end` begins."""
-    longest = min(len(text), len(end))
+    """The length of the longest end of `text` that is a beginning of `end`, but not all of it."""
+    longest = min(len(text), len(end) - 1)
     return next((n for n in range(longest, 0, -1) if text.endswith(end[:n])), 0)

@@ -12,9 +12,8 @@ from enum import Enum, auto
 from typing import ClassVar, Self
 
 from ..marks import Marks
-from .parser import ArgumentsError
+from .pending import Pending
 
-_SPACE = " \t\n\r"
 _SCALAR = re.compile(r"[A-Za-z0-9_.+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_BEGIN = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]*)?)?")
@@ -53,10 +52,8 @@ class TypedValues:
     """Whether that character is part of the arguments."""
 
     def __init__(self, marks: Marks) -> None:
-        self._marks = marks
         self._state = State.MEMBER
-        self._pending = ""
-        self._offset = 0  # of `_pending` in the text
+        self._pending = Pending(marks)
         self._ends = ""  # the characters that end the open containers inside the outermost
         self._has_members = False
         self._begun = False  # whether the brace of the outermost object was written
@@ -65,14 +62,16 @@ class TypedValues:
 
     @property
     def rest(self) -> str:
-        return self._pending if self.finished else ""
+        return self._pending.text if self.finished else ""
 
     def copy(self) -> Self:
-        return copy(self)
+        twin = copy(self)
+        twin._pending = copy(self._pending)
+        return twin
 
     def feed(self, text: str) -> str:
         """Raises ArgumentsError."""
-        self._pending += text
+        self._pending.text += text
         steps = {
             State.BEGIN: self._begin,
             State.MEMBER: self._member,
@@ -93,8 +92,8 @@ class TypedValues:
     def cut(self) -> str:
         if self.finished:
             return ""
-        if self._state is State.SCALAR and _NUMBER_BEGIN.fullmatch(self._pending):
-            return self._pending
+        if self._state is State.SCALAR and _NUMBER_BEGIN.fullmatch(self._pending.text):
+            return self._pending.text
         if self._state is State.STRING:
             return self._cut_string()
         return ""
@@ -125,11 +124,11 @@ class TypedValues:
     # --- states; each returns the JSON text that follows, or None if it needs more text ---
 
     def _member(self) -> str | None:
-        if not self._skip_space():
+        if not self._pending.skip_space():
             return None
         opened = "" if self._begun else "{"
         self._begun = True
-        if self._pending[0] == self._end:
+        if self._pending.text[0] == self._end:
             return opened + self._close()
         written = self._key()
         if written is None:
@@ -139,18 +138,18 @@ class TypedValues:
         return opened + separator + written
 
     def _after_key(self) -> str | None:
-        if not self._skip_space():
+        if not self._pending.skip_space():
             return None
-        if self._pending[0] != ":":
-            raise self._error("A key is not followed by its value.")
-        self._take(1)
+        if self._pending.text[0] != ":":
+            raise self._pending.error("A key is not followed by its value.")
+        self._pending.take(1)
         self._state = State.VALUE
         return ": "
 
     def _value(self) -> str | None:
-        if not self._skip_space():
+        if not self._pending.skip_space():
             return None
-        first = self._pending[0]
+        first = self._pending.text[0]
         in_array = self._ends.endswith("]")
         if first == "]" and in_array:
             return self._close()
@@ -162,9 +161,9 @@ class TypedValues:
             self._state, self._is_key = State.STRING, False
             return f'{separator}"'
         if first in "{[":
-            self._take(1)
+            self._pending.take(1)
             if len(self._ends) >= MAX_DEPTH:
-                raise self._error(f"Values are nested deeper than {MAX_DEPTH} levels.")
+                raise self._pending.error(f"Values are nested deeper than {MAX_DEPTH} levels.")
             self._ends += "}" if first == "{" else "]"
             self._has_members = False
             self._state = State.MEMBER if first == "{" else State.VALUE
@@ -173,15 +172,17 @@ class TypedValues:
         return separator
 
     def _scalar(self) -> str | None:
-        found = _SCALAR.match(self._pending)
+        found = _SCALAR.match(self._pending.text)
         assert found is not None
-        if found.end() == len(self._pending):
+        if found.end() == len(self._pending.text):
             return None
         text = found.group()
         written = WORDS.get(text, text)
         if text not in WORDS and not _NUMBER.fullmatch(text):
-            raise self._error(f"A value is neither a string, number, boolean nor null: {text!r}.")
-        self._take(found.end())
+            raise self._pending.error(
+                f"A value is neither a string, number, boolean nor null: {text!r}."
+            )
+        self._pending.take(found.end())
         self._state = State.AFTER_VALUE
         return written
 
@@ -196,50 +197,30 @@ class TypedValues:
         return f'{text}"'
 
     def _after_value(self) -> str | None:
-        if not self._skip_space():
+        if not self._pending.skip_space():
             return None
         self._has_members = True
-        first = self._pending[0]
+        first = self._pending.text[0]
         if first == self._end:
             return self._close()
         if first != ",":
-            raise self._error("A value is not followed by a comma or the end.")
-        self._take(1)
+            raise self._pending.error("A value is not followed by a comma or the end.")
+        self._pending.take(1)
         self._state = State.VALUE if self._ends.endswith("]") else State.MEMBER
         return ""
 
     def _close(self) -> str:
         if not self._ends:
             if self.takes_end:
-                self._take(1)
+                self._pending.take(1)
             self.finished = True
             return "}"
-        self._take(1)
+        self._pending.take(1)
         closed, self._ends = self._ends[-1], self._ends[:-1]
         self._state, self._has_members = State.AFTER_VALUE, True
         return closed
-
-    # --- text ---
 
     @property
     def _end(self) -> str:
         """The character that ends the innermost container."""
         return self._ends[-1] if self._ends else self.OUTER_END
-
-    def _skip_space(self) -> bool:
-        """Whether there is text after the white space."""
-        self._take(len(self._pending) - len(self._pending.lstrip(_SPACE)))
-        return bool(self._pending)
-
-    def _take(self, length: int) -> str:
-        taken, self._pending = self._pending[:length], self._pending[length:]
-        self._offset += length
-        return taken
-
-    def _check_text(self, text: str) -> None:
-        at = next((at for at, char in enumerate(text) if self._marks.is_mark(char)), None)
-        if at is not None:
-            raise self._error("A marker token is inside a value.", at)
-
-    def _error(self, message: str, at: int = 0) -> ArgumentsError:
-        return ArgumentsError(message, self._offset + at)

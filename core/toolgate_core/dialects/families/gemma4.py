@@ -8,7 +8,7 @@ from typing import Any
 
 from ..codecs import GemmaValues
 from ..dialect import ARGUMENTS, NAME, Calls, Dialect, Reasoning, Recognition
-from ..golden_texts import golden_calls, golden_reasoning
+from ..golden_texts import golden_calls
 
 _QUOTE, _ESCAPE = '<|"|>', "<escape>"
 
@@ -34,8 +34,6 @@ def _no_mark(quote: str) -> str:
     return f"A string value cannot contain `{quote}`."
 
 
-_GEMMA4 = golden_calls(_write("<|tool_call>", "<tool_call|>", _QUOTE))
-
 GEMMA4 = Dialect(
     name="gemma4",
     models=("Gemma 4",),
@@ -52,9 +50,9 @@ GEMMA4 = Dialect(
     ),
     source="chat template of gemma-4-31B-it",
     limits=(_no_mark(_QUOTE),),
-    goldens=(
-        *_GEMMA4,
-        *golden_reasoning("<|channel>thought\n", "<channel|>", "", _GEMMA4[1]),
+    goldens=golden_calls(
+        _write("<|tool_call>", "<tool_call|>", _QUOTE),
+        reasoning=("<|channel>thought\n", "<channel|>", ""),
     ),
 )
 

@@ -21,7 +21,7 @@ _GOLDENS = golden_calls(
     between="\n",
 )
 _AFTER_THOUGHTS = golden_reasoning("<think>\n", "\n</think>", "\n\n", _GOLDENS[1])
-_THOUGHTS_OPEN = golden_reasoning("", "\n</think>", "\n\n", _GOLDENS[1], is_open=True)
+_THOUGHTS_OPEN = golden_reasoning("", "\n</think>", "\n\n", _GOLDENS[1])
 
 HERMES = Dialect(
     name="hermes",

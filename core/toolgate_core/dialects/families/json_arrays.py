@@ -145,17 +145,11 @@ HUNYUAN_A13B = Dialect(
     limits=("No content before calls.",),
     goldens=(
         *_HUNYUAN,
-        replace(
-            _HUNYUAN[1],
-            text=f"<think>\nSo.\n</think>\n{_HUNYUAN[1].text}",
-            reasoning="So.",
-        ),
-        replace(
-            _HUNYUAN[1],
+        golden_reasoning("<think>\n", "\n</think>", "\n", _HUNYUAN[1])[0],
+        Golden(
             text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
             reasoning="So.",
             content="Done.",
-            calls=(),
         ),
     ),
 )
@@ -175,6 +169,9 @@ JAMBA = Dialect(
 )
 
 _APRIEL = golden_calls(_write, begin="<tool_calls>[", between=", ", end="]</tool_calls>")
+_APRIEL_REASONING = Reasoning(
+    begin="Here are my reasoning steps:\n", end="[BEGIN FINAL RESPONSE]", after="\n", switch=None
+)
 
 APRIEL = Dialect(
     name="apriel",
@@ -182,21 +179,14 @@ APRIEL = Dialect(
     models=("Apriel 1.6",),
     shape="array",
     calls=_array("<tool_calls>[", "]</tool_calls>"),
-    reasoning=Reasoning(
-        begin="Here are my reasoning steps:\n",
-        end="[BEGIN FINAL RESPONSE]",
-        after="\n",
-        switch=None,
-    ),
+    reasoning=_APRIEL_REASONING,
     recognition=Recognition(template=("<tool_calls>", "Here are my reasoning steps")),
     source="chat template of Apriel-1.6-15b-Thinker",
     goldens=(
         *_APRIEL,
-        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1], is_open=True),
+        *golden_reasoning("", "\n[BEGIN FINAL RESPONSE]", "\n", _APRIEL[1]),
     ),
 )
-
-_NANO = golden_calls(_write, begin="<TOOLCALL>[", between=", ", end="]</TOOLCALL>")
 
 NEMOTRON_NANO2 = Dialect(
     name="nemotron_nano2",
@@ -208,7 +198,13 @@ NEMOTRON_NANO2 = Dialect(
     recognition=Recognition(template=("<TOOLCALL>",)),
     source="chat template of NVIDIA-Nemotron-Nano-v2",
     limits=("`/no_think` in the system message turns the reasoning off.",),
-    goldens=(*_NANO, *golden_reasoning("", "\n</think>", "\n", _NANO[1], is_open=True)),
+    goldens=golden_calls(
+        _write,
+        begin="<TOOLCALL>[",
+        between=", ",
+        end="]</TOOLCALL>",
+        reasoning=("", "\n</think>", "\n"),
+    ),
 )
 
 XLAM = Dialect(
@@ -244,13 +240,6 @@ FIREFUNCTION2 = Dialect(
     goldens=golden_calls(_write, begin="functools[", between=", ", end="]"),
 )
 
-_APERTUS = golden_calls(
-    lambda name, arguments, number: f'{{"{name}": {arguments}}}',
-    begin="<|tools_prefix|>[",
-    between=", ",
-    end="]<|tools_suffix|>",
-)
-
 APERTUS = Dialect(
     name="apertus",
     models=("Apertus",),
@@ -264,9 +253,12 @@ APERTUS = Dialect(
     reasoning=Reasoning(begin="<|inner_prefix|>", end="<|inner_suffix|>", after=""),
     recognition=Recognition(template=("<|tools_prefix|>",), tokens=("<|tools_prefix|>",)),
     source="chat template of Apertus-8B-Instruct",
-    goldens=(
-        *_APERTUS,
-        *golden_reasoning("<|inner_prefix|>", "<|inner_suffix|>", "", _APERTUS[1]),
+    goldens=golden_calls(
+        lambda name, arguments, number: f'{{"{name}": {arguments}}}',
+        begin="<|tools_prefix|>[",
+        between=", ",
+        end="]<|tools_suffix|>",
+        reasoning=("<|inner_prefix|>", "<|inner_suffix|>", ""),
     ),
 )
 
@@ -276,13 +268,7 @@ APRIEL15 = replace(
     APRIEL,
     name="apriel15",
     models=("Apriel 1.5",),
-    reasoning=Reasoning(
-        begin="Here are my reasoning steps:\n",
-        end="[BEGIN FINAL RESPONSE]",
-        after="\n",
-        content_end="[END FINAL RESPONSE]",
-        switch=None,
-    ),
+    reasoning=replace(_APRIEL_REASONING, content_end="[END FINAL RESPONSE]"),
     recognition=Recognition(template=("<tool_calls>[", "<thinking>", "<|assistant|>")),
     source="chat template of Apriel-1.5",
     goldens=(

@@ -56,12 +56,6 @@ BIELIK = replace(
     goldens=_TAGS,
 )
 
-_REKA = golden_calls(
-    lambda name, arguments, number: (
-        f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
-    )
-)
-
 REKA = replace(
     QWEN3,
     name="reka",
@@ -70,7 +64,12 @@ REKA = replace(
     ends_after_content=("<sep>",),
     recognition=Recognition(template=("<tool_call>", "<sep>", "</tool_call>")),
     source="chat template of Reka-Edge",
-    goldens=(*_REKA, *golden_reasoning("<think>\n", "\n</think>", "\n\n", _REKA[1])),
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f'<tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</tool_call>'
+        ),
+        reasoning=("<think>\n", "\n</think>", "\n\n"),
+    ),
 )
 
 EXAONE4 = Dialect(
@@ -115,7 +114,7 @@ ERNIE45 = Dialect(
     goldens=(
         *_ERNIE,
         golden_reasoning("<think>\n", "\n</think>", "\n\n", _ERNIE[1])[0],
-        golden_reasoning("", "\n</think>", "\n\n", _ERNIE[1], is_open=True)[0],
+        golden_reasoning("", "\n</think>", "\n\n", _ERNIE[1])[0],
         Golden(text="<response>\nDone.\n</response>\n", content="Done."),
         Golden(
             text="So.\n</think>\n\n<response>\nDone.\n</response>\n",
@@ -126,13 +125,6 @@ ERNIE45 = Dialect(
     ),
 )
 
-_LONGCAT = golden_calls(
-    lambda name, arguments, number: (
-        f'<longcat_tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n</longcat_tool_call>'
-    ),
-    between="\n",
-)
-
 LONGCAT = Dialect(
     name="longcat",
     models=("LongCat-Flash",),
@@ -141,9 +133,13 @@ LONGCAT = Dialect(
     reasoning=Reasoning(begin="<longcat_think>", end="</longcat_think>", after="\n"),
     recognition=Recognition(template=("<longcat_tool_call>",)),
     source="vLLM's parser and structural tag longcat",
-    goldens=(
-        *_LONGCAT,
-        *golden_reasoning("<longcat_think>", "</longcat_think>", "\n", _LONGCAT[1]),
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f'<longcat_tool_call>\n{{"name": "{name}", "arguments": {arguments}}}\n'
+            "</longcat_tool_call>"
+        ),
+        between="\n",
+        reasoning=("<longcat_think>", "</longcat_think>", "\n"),
     ),
 )
 
@@ -164,13 +160,6 @@ INTERNLM2 = Dialect(
     ),
 )
 
-_S1 = golden_calls(
-    lambda name, arguments, number: (
-        f'<|action_start|> <|plugin|>\n{{"name": "{name}", "parameters": {arguments}}}'
-        "<|action_end|>"
-    )
-)
-
 INTERN_S1 = replace(
     INTERNLM2,
     name="intern_s1",
@@ -182,7 +171,13 @@ INTERN_S1 = replace(
         tokens=("<|action_start|>", "<|plugin|>", "<think>"),
     ),
     source="SGLang's detector of Intern-S1",
-    goldens=(*_S1, *golden_reasoning("<think>", "</think>", "\n\n", _S1[1])),
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f'<|action_start|> <|plugin|>\n{{"name": "{name}", "parameters": {arguments}}}'
+            "<|action_end|>"
+        ),
+        reasoning=("<think>", "</think>", "\n\n"),
+    ),
 )
 
 GRANITE20B = Dialect(
@@ -200,13 +195,6 @@ GRANITE20B = Dialect(
     ),
 )
 
-_M1 = golden_calls(
-    lambda name, arguments, number: f'{{"name": "{name}", "arguments": {arguments}}}',
-    begin="<tool_calls>\n",
-    between="\n",
-    end="\n</tool_calls>",
-)
-
 MINIMAX_M1 = Dialect(
     name="minimax_m1",
     text_marks=("<tool_calls>", "</tool_calls>", "<think>", "</think>"),
@@ -218,7 +206,13 @@ MINIMAX_M1 = Dialect(
     reasoning=Reasoning(switch=None),
     recognition=Recognition(template=("<tool_calls>", "<beginning_of_sentence>")),
     source="vLLM's example template of MiniMax-M1",
-    goldens=(*_M1, *golden_reasoning("<think>", "</think>", "\n\n", _M1[1])),
+    goldens=golden_calls(
+        lambda name, arguments, number: f'{{"name": "{name}", "arguments": {arguments}}}',
+        begin="<tool_calls>\n",
+        between="\n",
+        end="\n</tool_calls>",
+        reasoning=("<think>", "</think>", "\n\n"),
+    ),
 )
 
 _ONE_CALL = "One call in a turn."

@@ -64,7 +64,7 @@ MINIMAX_M3 = Dialect(
     goldens=(
         *_CALLS,
         *golden_reasoning("<mm:think>", "</mm:think>", "", _CALLS[1]),
-        *golden_reasoning("<mm:think>", "</mm:think>", "", _CALLS[1], is_open=True),
+        *golden_reasoning("", "</mm:think>", "", _CALLS[1]),
     ),
 )
 

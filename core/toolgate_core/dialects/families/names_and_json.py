@@ -1,4 +1,4 @@
-"""Families that write the name of a call, then its arguments as JSON."""
+"""Families that write the name of a call, then its arguments as JSON, and no end of all calls."""
 
 from __future__ import annotations
 
@@ -18,118 +18,10 @@ from ..dialect import (
     Recognition,
     Switch,
 )
-from ..golden_texts import golden_calls, golden_reasoning
+from ..golden_texts import golden_calls
 
 _NO_CONTENT = "No content before calls."
 _IDS = ("call00001", "call00002")
-
-_KIMI = golden_calls(
-    lambda name, arguments, number: (
-        f"<|tool_call_begin|>functions.{name}:{number}<|tool_call_argument_begin|>{arguments}"
-        "<|tool_call_end|>"
-    ),
-    begin="<|tool_calls_section_begin|>",
-    end="<|tool_calls_section_end|>",
-    ids=("functions.f:0", "functions.g:1"),
-    before="Wait.",
-)
-
-KIMI_K2 = Dialect(
-    name="kimi_k2",
-    models=("Kimi K2", "Kimi K2 Thinking", "Kimi K2.5", "Kimi K2.6"),
-    shape="name_json",
-    calls=Calls(
-        begin="<|tool_calls_section_begin|>",
-        call=(
-            "<|tool_call_begin|>functions.",
-            NAME,
-            ":",
-            ID,
-            "<|tool_call_argument_begin|>",
-            ARGUMENTS,
-            "<|tool_call_end|>",
-        ),
-        end="<|tool_calls_section_end|>",
-        ids=CallIds("conversation", form="functions.{name}:{id}"),
-    ),
-    reasoning=Reasoning(after="", switch=Switch("thinking"), passes_back=True),
-    recognition=Recognition(
-        template=("<|tool_calls_section_begin|>",),
-        tokens=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),
-    ),
-    source="chat template of Kimi-K2-Instruct; xgrammar's structural tag `kimi`",
-    goldens=(*_KIMI, *golden_reasoning("<think>", "</think>", "", _KIMI[1])),
-)
-
-_R1 = golden_calls(
-    lambda name, arguments, number: (
-        f"<｜tool▁call▁begin｜>function<｜tool▁sep｜>{name}\n```json\n{arguments}\n```"
-        "<｜tool▁call▁end｜>"
-    ),
-    begin="<｜tool▁calls▁begin｜>",
-    between="\n",
-    end="<｜tool▁calls▁end｜>",
-)
-
-DEEPSEEK_R1 = Dialect(
-    name="deepseek_r1",
-    models=("DeepSeek-V3", "DeepSeek-R1", "DeepSeek-R1-0528"),
-    shape="name_json",
-    calls=Calls(
-        begin="<｜tool▁calls▁begin｜>",
-        call=(
-            "<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
-            NAME,
-            "\n```json\n",
-            ARGUMENTS,
-            "\n```<｜tool▁call▁end｜>",
-        ),
-        separator="\n",
-        end="<｜tool▁calls▁end｜>",
-    ),
-    reasoning=Reasoning(switch=None),
-    recognition=Recognition(
-        template=("<｜tool▁calls▁begin｜>", "```json"),
-        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
-    ),
-    source="chat templates of DeepSeek-R1-Distill and vLLM's example of DeepSeek-R1",
-    limits=("DeepSeek-V3 does not reason; R1 always does.",),
-    goldens=(*_R1, *golden_reasoning("<think>", "</think>", "\n\n", _R1[1], is_open=True)),
-)
-
-_V31 = golden_calls(
-    lambda name, arguments, number: (
-        f"<｜tool▁call▁begin｜>{name}<｜tool▁sep｜>{arguments}<｜tool▁call▁end｜>"
-    ),
-    begin="<｜tool▁calls▁begin｜>",
-    end="<｜tool▁calls▁end｜>",
-    before="Wait.",
-)
-
-DEEPSEEK_V31 = Dialect(
-    name="deepseek_v31",
-    models=("DeepSeek-V3.1", "DeepSeek-V3.2-Exp"),
-    shape="name_json",
-    calls=Calls(
-        begin="<｜tool▁calls▁begin｜>",
-        call=("<｜tool▁call▁begin｜>", NAME, "<｜tool▁sep｜>", ARGUMENTS, "<｜tool▁call▁end｜>"),
-        end="<｜tool▁calls▁end｜>",
-    ),
-    reasoning=Reasoning(after="", switch=Switch("thinking")),
-    recognition=Recognition(
-        template=("<｜tool▁calls▁begin｜>", "thinking"),
-        without=("```json",),
-        tokens=("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"),
-    ),
-    source="chat template of DeepSeek-V3.1",
-    goldens=(*_V31, *golden_reasoning("<think>", "</think>", "", _V31[1], is_open=True)),
-)
-
-_V11 = golden_calls(
-    lambda name, arguments, number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
-    ids=_IDS,
-    before="Wait.",
-)
 
 MISTRAL_V11 = Dialect(
     name="mistral_v11",
@@ -146,11 +38,14 @@ MISTRAL_V11 = Dialect(
     ),
     source="chat template of Mistral-Small-3.2-24B-Instruct-2506",
     limits=("Only the system prompt turns the reasoning of Magistral on; Small 3.2 has none.",),
-    goldens=(*_V11, *golden_reasoning("<think>\n", "\n</think>", "\n", _V11[1])),
-)
-
-_V13 = golden_calls(
-    lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}", before="Wait."
+    goldens=golden_calls(
+        lambda name,
+        arguments,
+        number: f"[TOOL_CALLS]{name}[CALL_ID]{_IDS[number]}[ARGS]{arguments}",
+        ids=_IDS,
+        before="Wait.",
+        reasoning=("<think>\n", "\n</think>", "\n"),
+    ),
 )
 
 MISTRAL_V13 = Dialect(
@@ -166,7 +61,11 @@ MISTRAL_V13 = Dialect(
     ),
     source="chat templates of Devstral-Small-2507 and Ministral-3-14B-Reasoning-2512",
     limits=("Only the system prompt turns reasoning on; Devstral has none.",),
-    goldens=(*_V13, *golden_reasoning("[THINK]", "[/THINK]", "", _V13[1])),
+    goldens=golden_calls(
+        lambda name, arguments, number: f"[TOOL_CALLS]{name}[ARGS]{arguments}",
+        before="Wait.",
+        reasoning=("[THINK]", "[/THINK]", ""),
+    ),
 )
 
 _SOLAR_IDS = ("call000001", "call000002")
@@ -271,51 +170,6 @@ FUNCTIONARY32 = Dialect(
     ),
 )
 
-_DENSE = golden_calls(
-    lambda name, arguments, number: (f"<tool_call>{name}\n```json\n{arguments}\n```</tool_call>"),
-    begin="<tool_calls>\n",
-    between="\n",
-    end="\n</tool_calls>",
-    before=None,
-)
-
-HUNYUAN_DENSE = Dialect(
-    name="hunyuan_dense",
-    text_marks=(
-        "<tool_calls>",
-        "</tool_calls>",
-        "<tool_call>",
-        "</tool_call>",
-        "<think>",
-        "</think>",
-        "<answer>",
-        "</answer>",
-    ),
-    models=("Hunyuan 0.5B", "Hunyuan 1.8B", "Hunyuan 4B", "Hunyuan 7B"),
-    shape="name_json",
-    calls=Calls(
-        begin="<tool_calls>\n",
-        call=("<tool_call>", NAME, "\n```json\n", ARGUMENTS, "\n```</tool_call>"),
-        separator="\n",
-        end="\n</tool_calls>",
-    ),
-    reasoning=Reasoning(after="\n"),
-    content=Content(begin="<answer>\n", end="\n</answer>"),
-    recognition=Recognition(template=("<tool_calls>", "<tool_call>", "```json")),
-    source="ms-swift's agent template of Hunyuan",
-    limits=(_NO_CONTENT,),
-    goldens=(
-        *_DENSE,
-        golden_reasoning("<think>\n", "\n</think>", "\n", _DENSE[1])[0],
-        Golden(text="<answer>\nDone.\n</answer>", content="Done."),
-        Golden(
-            text="<think>\nSo.\n</think>\n<answer>\nDone.\n</answer>",
-            reasoning="So.",
-            content="Done.",
-        ),
-    ),
-)
-
 LLAMA31 = Dialect(
     name="llama31",
     models=("Llama 3.1", "Llama 3.2", "Llama 3.3"),
@@ -358,16 +212,12 @@ LLAMA4_JSON = replace(
 )
 
 DIALECTS = (
-    KIMI_K2,
-    DEEPSEEK_R1,
-    DEEPSEEK_V31,
     MISTRAL_V11,
     MISTRAL_V13,
     SOLAR_OPEN,
     GLM4_0414,
     FUNCTIONARY31,
     FUNCTIONARY32,
-    HUNYUAN_DENSE,
     LLAMA31,
     LLAMA4_JSON,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..dialect import ARGUMENTS, NAME, Calls, Dialect, Reasoning, Recognition
-from ..golden_texts import golden_calls, golden_reasoning
+from ..golden_texts import golden_calls
 
 
 def _begin(mark: str) -> str:
@@ -15,17 +15,6 @@ def _end(mark: str) -> str:
 
 
 _JSON = "<|plamo:constrain|>json<|plamo:msg|>"
-_GOLDENS = golden_calls(
-    lambda name, arguments, number: (
-        f"<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}"
-        "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json"
-        f"<|plamo:msg|>{arguments}<|plamo:end_tool_arguments:plamo|>"
-        "<|plamo:end_tool_request:plamo|>"
-    ),
-    begin="<|plamo:begin_tool_requests:plamo|>",
-    end="<|plamo:end_tool_requests:plamo|>",
-)
-
 PLAMO3 = Dialect(
     name="plamo3",
     models=("PLaMo 3",),
@@ -48,11 +37,16 @@ PLAMO3 = Dialect(
         template=("<|plamo:", "begin_tool_requests"), tokens=("<|plamo:begin_", ":plamo|>")
     ),
     source="vLLM's parser and structural tag plamo3",
-    goldens=(
-        *_GOLDENS,
-        *golden_reasoning(
-            "<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>", "", _GOLDENS[1]
+    goldens=golden_calls(
+        lambda name, arguments, number: (
+            f"<|plamo:begin_tool_request:plamo|><|plamo:begin_tool_name:plamo|>{name}"
+            "<|plamo:end_tool_name:plamo|><|plamo:begin_tool_arguments:plamo|><|plamo:constrain|>json"
+            f"<|plamo:msg|>{arguments}<|plamo:end_tool_arguments:plamo|>"
+            "<|plamo:end_tool_request:plamo|>"
         ),
+        begin="<|plamo:begin_tool_requests:plamo|>",
+        end="<|plamo:end_tool_requests:plamo|>",
+        reasoning=("<|plamo:begin_think:plamo|>", "<|plamo:end_think:plamo|>", ""),
     ),
 )
 

@@ -136,7 +136,7 @@ OLMO3 = Dialect(
     goldens=(
         *_OLMO3,
         *golden_reasoning("<think>", "</think>", "\n\n", _OLMO3[1]),
-        *golden_reasoning("<think>", "</think>", "\n\n", _OLMO3[1], is_open=True),
+        *golden_reasoning("", "</think>", "\n\n", _OLMO3[1]),
     ),
 )
 

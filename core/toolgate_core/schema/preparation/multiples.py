@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..walk import deep_copy, subschemas
+from ..walk import deep_copy, schema_objects
 from .unsupported import EXACT, NUMERIC, is_exact
 
 SMALL = EXACT // 2
@@ -14,16 +14,13 @@ multiples beyond the bound."""
 
 def with_bounded_multiples(form: Any, schema: Any) -> Any:
     """The engine form of `schema`, in which multiples end at 2^53."""
-    if not any(map(_is_unbounded, _nodes(form))) or not all(map(_is_small, _nodes(schema))):
+    unbounded = any(map(_is_unbounded, schema_objects(form)))
+    if not unbounded or not all(map(_is_small, schema_objects(schema))):
         return form
     form = deep_copy(form)
-    for node in filter(_is_unbounded, _nodes(form)):
+    for node in filter(_is_unbounded, schema_objects(form)):
         node["maximum"] = EXACT
     return form
-
-
-def _nodes(schema: Any) -> list[dict[str, Any]]:
-    return [node for _, node in subschemas(schema) if isinstance(node, dict)]
 
 
 def _is_unbounded(node: dict[str, Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,31 +88,28 @@ class Occurrence:
 def hard_occurrences(schema: Any) -> list[Occurrence]:
     """The occurrences that may have to be removed, in the schema's order. They include those inside
     a `oneOf`, which can become an `anyOf`."""
-    return [
-        Occurrence(f"{pointer}/{escape(keyword)}", keyword)
-        for pointer, node in reachable(
-            schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
-        )
-        for keyword, value in node.items()
-        if _hard(keyword, value)
-    ]
+    return _occurrences(schema, _hard)
 
 
 def uncertain_occurrences(schema: Any) -> list[Occurrence]:
     """The hard occurrences, and those with values that an engine may not support: patterns that it
     can't parse, counts beyond its limits."""
+    return _occurrences(schema, _uncertain)
+
+
+def _occurrences(schema: Any, is_meant: Callable[[str, Any], bool]) -> list[Occurrence]:
     return [
         Occurrence(f"{pointer}/{escape(keyword)}", keyword)
-        for pointer, node in reachable(
-            schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY
-        )
+        for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY)
         for keyword, value in node.items()
-        if keyword in HARD | {"format", "pattern"} or _large(keyword, value)
+        if is_meant(keyword, value)
     ]
 
 
-def _large(keyword: str, value: Any) -> bool:
-    return keyword in _COUNTS and value > MANY
+def _uncertain(keyword: str, value: Any) -> bool:
+    if keyword in HARD or keyword in ("format", "pattern"):
+        return True
+    return keyword in _COUNTS and bool(value > MANY)
 
 
 def _hard(keyword: str, value: Any) -> bool:
@@ -143,7 +140,7 @@ def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
 def removed_occurrences(schema: Any, occurrences: Collection[Occurrence]) -> tuple[Occurrence, ...]:
     """All occurrences that `relax` removes for `occurrences`, in the schema's order."""
     found = []
-    for pointer, node in reachable(schema, enters=lambda _, keyword: keyword not in _OPAQUE_ONLY):
+    for pointer, node in reachable(schema, opaque=_OPAQUE_ONLY):
         here = {o.keyword for o in occurrences if o.owner == pointer}
         here = {k for keyword in here for k in TOGETHER.get(keyword, (keyword,)) if k in node}
         found += [Occurrence(f"{pointer}/{escape(k)}", k) for k in node if k in here]

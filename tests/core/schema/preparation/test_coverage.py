@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.support.schemas.keyword_coverage import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.preparation.advice import ADVICE
-from toolgate_core.schema.preparation.coverage import coverage
+from toolgate_core.schema.preparation.advice import ADVICE, advice_on
+from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.schema.preparation.relaxation import HARD, TOGETHER
 
 SCHEMA: dict[str, Any] = {
@@ -25,7 +26,7 @@ SCHEMA: dict[str, Any] = {
 
 
 def test_coverage_states_what_enforces_each_keyword() -> None:
-    by = {each.pointer: each.enforced_by for each in coverage(SCHEMA).keywords}
+    by = {each.pointer: each.enforced_by for each in coverage(SCHEMA, prepare(SCHEMA))}
     assert by == {
         "/type": "masks",
         "/title": "nothing",
@@ -51,9 +52,9 @@ def test_coverage_states_what_enforces_each_keyword() -> None:
 
 
 def test_residual_keywords_have_a_reason_and_a_rewrite() -> None:
-    residual = coverage(SCHEMA).residual
+    residual = prepare(SCHEMA).residual
     assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
-    assert all(place.why and place.rewrite for place in residual)
+    assert all(all(advice_on(SCHEMA, each.pointer, each.keyword)) for each in residual)
 
 
 @pytest.mark.parametrize("keyword", sorted(HARD | {k for ks in TOGETHER.values() for k in ks}))
