@@ -12,10 +12,9 @@ from toolgate_core.errors import ToolgateError
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
-from .defaults import with_defaults
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage, server_sent
-from .parameters import BY_NAME
+from .parameters import BY_NAME, with_defaults
 from .request import parse_request
 
 PATH = re.compile(r"/v1/messages")

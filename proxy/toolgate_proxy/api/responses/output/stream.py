@@ -13,7 +13,7 @@ from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
 from ...shared.sse import with_escaped_line_ends
 from ...surface import Client
-from ..state.storing import begin, store
+from ..state.history import begin, store
 from .body import Body, is_summarized
 from .collector import Output
 from .items import Event
