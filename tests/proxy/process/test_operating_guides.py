@@ -21,7 +21,7 @@ from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY, Gateway, serving
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 DOCS = Path(__file__).parents[3] / "docs"
 CHAT = "/v1/chat/completions"

@@ -18,7 +18,7 @@ from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.hostile_backend import HostileBackend, generated, sent
 from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 PROMPT = 5.0
 """Seconds, far less than any time-out of a request, and enough for a busy machine."""

@@ -17,7 +17,7 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, call
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
 CHAT = "/v1/chat/completions"

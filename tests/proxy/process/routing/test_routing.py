@@ -17,7 +17,7 @@ from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 CHAT = "/v1/chat/completions"
 # A model for each test of least-busy: LiteLLM goes on counting some requests that clients left.
