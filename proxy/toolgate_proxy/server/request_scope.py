@@ -24,7 +24,7 @@ from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
-from .response_headers import response_headers
+from .response_headers import own_headers, response_headers
 from .traffic import recording, scraping, spans
 from .transport.connection import Reply
 
@@ -52,7 +52,7 @@ class RequestScope:
         async def counted(message: Message) -> None:
             nonlocal usage
             if message["type"] == "http.response.start":
-                headers = response_headers(message.get("headers", ()), context.headers())
+                headers = response_headers(message.get("headers", ()), own_headers(context))
                 message = {**message, "headers": headers}
                 context.begin_response(message["status"])
                 usage = usage_of(message, context)

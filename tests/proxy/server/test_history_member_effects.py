@@ -12,6 +12,7 @@ from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.responses import items
+from toolgate_proxy.server.response_headers import own_headers
 
 USER, LAST = {"role": "user", "content": "Dim lamp 4."}, {"role": "user", "content": "hi"}
 SAID = {"type": "message", "role": "assistant", "content": "Well"}
@@ -92,7 +93,7 @@ async def outcome(gateway: Gateway, api: str, kind: str, entry: dict[str, Any]) 
     gateway.backend.turns[:] = [Script(("Hello",))]
     response = await gateway.ask({**BODIES[api], **told}, path=PATHS[api])
     seen = gateway.backend.messages() if gateway.backend.requests else None
-    return response.status, seen, response.context.history_header
+    return response.status, seen, own_headers(response.context).get("x-toolgate-history")
 
 
 @pytest.mark.parametrize(("api", "kind", "name"), MEMBERS)

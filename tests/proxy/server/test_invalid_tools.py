@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.litellm.own_route import CHAT, Gateway, Response
+from toolgate_proxy.server.response_headers import own_headers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 REFUSED = {"type": "object", "properties": {"b": {"type": "mixed"}}}
@@ -63,7 +64,7 @@ async def test_invalid_tools_are_left_out(omitting: Gateway, api: str) -> None:
     response = await ask(omitting, api, tools)
     assert response.status == 200
     assert offered(omitting) == ["good"]
-    assert response.context.headers()["x-toolgate-invalid-tools"] == (
+    assert own_headers(response.context)["x-toolgate-invalid-tools"] == (
         "tools[0], remote; at=/properties/c~1%C3%BC/$ref, refused_one; at=/not"
     )
     if api == "responses":
@@ -79,7 +80,7 @@ async def test_places_are_those_of_the_request_beside_hosted_tools(
     response = await ask(omitting, api, tools)
     assert response.status == 200
     assert offered(omitting) == ["good"]
-    headers = response.context.headers()
+    headers = own_headers(response.context)
     assert headers["x-toolgate-omitted-tools"] == "web_search_20250305"
     assert headers["x-toolgate-invalid-tools"] == "tools[1]"
 
@@ -190,11 +191,11 @@ async def test_corrected_slips_are_in_a_header(gateway: Gateway, api: str) -> No
     tools = [tool(api, "good", SCHEMA), tool(api, "slips", slips)]
     response = await ask(gateway, api, tools)
     assert response.status == 200
-    assert response.context.headers()["x-toolgate-corrected"] == "1; keywords=required,type"
+    assert own_headers(response.context)["x-toolgate-corrected"] == "1; keywords=required,type"
     prompt: Any = gateway.backend.requests[-1].prompt
     assert prompt.tools[1]["function"]["parameters"] == SCHEMA
     again = await ask(gateway, api, tools[:1])
-    assert "x-toolgate-corrected" not in again.context.headers()
+    assert "x-toolgate-corrected" not in own_headers(again.context)
 
 
 async def test_tools_that_are_sent_twice_count_once(gateway: Gateway) -> None:

@@ -13,6 +13,7 @@ from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.callbacks import host_side
 from toolgate_proxy.litellm_host.deployments.selection import Selection
+from toolgate_proxy.server.response_headers import own_headers
 
 
 async def test_whole_response_has_length_type_and_call_id_headers(gateway: Gateway) -> None:
@@ -189,7 +190,7 @@ async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway: 
     gateway.configure(unknown_parameters="ignore")
     response = await gateway.ask(chat(num_ctx=4096, think=False, max_tokens=9))
     assert response.status == 200
-    headers = response.context.headers()
+    headers = own_headers(response.context)
     assert headers["x-toolgate-ignored-parameters"] == "num_ctx,think"
     assert gateway.backend.requests[-1].sampling.max_tokens == 9
     # Invalid values of known parameters are no unknown parameters.
