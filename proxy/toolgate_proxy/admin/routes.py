@@ -34,7 +34,7 @@ from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
 from ..api.surfaces import COMPLETIONS
-from ..chat.unconstrained import Unconstrained
+from ..chat.generation import Unconstrained
 from ..context import RequestContext
 from ..litellm_host.administrator import require_administrator
 from ..litellm_host.deployments.router import placements
