@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apis.admitted_requests import admitted
+from tests.support.apis.value_examples import invalid, valid
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest
@@ -27,7 +28,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
 def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
     assert row.type
-    for value in row.type.valid():
+    for value in valid(row.type):
         request = admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
         parsed = row.type.parse(value, row.name)
         if row.sampling and row.sampling not in ("logprob_token_ids", "repetition_detection"):
@@ -44,7 +45,7 @@ MEMBERS = [(row, member) for row in PARAMETERS for member in row.members]
 @pytest.mark.parametrize(("row", "member"), MEMBERS, ids=lambda each: getattr(each, "name", each))
 def test_valid_members_reach_the_field_of_the_row(row: Parameter, member: str) -> None:
     assert isinstance(row.type, Object)
-    for value in row.type.members[member].valid():
+    for value in valid(row.type.members[member]):
         request = admitted(**REQUIRED.get(row.name, {}), **{row.name: {member: value}})
         assert getattr(request, row.members[member]) == row.type.members[member].parse(value, "")
 
@@ -64,7 +65,7 @@ def test_the_last_row_of_a_field_has_precedence_in_any_order_of_the_body() -> No
 @pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
 def test_invalid_values_are_errors_that_name_the_parameter(row: Parameter) -> None:
     assert row.type
-    for value in row.type.invalid():
+    for value in invalid(row.type):
         with pytest.raises(InvalidRequest) as error:
             admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
         assert error.value.param is not None

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.apis.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
+from tests.support.apis.value_examples import invalid
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.signature import sign
@@ -151,7 +152,7 @@ def test_every_row_refuses_values_of_other_types(name: str) -> None:
             parsed(**wrong)
         assert refused.value.param == name
         return
-    for value in row.type.invalid():
+    for value in invalid(row.type):
         body = {"model": "tiny", "max_tokens": 100, "messages": HI, name: value}
         with pytest.raises(InvalidRequest) as refused:
             Messages().parse(body, model="tiny", client=CLIENT)
