@@ -15,7 +15,8 @@ from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
-from ..surface import ANY_CLIENT, COMMENT, Client, Counting
+from ..shared.sse import COMMENT
+from ..surface import ANY_CLIENT, Client, Counting
 from .output.stream import ResponseStream, WholeResponse, error_event
 from .parameters import BY_NAME, with_defaults
 from .request import parse_request

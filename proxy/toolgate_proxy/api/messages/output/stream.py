@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.response_fields import prompt_fields, with_receipt
-from ...shared.sse import with_escaped_line_ends
+from ...shared.sse import typed_events
 from ...surface import Stateless
 from .blocks import Event
 from .collector import Content
@@ -119,13 +117,13 @@ class MessageStream(Stateless):
         if not self._begun:
             self._begun = True
             made.append({"type": "message_start", "message": self._body.at_start()})
-        return server_sent([*made, *self._content.add(events)])
+        return typed_events([*made, *self._content.add(events)])
 
     def end(self) -> bytes:
-        return server_sent([self._body.delta(self._content), {"type": "message_stop"}])
+        return typed_events([self._body.delta(self._content), {"type": "message_stop"}])
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
-        return server_sent([{"type": "error", "error": error}])
+        return typed_events([{"type": "error", "error": error}])
 
 
 class WholeMessage(Stateless):
@@ -141,11 +139,3 @@ class WholeMessage(Stateless):
 
     def body(self) -> dict[str, Any]:
         return self._body.whole(self._content)
-
-
-def server_sent(events: Iterable[Mapping[str, Any]]) -> bytes:
-    made = (
-        b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
-        for event in events
-    )
-    return with_escaped_line_ends(b"".join(made))
