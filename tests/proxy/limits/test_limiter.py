@@ -16,7 +16,6 @@ from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
-from toolgate_proxy.limits.admission import reserve
 from toolgate_proxy.limits.counter import NoResponse, UsageUpdate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import LEASE_SECONDS, Limiter
@@ -115,7 +114,7 @@ async def test_only_keys_with_a_limit_on_tokens_check_the_count_of_a_prompt() ->
     limiter = limiter_of(None)
     for limits, checked in (({}, False), ({"rpm": 5}, False), ({"tpm": 100}, True)):
         context = RequestContext(key=limited(**limits))
-        await reserve(limiter, context, {"messages": [], "max_tokens": 1})
+        await limiter.reserve(context, {"messages": [], "max_tokens": 1})
         assert (context.on_prompt is not None) == checked
     await limiter.aclose()
 

@@ -26,7 +26,6 @@ from ...api.responses.parameters import INCLUDES
 from ...api.responses.state.history import unavailable
 from ...api.responses.state.retrieval import listed, replayed, retrieved
 from ...context import RequestContext
-from ...limits.admission import reserve
 from ...litellm_host import auth as host_auth
 from ...litellm_host.context import identity_of
 from ...litellm_host.deployments.router import are_all_ours
@@ -77,7 +76,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
         context.identity = identity_of(caller)
     context.call_id = uuid.uuid4().hex
     context.note_tokens(0, 0)
-    await reserve(gateway().limiter, context, {}, output=False)
+    await gateway().limiter.reserve(context, {}, output=False)
     seal = OwnerSeal(gateway().sealer, owner_of(scope, context))
     query = QueryParams(scope["query_string"])
     work = _Work(gateway().responses, seal, operation.response_id, query, context)
