@@ -25,7 +25,7 @@ from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .response_headers import own_headers, response_headers
-from .traffic import recording, scraping, spans
+from .traffic import recording, scraping
 from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
@@ -72,8 +72,7 @@ class RequestScope:
             app = _refusing(error)
         scope["headers"] = without_control_headers(scope["headers"])
         app = scraping.answer(scope, gateway().settings.metrics_token) or app
-        recording.begin(surface)
-        span = spans.begin(scope, surface)
+        span = recording.begin(scope, surface)
         try:
             with span.current():
                 await app(scope, receive, counted)
@@ -86,8 +85,7 @@ class RequestScope:
             if context.unsettled:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
-            recording.end(context, surface)
-            spans.end(span, context)
+            recording.end(context, surface, span)
             as_json = gateway().settings.log_format == "json"
             access_log.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 
