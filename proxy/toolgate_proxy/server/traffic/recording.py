@@ -26,8 +26,6 @@ OTHER = "other"
 MAX_NAMES = 200
 """Maximum number of values of a label, because clients choose some of them, and each one is a time
 series."""
-SPAN_OPERATIONS = {"chat_completions": "chat", "responses": "chat", "messages": "chat"}
-"""`gen_ai.operation.name` by API."""
 
 
 class LabelValues:
@@ -68,7 +66,7 @@ def begin(scope: Scope, surface: str | None) -> tracing.Span:
     attributes = {
         "http.request.method": scope["method"],
         "url.path": scope["path"],
-        "gen_ai.operation.name": SPAN_OPERATIONS.get(surface, surface),
+        "gen_ai.operation.name": "chat",
         "toolgate.surface": surface,
     }
     name = f"{scope['method']} {scope['path']}"
