@@ -108,7 +108,7 @@ class Gateway:
         """Change settings that requests are read and constrained by."""
         here = self.here
         here.settings = here.settings.model_copy(update=changes)
-        here.reader = RequestReader(here.settings, here.reader._salts)
+        here.reader = RequestReader(here.settings, here.sealer)
         here.engine._constraints = ConstraintLoader(here.settings, here.engine.validators)
 
     async def ask(
