@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.own_route import CHAT, Gateway, Response
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from toolgate_proxy.server.response_headers import own_headers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 REFUSED = {"type": "object", "properties": {"b": {"type": "mixed"}}}
 REMOTE = {"type": "object", "properties": {"c/ü": {"$ref": "https://example.com/x"}}}
-PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
 def tool(api: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -26,11 +25,7 @@ def tool(api: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def ask(gateway: Gateway, api: str, tools: list[dict[str, Any]], **params: Any) -> Response:
-    message = [{"role": "user", "content": "hi"}]
-    given: dict[str, Any] = {"input": "hi"} if api == "responses" else {"messages": message}
-    most = {"max_tokens": 50} if api == "messages" else {}
-    body = {"model": "tiny", **given, **most, "tools": tools, **params}
-    return await gateway.ask(body, path=PATHS[api])
+    return await gateway.ask(body_of(api, tools=tools, **params), path=PATHS[api])
 
 
 def offered(gateway: Gateway) -> list[str]:
@@ -94,7 +89,9 @@ async def test_errors_of_the_backend_have_places_beside_hosted_tools(
     response = await ask(gateway, api, tools)
     assert response.status == 400
     place = {"chat": "function.parameters", "messages": "input_schema"}.get(api, "parameters")
-    assert response.json["error"].get("param") == f"tools[2].{place}"
+    error = response.json["error"]
+    assert (error["code"], error["pointer"]) == ("schema_not_enforceable", "/not")
+    assert error["param"] == f"tools[2].{place}"
 
 
 async def test_without_a_valid_tool_the_model_answers(omitting: Gateway) -> None:

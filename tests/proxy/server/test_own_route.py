@@ -111,16 +111,6 @@ async def test_body_that_is_not_a_json_object_is_rejected(gateway: Gateway, body
     assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error")
 
 
-@pytest.mark.parametrize("stream", [True, False])
-async def test_disconnect_cancels_the_backend_request(gateway: Gateway, stream: bool) -> None:
-    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
-    response = await gateway.ask(chat("hang", stream=stream), leave_after=0.3)
-    assert await gateway.backend.idle_within(2.0)
-    assert not response.context.complete
-    if not stream:
-        assert response.messages == []
-
-
 async def test_invalid_key_is_rejected_before_the_body_is_read(gateway: Gateway) -> None:
     for key in ("sk-wrong", None):
         response = await gateway.ask(b"{not even JSON", key=key)
