@@ -12,6 +12,7 @@ from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import Key, new_key
@@ -151,9 +152,7 @@ async def test_a_settlement_is_repeated_without_a_response_even_if_its_caller_is
     closing.cancel()
     await asyncio.wait({closing})
     silent.set()
-    async with asyncio.timeout(10):
-        while len(updates) < 2:  # noqa: ASYNC110  the next round
-            await asyncio.sleep(0.01)
+    await until(lambda: len(updates) >= 2)  # in the next round
     assert updates == [[-70], [-70]]
     await reservations.aclose()
 

@@ -21,6 +21,7 @@ from tests.support.servers.http_client import http_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = repeats(120, nightly=200)
@@ -153,9 +154,7 @@ async def test_killed_gateway_releases_its_parallel_requests(fleet: Fleet) -> No
             asyncio.create_task(dies.post(CHAT, json=asked("endless", stream=True)))
             for _ in range(20)
         ]
-        async with asyncio.timeout(30):
-            while fleet.backend.running < 20:  # noqa: ASYNC110  another thread's
-                await asyncio.sleep(0.02)
+        await until(lambda: fleet.backend.running == 20)
         assert (await stays.post(CHAT, json=asked())).status_code == 429
         port = int(fleet.urls[1].rpartition(":")[2])
         fleet.gateways[1].process.kill()
@@ -181,9 +180,7 @@ async def test_redis_outage_returns_503_for_limited_keys_only(fleet: Fleet, faul
     assert await storm(fleet, counted, 20) == {200: 20}
     await asyncio.sleep(1.5)  # Redis writes its log every second
     in_flight = asyncio.create_task(answers(fleet, streams, AT_ONCE, script="slow", stream=True))
-    async with asyncio.timeout(30):
-        while fleet.backend.running < AT_ONCE // 4:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: fleet.backend.running >= AT_ONCE // 4)
     fleet.redis.hang() if fault == "hang" else fleet.redis.kill()
     try:
         closed = await storm(fleet, limited, 20)

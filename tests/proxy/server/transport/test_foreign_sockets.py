@@ -13,6 +13,7 @@ from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.wire import connected, read_to_end, send
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.server.responses_socket import connection
@@ -92,6 +93,4 @@ async def test_a_key_has_as_many_connections_as_its_limit(serve: Serve, sent: st
 
 
 async def until_used(size: int) -> None:
-    async with asyncio.timeout(SECONDS):
-        while sum(gateway().bodies._used.values()) != size:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(gateway().bodies._used.values()) == size)
