@@ -14,10 +14,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import Gateway, start
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
@@ -76,7 +77,7 @@ def all_alive(fleet: Fleet) -> Iterator[None]:
 
 @asynccontextmanager
 async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
-    headers = {"Authorization": f"Bearer {sent}"}
+    headers = bearer(sent)
     limits = httpx.Limits(max_connections=AT_ONCE)
     made = [http_client(url, headers=headers, timeout=120, limits=limits) for url in fleet.urls]
     try:
@@ -84,10 +85,6 @@ async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClie
     finally:
         for each in made:
             await each.aclose()
-
-
-def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
 async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[httpx.Response]:

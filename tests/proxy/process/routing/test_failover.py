@@ -12,9 +12,10 @@ import openai
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.support.apis.sdk_requests import asked
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
 from tests.support.waiting import until
 from toolgate_proxy.cli.main import app
@@ -76,7 +77,7 @@ def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def http(url: str, pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
         await until_up(client, True, True)
         yield client
@@ -92,10 +93,6 @@ async def until_up(http: httpx.AsyncClient, *wanted: bool) -> None:
     async with asyncio.timeout(15):
         while await states(http) != list(wanted):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-
-
-def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
 async def statuses(http: httpx.AsyncClient, number: int, **params: Any) -> set[int]:

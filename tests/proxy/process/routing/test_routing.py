@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
 from tests.support.waiting import until
 from toolgate_proxy.server.launcher import Route, make_config
@@ -88,7 +88,7 @@ async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.Asy
         backend.scripts["hi"] = Script((TEXT,))
         backend.scripts["waits"] = Script((TEXT,), hang_after=1)
         backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
         yield client
 
