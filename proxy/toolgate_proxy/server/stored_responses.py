@@ -22,24 +22,24 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from ...api.responses.parameters import INCLUDES
-from ...api.responses.state.history import unavailable
-from ...api.responses.state.retrieval import listed, replayed, retrieved
-from ...context import RequestContext
-from ...litellm_host import auth as host_auth
-from ...litellm_host.context import identity_of
-from ...litellm_host.deployments.router import are_all_ours
-from ...litellm_host.errors import own_errors
-from ...request_fields import invalid_value
-from ...response_store.record import StoredResponse
-from ...response_store.sealed_store import StoreUnavailable
-from ...response_store.store import ResponseStore
-from ...sealing import OwnerSeal
-from ...state import gateway
-from ..authorization import authenticate
-from ..client import owner_of
-from ..paths import MATCH
+from ..api.responses.parameters import INCLUDES
+from ..api.responses.state.history import unavailable
+from ..api.responses.state.retrieval import listed, replayed, retrieved
+from ..context import RequestContext
+from ..litellm_host import auth as host_auth
+from ..litellm_host.context import identity_of
+from ..litellm_host.deployments.router import are_all_ours
+from ..litellm_host.errors import own_errors
+from ..request_fields import invalid_value
+from ..response_store.record import StoredResponse
+from ..response_store.sealed_store import StoreUnavailable
+from ..response_store.store import ResponseStore
+from ..sealing import OwnerSeal
+from ..state import gateway
+from .authorization import authenticate
+from .client import owner_of
 from .live_replay import LiveReplay
+from .paths import MATCH
 
 PATHS = re.compile(
     r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?P<rest>/.*)?|conversations(?:/.*)?)",
