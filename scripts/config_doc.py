@@ -14,7 +14,7 @@ from pathlib import Path
 
 from generated import write_or_check
 
-from toolgate_proxy.server.app import CONFIG
+from toolgate_proxy.server.launcher import CONFIG
 
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "litellm_config.yaml"

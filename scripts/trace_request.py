@@ -113,10 +113,10 @@ async def traced(*, limits: bool) -> None:
 async def gateway(key: str) -> Any:
     """Run the gateway in this process. Yields a client that uses no sockets."""
     from toolgate_proxy import worker
-    from toolgate_proxy.server import app
+    from toolgate_proxy.server import launcher
 
     with tempfile.TemporaryDirectory() as folder:
-        app.prepare(app.write_config([app.Route("tiny", "tiny")], Path(folder)))
+        launcher.prepare(launcher.write_config([launcher.Route("tiny", "tiny")], Path(folder)))
         application = worker.create()
         async with application.router.lifespan_context(application):
             transport = httpx.ASGITransport(application)

@@ -47,8 +47,8 @@ from toolgate_proxy.keys.key import (
     now,
 )
 from toolgate_proxy.keys.redis_store import RedisStore
-from toolgate_proxy.server.app import Route as Model
-from toolgate_proxy.server.app import make_config
+from toolgate_proxy.server.launcher import Route as Model
+from toolgate_proxy.server.launcher import make_config
 from toolgate_proxy.stack.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)

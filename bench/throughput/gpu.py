@@ -39,8 +39,8 @@ from bench.throughput.gpu_report import Found, Measured, report
 from bench.throughput.gpu_streams import WARM_UP_SECONDS, Seen, drive
 from bench.throughput.gpu_targets import Target, make_targets
 from tests.support.servers import contenders, gateways
-from toolgate_proxy.server.app import Route as Model
-from toolgate_proxy.server.app import make_config
+from toolgate_proxy.server.launcher import Route as Model
+from toolgate_proxy.server.launcher import make_config
 from toolgate_proxy.stack.processes import free_port
 
 ADAPTERS = ("structured_output", "logits_processor")

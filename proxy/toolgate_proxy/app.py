@@ -17,11 +17,9 @@ from .api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, owner_of
 from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
-from .server import absent_routes, model_retrieval, probes
+from .server import absent_routes, model_retrieval, probes, stored_responses
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
-from .server.stored_responses import operations
-from .server.stored_responses.routes import PATHS as STORED
 from .server.transport.connection import Reply
 from .state import gateway
 
@@ -37,7 +35,7 @@ def paths(litellm: Forwarding) -> list[Path]:
         _api("POST /v1/responses/input_tokens", Pipeline(RESPONSES, litellm, RESPONSES.counting)),
         _api("POST /v1/messages", Pipeline(MESSAGES, litellm)),
         _api("POST /v1/messages/count_tokens", Pipeline(MESSAGES, litellm, MESSAGES.counting)),
-        Path("* /v1/responses/resp_0", STORED, answered(operations.answer)),
+        Path("* /v1/responses/resp_0", stored_responses.PATHS, answered(stored_responses.answer)),
         Path("* /v1/messages/batches", absent_routes.BATCHES, answered(absent_routes.batches)),
         Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
         Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),

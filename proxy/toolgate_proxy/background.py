@@ -1,10 +1,10 @@
-"""Background tasks: work that must not delay a response."""
+"""Background tasks: work that must not delay a response, and polling that outlives errors."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
@@ -45,3 +45,15 @@ def _done(task: asyncio.Task[Any]) -> None:
     _tasks.discard(task)
     if not task.cancelled() and (error := task.exception()) is not None:
         logger.warning("A background task failed (%s).", type(error).__name__)
+
+
+async def poll_forever(
+    poll: Callable[[], Awaitable[None]], seconds: float, logger: logging.Logger, failed: str
+) -> None:
+    """Calls `poll` every `seconds` until cancelled. Logs `failed` and the class of each error."""
+    while True:
+        try:
+            await poll()
+        except Exception as error:  # noqa: BLE001  polling must survive all errors
+            logger.warning("%s (%s).", failed, type(error).__name__)
+        await asyncio.sleep(seconds)

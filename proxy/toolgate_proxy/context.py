@@ -3,24 +3,6 @@
 The outermost middleware creates it for each HTTP request and stores it in the ASGI scope. Later
 steps receive it as an argument. Only code that LiteLLM calls reads it from a context variable
 (litellm_host/context.py).
-
-Response headers that are derived from it:
-
-- `x-request-id`: the client's own, or a generated one. The backend's logs contain it, too.
-- `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on loading them>`, with the slowest tier
-  that was needed.
-- `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
-  keywords are only validated; there was nothing to enforce.
-- `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
-- `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
-- `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
-- `x-toolgate-history: <change>=<paths>; …`: what the model sees of the conversation so far in
-  another form than it was sent.
-- `x-toolgate-invalid-tools: <name>; at=<JSON Pointer>, …`: invalid tools that were left out.
-- `x-toolgate-corrected: <tools with slips in their schemas>; keywords=<the keywords>`: the slips
-  were read as they were meant.
-- `x-toolgate-dropped-messages: <number>`: the oldest messages, dropped by `truncation: "auto"`.
-- `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
 from __future__ import annotations
@@ -31,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
-from urllib.parse import quote
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ToolgateError
@@ -261,13 +242,6 @@ class RequestContext:
         same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
-    @property
-    def history_header(self) -> str | None:
-        paths: dict[str, list[str]] = {}
-        for change in self.history_changes:
-            paths.setdefault(change.kind, []).append(change.path)
-        return "; ".join(f"{kind}={','.join(each)}" for kind, each in paths.items()) or None
-
     def note_grammars(self, grammars: int, tier: Tier, milliseconds: float) -> None:
         self.grammars = grammars
         self.tier = slowest(self.tier, tier)
@@ -310,47 +284,6 @@ class RequestContext:
         if self.enforced is None or not self.grammars:
             return None
         return f"{self.tier}; n={self.grammars}; ms={self.grammar_ms:.1f}"
-
-    def headers(self) -> dict[str, str]:
-        """Return the response headers that Toolgate adds."""
-        headers = {} if self.request_id is None else {REQUEST_ID: self.request_id}
-        if self.form is not None and self.form.request_id_header and self.request_id is not None:
-            headers[self.form.request_id_header] = self.request_id
-        headers |= self.extra_headers
-        if self.omitted_tools:
-            headers["x-toolgate-omitted-tools"] = ",".join(self.omitted_tools)
-        if self.history_header is not None:
-            headers["x-toolgate-history"] = self.history_header
-        if self.invalid_tools:
-            headers["x-toolgate-invalid-tools"] = _listed(self.invalid_tools)
-        if self.corrected_tools:
-            keywords = ",".join(self.corrected_keywords)
-            headers["x-toolgate-corrected"] = f"{self.corrected_tools}; keywords={keywords}"
-        if self.dropped_messages:
-            headers["x-toolgate-dropped-messages"] = str(self.dropped_messages)
-        if self.ignored_parameters:
-            headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
-        if self.is_fallback:
-            headers["x-toolgate-fallback"] = "not-enforced"
-        if self.enforced is None:
-            return headers
-        headers["x-toolgate-enforced"] = self.enforced
-        if self.grammar_header is not None:
-            headers["x-toolgate-grammar"] = self.grammar_header
-        if self.residual_tools:
-            keywords = ",".join(self.residual_keywords)
-            headers["x-toolgate-residual"] = f"{self.residual_tools}; keywords={keywords}"
-        if self.resamples:
-            headers["x-toolgate-resamples"] = str(self.resamples)
-        return headers
-
-
-def _listed(invalid_tools: Mapping[str, str]) -> str:
-    """Return the value of a header. A pointer has names of the client's schema."""
-    return ", ".join(
-        f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
-        for name, pointer in invalid_tools.items()
-    )
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

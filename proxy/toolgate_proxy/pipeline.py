@@ -19,7 +19,6 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from .api.surface import Counting, Stream, Surface, Whole, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
-from .limits.admission import reserve
 from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
 from .server import incoming
 from .server.authorization import authenticate
@@ -113,7 +112,7 @@ class _Exchange:
         client = client_of(self.scope, context)
         values, recalled = await surface.recall(values, client)
         if context.key is not None:
-            await reserve(here.limiter, context, values, output=counting is None)
+            await here.limiter.reserve(context, values, output=counting is None)
         target = await host.choose(values, client.owner)
         request = self.reply.request = await incoming.chat_request(
             surface,

@@ -17,7 +17,6 @@ from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
 from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore
-from .routing.cache_salts import CacheSalts
 from .routing.deployments import Deployments
 from .routing.prefix_affinity import PrefixAffinity
 from .routing.ready_state import Readiness
@@ -53,10 +52,10 @@ class GatewayState:
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.kept_reasoning = KeptReasoning.from_settings(settings)
-        shared = settings.prefix_cache == "shared"
-        self.reader = RequestReader(settings, CacheSalts(self.sealer, shared=shared))
+        self.reader = RequestReader(settings, self.sealer)
         self.affinity: PrefixAffinity | None = None
         if settings.prefix_affinity:
+            shared = settings.prefix_cache == "shared"
             self.affinity = PrefixAffinity(self.deployments, shared=shared)
 
     async def aclose(self) -> None:

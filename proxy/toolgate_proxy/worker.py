@@ -32,7 +32,7 @@ def create() -> Any:
     from .server.lifespan import extend_lifespan
     from .server.logs import log_filters
     from .server.request_scope import RequestScope
-    from .server.responses_socket.connection import ResponsesSocket
+    from .server.responses_socket import ResponsesSocket
 
     check_private_names()
     app = litellm_app()

@@ -11,6 +11,7 @@ from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.server.response_headers import own_headers
 
 
 def test_the_slowest_tier_counts() -> None:
@@ -23,7 +24,7 @@ def test_grammar_times_add_up_over_the_sends_of_a_request() -> None:
     context = RequestContext(enforced="full")
     context.note_grammars(3, "compiled", 10.0)
     context.note_grammars(3, "memory", 0.26)
-    assert context.headers() == {
+    assert own_headers(context) == {
         "x-toolgate-enforced": "full",
         "x-toolgate-grammar": "compiled; n=3; ms=10.3",
     }
@@ -42,8 +43,8 @@ def test_enforcement_is_none_full_or_residual(
 ) -> None:
     context = RequestContext()
     context.note_enforcement(constrained, residual)
-    assert context.headers()["x-toolgate-enforced"] == enforced
-    assert ("x-toolgate-residual" in context.headers()) == (enforced == "residual")
+    assert own_headers(context)["x-toolgate-enforced"] == enforced
+    assert ("x-toolgate-residual" in own_headers(context)) == (enforced == "residual")
 
 
 def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
@@ -55,17 +56,17 @@ def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
         True,
         {"a": keywords("uniqueItems", "not"), "b": keywords("not", "x\r\ny", "$ref", "k" * 65)},
     )
-    headers = context.headers()
+    headers = own_headers(context)
     assert headers["x-toolgate-residual"] == "2; keywords=$ref,not,uniqueItems"
     assert headers["x-toolgate-resamples"] == "2"
 
 
 def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
-    assert RequestContext().headers() == {}
+    assert own_headers(RequestContext()) == {}
     context = RequestContext.with_request_id("mine")
     context.resamples, context.grammars = 1, 2
     context.extra_headers["x-ratelimit-limit-requests"] = "3"
-    assert context.headers() == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
+    assert own_headers(context) == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
 
 
 @pytest.mark.parametrize("sent", ["my-request.7", "a" * 128, "A_b:c/d=e+f"])
@@ -131,8 +132,10 @@ def test_what_a_backend_counted_before_a_fallback_does_not_count(stream: bool) -
 
 def test_changes_to_the_history_are_in_a_header_by_kind() -> None:
     context = RequestContext()
-    assert "x-toolgate-history" not in context.headers()
+    assert "x-toolgate-history" not in own_headers(context)
     arguments, image = HistoryChange("arguments", "input[0]"), HistoryChange("image", "input[1]")
     context.note_changes([arguments, image])
     context.note_changes([HistoryChange("arguments", "input[2]"), image])
-    assert context.headers()["x-toolgate-history"] == "arguments=input[0],input[2]; image=input[1]"
+    assert (
+        own_headers(context)["x-toolgate-history"] == "arguments=input[0],input[2]; image=input[1]"
+    )

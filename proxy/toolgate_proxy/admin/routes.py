@@ -33,8 +33,9 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, ModelNotFound, To
 from toolgate_core.pointer import request_path
 from toolgate_core.wire import MAX_INSTANCES
 
+from ..api.chat_completions.chunks import DONE, server_sent
 from ..api.surfaces import COMPLETIONS
-from ..chat.unconstrained import Unconstrained
+from ..chat.generation import Unconstrained
 from ..context import RequestContext
 from ..litellm_host.administrator import require_administrator
 from ..litellm_host.deployments.router import placements
@@ -238,17 +239,13 @@ async def _events(generation: Unconstrained) -> AsyncIterator[bytes]:
                                     ended = piece
                                 else:
                                     text += piece
-                            yield _data({"text": "".join(event.texts)})
+                            yield server_sent([{"text": "".join(event.texts)}])
                         case wire.EndEvent():
                             text += event.text
                             reason = event.finish_reason
         validators = gateway().engine.validators
         judgement = await judge(text, reason, found.request, found.plan, found.dialect, validators)
-        yield _data({"judgement": judgement.model_dump()})
+        yield server_sent([{"judgement": judgement.model_dump()}])
     except ToolgateError as error:
-        yield _data(error.body())
-    yield b"data: [DONE]\n\n"
-
-
-def _data(event: dict[str, Any]) -> bytes:
-    return b"data: " + orjson.dumps(event) + b"\n\n"
+        yield server_sent([error.body()])
+    yield DONE

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 
 from ..chat.request.invalid_tools import InvalidTools, without
 from ..context import RequestContext
-from ..routing.cache_salts import CacheSalts
+from ..sealing import Sealer
 from ..settings import Settings
 from .surface import ANY_CLIENT, Client, Surface
 
@@ -17,9 +18,9 @@ from .surface import ANY_CLIENT, Client, Surface
 class RequestReader:
     """The only way from a body to a chat request: own route, LiteLLM's route and playground."""
 
-    def __init__(self, settings: Settings, salts: CacheSalts) -> None:
+    def __init__(self, settings: Settings, sealer: Sealer) -> None:
         self._settings = settings
-        self._salts = salts
+        self._sealer = None if settings.prefix_cache == "shared" else sealer
 
     def read(
         self,
@@ -48,6 +49,17 @@ class RequestReader:
             client=client,
             recalled=recalled,
         )
-        request = self._salts.salted(without(request, invalid.errors), owner)
+        request = without(request, invalid.errors)
+        if self._sealer is not None:
+            request = salted(request, owner, self._sealer)
         context.note_request(request)
         return request
+
+
+def salted(request: ChatRequest, owner: str, sealer: Sealer) -> ChatRequest:
+    """Return the request with the salt of its owner, the team or key that sent it: vLLM shares a
+    cached prefix only between requests that have the same salt. It is a keyed digest, the same at
+    all gateways with the same secret, and tells a backend nothing about the owner. A client's own
+    `cache_salt` divides the cache of its owner further."""
+    text = f"{owner}\0{request.cache_salt or ''}"
+    return replace(request, cache_salt=sealer.digest(text, purpose="cache salt"))

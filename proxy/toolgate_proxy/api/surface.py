@@ -21,9 +21,6 @@ from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 
-COMMENT = b": waiting\n\n"
-"""Clients of server-sent events ignore comments."""
-
 
 @dataclass(frozen=True)
 class Client:
@@ -159,9 +156,3 @@ def is_streamed(body: Mapping[str, Any]) -> bool:
     """Return whether the client requested a stream, in all APIs by the same parameter. An invalid
     value counts as False: `parse` reports it."""
     return body.get("stream") is True
-
-
-def data_event(data: bytes) -> bytes:
-    """Return a server-sent event with `data` on one line. In JSON, a newline between tokens is a
-    space."""
-    return b"data: " + data.replace(b"\n", b" ") + b"\n\n"

@@ -20,15 +20,13 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from . import unconstrained
 from .constraints import ConstraintLoader
-from .generation import Generation, begun
+from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
 from .request.preparation import Preparation, prepared
 from .request.truncation import fitted
 from .response import ChatResponse
 from .retries import Resample
-from .unconstrained import Unconstrained
 
 MAX_SENDS = 6
 """Maximum number of times a request is sent while the backend evicts its grammars."""
@@ -101,7 +99,7 @@ class Engine:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
         found = await self._preparation.prepared(request, deployment)
-        return await unconstrained.begun(found, deployment)
+        return await begun_unconstrained(found, deployment)
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

@@ -1,4 +1,5 @@
-"""One generation at one backend: what was sent, and the events that arrive."""
+"""One generation at one backend: what was sent, and the events that arrive. One without
+enforcement, for comparison, has the same prompt and sampling."""
 
 from __future__ import annotations
 
@@ -83,3 +84,31 @@ async def begun(
     context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
     context.note_corrections(plan.grammars)
     return Generation(constraints, events, span, deployment.call_lengths)
+
+
+@dataclass(frozen=True)
+class Unconstrained:
+    """The events have all tokens, with the marks of the dialect."""
+
+    prepared: Prepared
+    """What the request asks for. Nothing enforces its plan."""
+    events: EventStream
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids of the tokens that end a turn."""
+        return frozenset(self.prepared.info.marks.end_of_turn)
+
+
+async def begun_unconstrained(prepared: Prepared, deployment: Deployment) -> Unconstrained:
+    """Send the request. Raise ToolgateError."""
+    request = prepared.request
+    message = wire.GenerateRequest(
+        request_id=request.request_id,
+        model=request.model,
+        prompt=prepared.prompt,
+        sampling=request.sampling,
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+    )
+    return Unconstrained(prepared, await deployment.backend.generate(message))

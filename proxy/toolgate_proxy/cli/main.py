@@ -29,7 +29,7 @@ COMMANDS = {
     "dialects": "dialects",
     "parse": "dialects",
     "verify": "start",
-    "audit": "audit.command",
+    "audit": "audit",
 }
 """The modules of the commands in this package, in the order of `toolgate --help`. The command has
 its name in the module."""

@@ -125,7 +125,7 @@ def proxy(
     from toolgate_core.importing import importing
     from toolgate_core.run_directory import RunDirectory
 
-    from ..server import app as gateway
+    from ..server import launcher
     from ..server.logs import event_log
     from ..settings import settings
     from ..stack.processes import PortInUse, check_port
@@ -140,11 +140,11 @@ def proxy(
     as_json = settings().log_format == "json"
     event_log.warn(unknown_settings(), as_json=as_json)
     if config is not None:
-        gateway.set_defaults()  # the check imports LiteLLM
+        launcher.set_defaults()  # the check imports LiteLLM
         with importing():
             warnings = check(config)
         event_log.warn(warnings, as_json=as_json)
-        gateway.serve(config, host=host, port=port, workers=workers)
+        launcher.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:
         raise typer.BadParameter(
@@ -152,12 +152,12 @@ def proxy(
             "requests."
         )
     try:
-        routes = [gateway.Route.parse(text) for text in model or ()]
+        routes = [launcher.Route.parse(text) for text in model or ()]
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--model") from error
     with RunDirectory() as directory:
-        written = gateway.write_config(routes, directory.path)
-        gateway.serve(written, host=host, port=port, workers=workers)
+        written = launcher.write_config(routes, directory.path)
+        launcher.serve(written, host=host, port=port, workers=workers)
 
 
 @command(context_settings=PASSED_ON, add_help_option=False)

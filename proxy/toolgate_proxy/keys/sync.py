@@ -14,7 +14,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from ..polling import poll_forever
+from ..background import poll_forever
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from . import metrics

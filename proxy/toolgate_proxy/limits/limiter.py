@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from toolgate_core.errors import LimitsUnavailable, RateLimited, ToolgateError
 
 from ..background import finished, in_background
-from ..context import RateLimitHeaders
+from ..context import RateLimitHeaders, RequestContext
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
+from .estimate import estimate
 from .headers import headers, refusal
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
@@ -48,8 +49,6 @@ class Limiter:
 
     def __init__(self, settings: Settings, lease: float = LEASE_SECONDS) -> None:
         self._fails_open = settings.limits_without_redis == "open"
-        self.output_estimate = OUTPUT_ESTIMATE
-        """Tokens that are reserved for a response whose request has no maximum."""
         self._local = MemoryCounter()
         self._redis: SharedRedis | None = None
         self._shared: Counter | None = None
@@ -64,6 +63,47 @@ class Limiter:
             )
             self._shared = RedisCounter(self._redis, lease)
         self.reservations = Reservations(lease)
+
+    async def reserve(
+        self, context: RequestContext, body: Mapping[str, Any], *, output: bool = True
+    ) -> None:
+        """Admit a request under the limits of its key, reserve tokens for it, and set the
+        rate-limit headers. `body`: as the client sent it; `output`: whether the response has output
+        tokens. Raises RateLimited and LimitsUnavailable."""
+        key = context.key
+        if key is None:  # the master key has no limits
+            context.release_body()
+            return
+        if context.admitted:
+            return
+        if key.limits.any:
+            context.reserved_tokens = estimate(body, key.limits, OUTPUT_ESTIMATE, output=output)
+        try:
+            admission = await self.admit(
+                key,
+                context.call_id or "",
+                context.reserved_tokens,
+                context.used_tokens,
+                context.rate_limits,
+            )
+        except RateLimited as error:
+            _note_refusal(context, error)
+            raise
+        context.admitted = True
+        context.release_body()
+        context.extra_headers |= admission.headers
+        reservation = admission.reservation
+
+        async def admit_prompt(prompt: int) -> None:
+            try:
+                await self.admit_prompt(key, reservation, context.reserved_tokens, prompt)
+            except RateLimited as error:
+                _note_refusal(context, error)
+                raise
+
+        context.on_settle = lambda: self.reservations.close(reservation)
+        if key.limits.counts_output:
+            context.on_prompt = admit_prompt
 
     async def admit(
         self,
@@ -201,3 +241,9 @@ class Limiter:
         ]
         counter = self._shared or self._local
         return Admission(self.reservations.open(key.id, request_id, recorded, used, counter), {})
+
+
+def _note_refusal(context: RequestContext, error: RateLimited) -> None:
+    context.extra_headers |= error.headers
+    if error.retry_after is None:
+        context.extra_headers["x-should-retry"] = "false"  # read by OpenAI's SDKs

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from toolgate_core.errors import ToolgateError
 
 from ..backend_client.faults import refused_connection
-from ..polling import poll_forever
+from ..background import poll_forever
 from ..settings import Settings
 from . import metrics
 from .deployments import PROBE_SECONDS, Deployment, Deployments, Placement

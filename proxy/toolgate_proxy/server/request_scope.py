@@ -24,8 +24,8 @@ from ..state import gateway
 from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
-from .response_headers import response_headers
-from .traffic import recording, scraping, spans
+from .response_headers import own_headers, response_headers
+from .traffic import recording, scraping
 from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
@@ -52,7 +52,7 @@ class RequestScope:
         async def counted(message: Message) -> None:
             nonlocal usage
             if message["type"] == "http.response.start":
-                headers = response_headers(message.get("headers", ()), context.headers())
+                headers = response_headers(message.get("headers", ()), own_headers(context))
                 message = {**message, "headers": headers}
                 context.begin_response(message["status"])
                 usage = usage_of(message, context)
@@ -72,8 +72,7 @@ class RequestScope:
             app = _refusing(error)
         scope["headers"] = without_control_headers(scope["headers"])
         app = scraping.answer(scope, gateway().settings.metrics_token) or app
-        recording.begin(surface)
-        span = spans.begin(scope, surface)
+        span = recording.begin(scope, surface)
         try:
             with span.current():
                 await app(scope, receive, counted)
@@ -86,8 +85,7 @@ class RequestScope:
             if context.unsettled:
                 # In a separate task: this one is cancelled if the client has disconnected.
                 in_background(context.settle())
-            recording.end(context, surface)
-            spans.end(span, context)
+            recording.end(context, surface, span)
             as_json = gateway().settings.log_format == "json"
             access_log.write(context, as_json=as_json, probe=is_probe(route_path(scope)))
 

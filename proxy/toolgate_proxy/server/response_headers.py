@@ -1,15 +1,36 @@
-"""The headers of every HTTP response: which are hidden, and the form and size of their values.
+"""The headers of every HTTP response: which are added, which are hidden, and the form and size of
+their values.
 
 Parts of values come from others: parameters of clients, names of models and tools, headers of other
 providers. A line break in a value would end the headers, and clients and load balancers close the
 connection if headers are too large. So each value is checked here, after all code that sets it.
+
+Headers that Toolgate adds:
+
+- `x-request-id`: the client's own, or a generated one. The backend's logs contain it, too.
+- `x-toolgate-grammar: <tier>; n=<grammars>; ms=<time spent on loading them>`, with the slowest tier
+  that was needed.
+- `x-toolgate-enforced: full | residual | none`: masks enforce the whole schema of every tool; some
+  keywords are only validated; there was nothing to enforce.
+- `x-toolgate-fallback: not-enforced`: another provider's model answered for a Toolgate model.
+- `x-toolgate-residual: <tools with such keywords>; keywords=<the keywords>`.
+- `x-toolgate-omitted-tools: <types>`: hosted tools that were left out of the request.
+- `x-toolgate-history: <change>=<paths>; …`: what the model sees of the conversation so far in
+  another form than it was sent.
+- `x-toolgate-invalid-tools: <name>; at=<JSON Pointer>, …`: invalid tools that were left out.
+- `x-toolgate-corrected: <tools with slips in their schemas>; keywords=<the keywords>`: the slips
+  were read as they were meant.
+- `x-toolgate-dropped-messages: <number>`: the oldest messages, dropped by `truncation: "auto"`.
+- `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from urllib.parse import quote
 
+from ..context import REQUEST_ID, RequestContext
 from ..keys.header import Header
 
 HIDDEN = {b"x-litellm-model-api-base"}
@@ -30,7 +51,7 @@ _NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 
 def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[Header]:
-    """`given`: as the app sent them; `own`: those of the request's context, which replace them."""
+    """`given`: as the app sent them; `own`: those that Toolgate adds, which replace them."""
     replaced = {name.encode() for name in own} | HIDDEN
     kept = [
         (name, _UNSAFE.sub(b"?", value))
@@ -38,6 +59,57 @@ def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[He
         if name not in replaced and len(value) <= MAX_OTHER and not _is_zero_cost(name, value)
     ]
     return [*kept, *((name.encode(), own_value(value)) for name, value in own.items())]
+
+
+def own_headers(context: RequestContext) -> dict[str, str]:
+    """Return the headers that Toolgate adds to the response."""
+    headers: dict[str, str] = {}
+    if context.request_id is not None:
+        headers[REQUEST_ID] = context.request_id
+        if context.form is not None and context.form.request_id_header:
+            headers[context.form.request_id_header] = context.request_id
+    headers |= context.extra_headers
+    if context.omitted_tools:
+        headers["x-toolgate-omitted-tools"] = ",".join(context.omitted_tools)
+    if context.history_changes:
+        headers["x-toolgate-history"] = _history(context)
+    if context.invalid_tools:
+        headers["x-toolgate-invalid-tools"] = _invalid_tools(context)
+    if context.corrected_tools:
+        keywords = ",".join(context.corrected_keywords)
+        headers["x-toolgate-corrected"] = f"{context.corrected_tools}; keywords={keywords}"
+    if context.dropped_messages:
+        headers["x-toolgate-dropped-messages"] = str(context.dropped_messages)
+    if context.ignored_parameters:
+        headers["x-toolgate-ignored-parameters"] = ",".join(context.ignored_parameters)
+    if context.is_fallback:
+        headers["x-toolgate-fallback"] = "not-enforced"
+    if context.enforced is None:
+        return headers
+    headers["x-toolgate-enforced"] = context.enforced
+    if context.grammar_header is not None:
+        headers["x-toolgate-grammar"] = context.grammar_header
+    if context.residual_tools:
+        keywords = ",".join(context.residual_keywords)
+        headers["x-toolgate-residual"] = f"{context.residual_tools}; keywords={keywords}"
+    if context.resamples:
+        headers["x-toolgate-resamples"] = str(context.resamples)
+    return headers
+
+
+def _history(context: RequestContext) -> str:
+    paths: dict[str, list[str]] = {}
+    for change in context.history_changes:
+        paths.setdefault(change.kind, []).append(change.path)
+    return "; ".join(f"{kind}={','.join(each)}" for kind, each in paths.items())
+
+
+def _invalid_tools(context: RequestContext) -> str:
+    """Return the names, or places, and pointers, which have names of the client's schema."""
+    return ", ".join(
+        f"{name}; at={quote(pointer, safe='/~$')}" if pointer else name
+        for name, pointer in context.invalid_tools.items()
+    )
 
 
 def own_value(text: str) -> bytes:

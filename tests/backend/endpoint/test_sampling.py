@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from vllm.sampling_params import SamplingParams
 
+from tests.support.apis.value_examples import valid
 from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -31,7 +32,7 @@ def test_valid_values_are_passed_to_vllm(vocabulary: Vocabulary, row: Parameter)
     """The bounds of the gateway's parameters are within vLLM's bounds."""
     assert row.type
     assert row.sampling
-    for value in row.type.valid():
+    for value in valid(row.type):
         parsed = row.type.parse(value, row.name)
         params = sampling_params(
             wire.Sampling(**{row.sampling: parsed}),

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.long.fuzz.damage import damage
+from tests.support.apis.value_examples import invalid, valid
 from toolgate_proxy.api.shared.parameter import Parameter
 
 HANG_UP, WRONG, INVALID, DAMAGED = 0.1, 0.03, 0.04, 0.12
@@ -64,12 +65,12 @@ def values_of(table: Iterable[Parameter]) -> Values:
     rows = [row for row in table if row.name != "model"]
     return Values(
         {
-            row.name: row.type.valid()
+            row.name: valid(row.type)
             for row in rows
             if row.sampling and row.type and row.name not in DRAWN
         },
         ["unheard_of", *(row.name for row in rows)],
-        [(row.name, value) for row in rows if row.type for value in row.type.invalid()],
+        [(row.name, value) for row in rows if row.type for value in invalid(row.type)],
     )
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tests.support.installed import needs_vllm
 from toolgate_core.version import VERSION
 from toolgate_proxy.cli.main import COMMANDS, app
-from toolgate_proxy.server import app as gateway
+from toolgate_proxy.server import launcher
 from toolgate_proxy.settings import settings
 
 RUNNER = CliRunner()
@@ -35,7 +35,7 @@ def test_proxy_command_generates_a_configuration_from_model_options(
     def serve(config: Path, **options: Any) -> None:
         served.update(options, config=yaml.safe_load(config.read_text()), path=config)
 
-    monkeypatch.setattr(gateway, "serve", serve)
+    monkeypatch.setattr(launcher, "serve", serve)
     result = RUNNER.invoke(
         app, ["proxy", "--model", "a", "--model", "b=c@http://h:1", "--port", "9"]
     )
@@ -50,10 +50,10 @@ def test_proxy_command_serves_the_given_configuration_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     served: list[Path] = []
-    monkeypatch.setattr(gateway, "serve", lambda config, **_: served.append(config))
+    monkeypatch.setattr(launcher, "serve", lambda config, **_: served.append(config))
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-x")
     path = tmp_path / "c.yaml"
-    path.write_text(yaml.safe_dump(gateway.make_config([gateway.Route("m", "m")])))
+    path.write_text(yaml.safe_dump(launcher.make_config([launcher.Route("m", "m")])))
     assert RUNNER.invoke(app, ["proxy", "--config", str(path)]).exit_code == 0
     assert served == [path]
 

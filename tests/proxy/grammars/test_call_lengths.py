@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 import redis
 from hypothesis import given
@@ -11,6 +9,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 from toolgate_proxy.grammars import call_lengths
 from toolgate_proxy.grammars.call_lengths import MOST_TOKENS, CallLengths, percentile, rounded
 from toolgate_proxy.redis.client import SharedRedis
@@ -71,9 +70,7 @@ async def test_a_fleet_learns_together(redis_at_hand: RedisServer) -> None:
     # A process without calls of its own reads them at the first request.
     new = CallLengths(SharedRedis(url, 5.0), TTL)
     assert new.usual(["a", "unknown"]) is None
-    async with asyncio.timeout(10):
-        while new.usual(["a", "unknown"]) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: new.usual(["a", "unknown"]))
     assert new.usual(["a", "unknown"]) == rounded(200)
     with redis.Redis.from_url(redis_at_hand.url) as client:
         assert 0 < client.pttl("toolgate:lengths:a") <= TTL * 1000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 
 import pytest
 from prometheus_client import REGISTRY
@@ -13,6 +12,7 @@ from pydantic import SecretStr
 from tests.support.servers.fake_backend import INFO, FakeBackend
 from tests.support.servers.fleet import SECRET, Gateway, gateway, tool, tools
 from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
 from toolgate_proxy.grammars.sealed_record import opened, sealed
 from toolgate_proxy.grammars.service import grammar_key
 from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
@@ -25,12 +25,6 @@ SLACK = 2.0
 
 def total(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  polls the server
-            await asyncio.sleep(0.02)
 
 
 def up(gateway: Gateway) -> bool:

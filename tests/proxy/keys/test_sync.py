@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
+from tests.proxy.keys.conftest import finds, key_sync_of
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, stored
+from tests.support.waiting import until
 from toolgate_core.errors import InvalidKey, KeysUnavailable
 from toolgate_proxy.keys import sync
 from toolgate_proxy.keys.cache import KeyCache
@@ -24,33 +24,6 @@ from toolgate_proxy.keys.redis_store import CHANGES, RECORDS, VERSION
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110  a task's state, not ours
-            await asyncio.sleep(0.02)
-
-
-def finds(key_cache: KeyCache, sent: str) -> bool:
-    try:
-        return bool(key_cache.find(sent))
-    except (InvalidKey, KeysUnavailable):
-        return False
-
-
-def key_sync_of(redis: RedisServer | None, **more: Any) -> KeySync:
-    url = SecretStr(redis.url) if redis else None
-    settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), **more)
-    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings, poll=0.02)
-
-
-@pytest.fixture
-async def key_sync(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
-    made = key_sync_of(redis_at_hand)
-    await made.started()
-    yield made
-    await made.aclose()
 
 
 async def test_changed_keys_reach_the_cache(redis_at_hand: RedisServer, key_sync: KeySync) -> None:

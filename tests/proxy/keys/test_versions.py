@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.proxy.keys.test_sync import finds, key_sync_of, until
+from tests.proxy.keys.conftest import finds, key_sync_of
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, put, store, stored
+from tests.support.waiting import until
 from toolgate_core.errors import RetiredKey
 from toolgate_proxy.keys.key import Key, new_key, now
 from toolgate_proxy.keys.redis_store import CHANGES, EPOCH, MARK, RECORDS, VERSION
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.keys.versions import Mark
-
-
-@pytest.fixture
-async def key_sync(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
-    made = key_sync_of(redis_at_hand)
-    await made.started()
-    yield made
-    await made.aclose()
 
 
 class Snapshot:

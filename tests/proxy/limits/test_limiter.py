@@ -12,11 +12,11 @@ from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
-from toolgate_proxy.limits.admission import reserve
 from toolgate_proxy.limits.counter import NoResponse, UsageUpdate
 from toolgate_proxy.limits.headers import duration
 from toolgate_proxy.limits.limiter import LEASE_SECONDS, Limiter
@@ -115,7 +115,7 @@ async def test_only_keys_with_a_limit_on_tokens_check_the_count_of_a_prompt() ->
     limiter = limiter_of(None)
     for limits, checked in (({}, False), ({"rpm": 5}, False), ({"tpm": 100}, True)):
         context = RequestContext(key=limited(**limits))
-        await reserve(limiter, context, {"messages": [], "max_tokens": 1})
+        await limiter.reserve(context, {"messages": [], "max_tokens": 1})
         assert (context.on_prompt is not None) == checked
     await limiter.aclose()
 
@@ -152,9 +152,7 @@ async def test_a_settlement_is_repeated_without_a_response_even_if_its_caller_is
     closing.cancel()
     await asyncio.wait({closing})
     silent.set()
-    async with asyncio.timeout(10):
-        while len(updates) < 2:  # noqa: ASYNC110  the next round
-            await asyncio.sleep(0.01)
+    await until(lambda: len(updates) >= 2)  # in the next round
     assert updates == [[-70], [-70]]
     await reservations.aclose()
 

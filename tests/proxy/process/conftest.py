@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, preload, serving
-from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
@@ -115,7 +115,7 @@ def gateway_log(gateway_of_session: Gateway) -> Path:
 
 @pytest.fixture
 async def http(gateway: str) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(gateway, headers=headers, timeout=30) as client:
         yield client
 

@@ -19,9 +19,10 @@ import yaml
 from tests.support.litellm import recorder
 from tests.support.servers.fake_backend import KEY, FakeBackend, running
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY, Gateway, serving
+from tests.support.servers.http_client import bearer
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 DOCS = Path(__file__).parents[3] / "docs"
 CHAT = "/v1/chat/completions"
@@ -40,13 +41,13 @@ def without(mark: str, diff: str) -> Any:
 
 def ask(gateway: Gateway, key: str = MASTER_KEY, model: str = "tiny") -> httpx.Response:
     body = {"model": model, "messages": [{"role": "user", "content": "hi"}]}
-    headers = {"Authorization": f"Bearer {key}"}
+    headers = bearer(key)
     return httpx.post(f"{gateway.url}{CHAT}", json=body, headers=headers, timeout=30)
 
 
 def wait_for_probes(gateway: Gateway) -> None:
     """A starting gateway gets no requests before it is ready."""
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     deadline = time.monotonic() + 10
     while True:
         status = httpx.get(f"{gateway.url}/toolgate/status", headers=headers).json()

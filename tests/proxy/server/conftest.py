@@ -25,8 +25,8 @@ from toolgate_proxy.server import (
     incoming,
     model_retrieval,
     probes,
+    stored_responses,
 )
-from toolgate_proxy.server.stored_responses import operations
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -53,7 +53,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
         forwarding,
         incoming,
         model_retrieval,
-        operations,
+        stored_responses,
         pipeline,
         probes,
     ):

@@ -14,6 +14,7 @@ from tests.support.litellm.own_route import Gateway, chat
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy import background
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
@@ -85,9 +86,7 @@ async def limiter(
 
 async def counted(limiter: Limiter, key: Key) -> tuple[int, int, int]:
     """Tokens of the minute, tokens of the day and requests in flight that count for a key."""
-    async with asyncio.timeout(10):
-        while limiter.reservations._entries or background._tasks:  # noqa: ASYNC110  they settle it
-            await asyncio.sleep(0.005)
+    await until(lambda: not (limiter.reservations._entries or background._tasks))
     probe = await limiter.admit(key, "probe", Tokens(), Tokens)
     await limiter.reservations.close(probe.reservation)
     left = (probe.headers[f"x-ratelimit-remaining-{name}"] for name in

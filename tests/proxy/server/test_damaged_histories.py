@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.litellm.own_route import CHAT, Gateway, Response
 from tests.support.servers.script import Script, call
+from toolgate_proxy.server.response_headers import own_headers
 
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
 PNG = (
@@ -196,7 +197,7 @@ async def test_a_conversation_goes_on(gateway: Gateway, name: str) -> None:
     path, history, changes = TAKEN[name]
     response = await ask(gateway, path, history)
     assert response.status == 200, response.json
-    assert response.context.headers().get("x-toolgate-history") == changes
+    assert own_headers(response.context).get("x-toolgate-history") == changes
     for message in gateway.backend.messages():
         for each in message.get("tool_calls") or ():
             assert each["function"]["arguments"].startswith("{")
@@ -270,7 +271,7 @@ async def test_an_image_in_a_result_is_a_text_for_a_model_without_images(
         "seen",
         "[image left out: this model takes text only]",
     ]
-    assert response.context.headers()["x-toolgate-history"] == f"image={place}"
+    assert own_headers(response.context)["x-toolgate-history"] == f"image={place}"
 
 
 async def test_a_cut_answer_of_chat_completions_is_continued(gateway: Gateway) -> None:
@@ -281,7 +282,7 @@ async def test_a_cut_answer_of_chat_completions_is_continued(gateway: Gateway) -
     assert choice["finish_reason"] == "length"
     response = await ask(gateway, CHAT, [USER, choice["message"], LAST])
     assert response.status == 200, response.json
-    assert response.context.headers()["x-toolgate-history"] == (
+    assert own_headers(response.context)["x-toolgate-history"] == (
         f"{ARGUMENTS}; no_result=messages[1]"
     )
 
@@ -292,7 +293,7 @@ async def test_hosted_tools_are_left_out_or_refused(gateway: Gateway, path: str)
     history = [USER, {"role": "assistant", "content": "a"}, LAST]
     response = await ask(gateway, path, history, tools=[TOOLS[path], hosted], stream=True)
     assert response.status == 200
-    assert response.context.headers()["x-toolgate-omitted-tools"] == "web_search_20250305"
+    assert own_headers(response.context)["x-toolgate-omitted-tools"] == "web_search_20250305"
     gateway.configure(hosted_tools="refuse")
     refused = await ask(gateway, path, history, tools=[TOOLS[path], hosted])
     assert (refused.status, refused.json["error"]["param"]) == (400, "tools[1]")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.apis.outcomes import BODIES, PATHS
-from tests.support.litellm.own_route import Gateway
+from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.responses import items
+from toolgate_proxy.server.response_headers import own_headers
 
 USER, LAST = {"role": "user", "content": "Dim lamp 4."}, {"role": "user", "content": "hi"}
 SAID = {"type": "message", "role": "assistant", "content": "Well"}
@@ -90,9 +90,9 @@ async def outcome(gateway: Gateway, api: str, kind: str, entry: dict[str, Any]) 
         told = {"input": [*before, entry, *after]}
     gateway.backend.requests.clear()
     gateway.backend.turns[:] = [Script(("Hello",))]
-    response = await gateway.ask({**BODIES[api], **told}, path=PATHS[api])
+    response = await gateway.ask(body_of(api, **told), path=PATHS[api])
     seen = gateway.backend.messages() if gateway.backend.requests else None
-    return response.status, seen, response.context.history_header
+    return response.status, seen, own_headers(response.context).get("x-toolgate-history")
 
 
 @pytest.mark.parametrize(("api", "kind", "name"), MEMBERS)

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.own_route import CHAT, Gateway, Response
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
+from toolgate_proxy.server.response_headers import own_headers
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 REFUSED = {"type": "object", "properties": {"b": {"type": "mixed"}}}
 REMOTE = {"type": "object", "properties": {"c/ü": {"$ref": "https://example.com/x"}}}
-PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
 
 
 def tool(api: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -25,11 +25,7 @@ def tool(api: str, name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 async def ask(gateway: Gateway, api: str, tools: list[dict[str, Any]], **params: Any) -> Response:
-    message = [{"role": "user", "content": "hi"}]
-    given: dict[str, Any] = {"input": "hi"} if api == "responses" else {"messages": message}
-    most = {"max_tokens": 50} if api == "messages" else {}
-    body = {"model": "tiny", **given, **most, "tools": tools, **params}
-    return await gateway.ask(body, path=PATHS[api])
+    return await gateway.ask(body_of(api, tools=tools, **params), path=PATHS[api])
 
 
 def offered(gateway: Gateway) -> list[str]:
@@ -63,7 +59,7 @@ async def test_invalid_tools_are_left_out(omitting: Gateway, api: str) -> None:
     response = await ask(omitting, api, tools)
     assert response.status == 200
     assert offered(omitting) == ["good"]
-    assert response.context.headers()["x-toolgate-invalid-tools"] == (
+    assert own_headers(response.context)["x-toolgate-invalid-tools"] == (
         "tools[0], remote; at=/properties/c~1%C3%BC/$ref, refused_one; at=/not"
     )
     if api == "responses":
@@ -79,7 +75,7 @@ async def test_places_are_those_of_the_request_beside_hosted_tools(
     response = await ask(omitting, api, tools)
     assert response.status == 200
     assert offered(omitting) == ["good"]
-    headers = response.context.headers()
+    headers = own_headers(response.context)
     assert headers["x-toolgate-omitted-tools"] == "web_search_20250305"
     assert headers["x-toolgate-invalid-tools"] == "tools[1]"
 
@@ -93,7 +89,9 @@ async def test_errors_of_the_backend_have_places_beside_hosted_tools(
     response = await ask(gateway, api, tools)
     assert response.status == 400
     place = {"chat": "function.parameters", "messages": "input_schema"}.get(api, "parameters")
-    assert response.json["error"].get("param") == f"tools[2].{place}"
+    error = response.json["error"]
+    assert (error["code"], error["pointer"]) == ("schema_not_enforceable", "/not")
+    assert error["param"] == f"tools[2].{place}"
 
 
 async def test_without_a_valid_tool_the_model_answers(omitting: Gateway) -> None:
@@ -190,11 +188,11 @@ async def test_corrected_slips_are_in_a_header(gateway: Gateway, api: str) -> No
     tools = [tool(api, "good", SCHEMA), tool(api, "slips", slips)]
     response = await ask(gateway, api, tools)
     assert response.status == 200
-    assert response.context.headers()["x-toolgate-corrected"] == "1; keywords=required,type"
+    assert own_headers(response.context)["x-toolgate-corrected"] == "1; keywords=required,type"
     prompt: Any = gateway.backend.requests[-1].prompt
     assert prompt.tools[1]["function"]["parameters"] == SCHEMA
     again = await ask(gateway, api, tools[:1])
-    assert "x-toolgate-corrected" not in again.context.headers()
+    assert "x-toolgate-corrected" not in own_headers(again.context)
 
 
 async def test_tools_that_are_sent_twice_count_once(gateway: Gateway) -> None:

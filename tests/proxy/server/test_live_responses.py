@@ -13,7 +13,9 @@ from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.response_store.live import LiveResponse
+from toolgate_proxy.response_store.record import EventLog
 from toolgate_proxy.server import authorization
 
 PATH = "/v1/responses"
@@ -37,23 +39,21 @@ async def asking(gateway: Gateway, key: str = MASTER, **params: Any) -> asyncio.
     leave = params.pop("leave_after", None)
     body |= {"tools": [LOOK], **params}
     task = asyncio.create_task(gateway.ask(body, path=PATH, key=key, leave_after=leave))
-    async with asyncio.timeout(10):
-        while not gateway.backend.running:  # noqa: ASYNC110  another thread's
-            await asyncio.sleep(0.01)
+    await until(lambda: gateway.backend.running)
     return task
 
 
 async def in_flight(gateway: Gateway, owner: str = "master key") -> LiveResponse:
     """The response, once all events before the script waits are there."""
-    async with asyncio.timeout(10):
-        while (live := gateway.here.responses.live.find(owner, ID)) is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-        while live.log is not None:
-            texts = [each["delta"] for each in live.log.events() if "delta" in each]
-            if "".join(texts).endswith(SO_FAR):
-                break
-            await asyncio.sleep(0.01)
+    await until(lambda: gateway.here.responses.live.find(owner, ID))
+    live = gateway.here.responses.live.find(owner, ID)
+    assert live is not None
+    await until(lambda: live.log is None or text_of(live.log).endswith(SO_FAR))
     return live
+
+
+def text_of(log: EventLog) -> str:
+    return "".join(each["delta"] for each in log.events() if "delta" in each)
 
 
 async def get(gateway: Gateway, rest: str = "", method: str = "GET", **query: Any) -> Response:
@@ -66,9 +66,7 @@ async def get(gateway: Gateway, rest: str = "", method: str = "GET", **query: An
 
 async def waiting(live: LiveResponse) -> None:
     """Returns when a reader has read all events so far."""
-    async with asyncio.timeout(10):
-        while live._change is None:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: live._change)
 
 
 def body_of(response: Response) -> bytes:

@@ -13,6 +13,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from tests.support.litellm.own_route import Gateway, asked, chat
 from tests.support.litellm.router import Row
 from tests.support.servers.script import Script
+from tests.support.waiting import until
 
 
 class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
@@ -46,9 +47,7 @@ class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
         self.failures.append(kwargs["exception"])
 
     async def settled(self) -> None:
-        async with asyncio.timeout(5):
-            while not (self.successes or self.failures):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: self.successes or self.failures)
 
 
 @pytest.fixture

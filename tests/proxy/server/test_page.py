@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.page.files import OPENAPI
-from toolgate_proxy.server import app
+from toolgate_proxy.server import launcher
 from toolgate_proxy.settings import Settings
 
 PATHS = ("/", "/docs", OPENAPI, "/toolgate/page/app.js")
@@ -39,12 +39,12 @@ async def test_without_the_page_its_paths_are_litellms(
 OFF = {"page": False}
 
 
-@pytest.mark.parametrize(("given", "moved"), [({}, app.LITELLM_DOCS), (OFF, None)])
+@pytest.mark.parametrize(("given", "moved"), [({}, launcher.LITELLM_DOCS), (OFF, None)])
 def test_litellms_documentation_moves_only_for_the_page(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, bool], moved: str | None
 ) -> None:
     monkeypatch.delenv("DOCS_URL", raising=False)
     monkeypatch.setattr(os, "environ", dict(os.environ))
-    monkeypatch.setattr(app, "settings", lambda: Settings(**given))
-    app.prepare(Path("config.yaml"))
+    monkeypatch.setattr(launcher, "settings", lambda: Settings(**given))
+    launcher.prepare(Path("config.yaml"))
     assert os.environ.get("DOCS_URL") == moved

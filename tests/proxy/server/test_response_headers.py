@@ -9,6 +9,7 @@ from toolgate_proxy.server.response_headers import (
     CUT,
     MAX_OTHER,
     MAX_OWN,
+    own_headers,
     own_value,
     response_headers,
 )
@@ -48,7 +49,7 @@ def test_names_from_a_request_can_not_end_the_headers() -> None:
     context = RequestContext.with_request_id("req-1")
     context.ignored_parameters = ["a\r\n\r\nb", "c" * 300_000]
     context.omitted_tools = ["web_search"]
-    sent = dict(response_headers([], context.headers()))
+    sent = dict(response_headers([], own_headers(context)))
     ignored = sent[b"x-toolgate-ignored-parameters"]
     assert ignored.startswith(b"a????b,ccc")
     assert len(ignored) == MAX_OWN

@@ -59,7 +59,8 @@ async def test_requests_that_can_be_reproduced_do_without(
 ) -> None:
     await learn(gateway)
     for params in ({"seed": 1}, {"temperature": 0}, {"tool_choice": "auto"}):
-        assert (await sent(gateway, **params)).seen_call_tokens is None
+        enforcement = await sent(gateway, **params)
+        assert (enforcement.call_tokens, enforcement.seen_call_tokens) == (None, None)
 
 
 async def test_a_request_sets_the_room_itself(gateway: Gateway, long_calls: int) -> None:

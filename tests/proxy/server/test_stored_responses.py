@@ -16,6 +16,7 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.response_store import memory_store
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
+from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/responses"
 ITEM: TypeAdapter[Any] = TypeAdapter(ResponseItem)
@@ -158,7 +159,7 @@ async def test_a_cut_call_can_be_continued(gateway: Gateway) -> None:
     assert response.status == 200
     assert [each["role"] for each in prompt(gateway)] == ["user", "assistant", "tool", "user"]
     assert prompt(gateway)[1]["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert response.context.headers()["x-toolgate-history"] == (
+    assert own_headers(response.context)["x-toolgate-history"] == (
         "arguments=previous_response_id.arguments; no_result=previous_response_id"
     )
     await created(gateway, "next", previous_response_id=response.json["id"])
@@ -183,7 +184,7 @@ async def test_reasoning_is_encrypted_on_request(gateway: Gateway, summary: str 
         foreign = bare | {"encrypted_content": "gAAAAABo"}
         for wrong, key in ((changed, MASTER), (foreign, MASTER), (bare, "sk-a-key-of-a-team-0001")):
             response = await ask(gateway, [USER, wrong, body["output"][1], USER], key)
-            assert response.context.headers()["x-toolgate-history"] == (
+            assert own_headers(response.context)["x-toolgate-history"] == (
                 "left_out=input[1].encrypted_content"
             )
             assert "reasoning_content" not in prompt(gateway)[1]

@@ -25,7 +25,7 @@ def create():
 """
 SERVE = """
 import sys, uvicorn
-from toolgate_proxy.server.app import worker_options
+from toolgate_proxy.server.launcher import worker_options
 uvicorn.run("slow:create", factory=True, port=int(sys.argv[1]), workers=2, **worker_options())
 """
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
+from tests.support.apis.typed_events import read_events
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire
@@ -16,6 +18,7 @@ from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
+from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.service import ValidationService
@@ -59,6 +62,16 @@ def fed(answer: ChatResponse, sent: list[wire.StreamEvent]) -> list[ResponseEven
     return _runner().run(answer.feed(sent))
 
 
+def batches(
+    answer: ChatResponse, sent: list[wire.StreamEvent], cuts: Iterable[int]
+) -> Iterator[list[ResponseEvent]]:
+    """What the answer makes of the events, in batches that end at the cuts."""
+    at = 0
+    for cut in [*sorted(cuts), len(sent)]:
+        yield fed(answer, sent[at:cut])
+        at = max(at, cut)
+
+
 @cache
 def _runner() -> asyncio.Runner:
     """One loop for all events: the processes of `VALIDATORS` belong to the loop of their start."""
@@ -100,16 +113,26 @@ def responses(
     cuts: list[int],
     info: wire.Info = INFO,
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The chunks and the whole response made from the events, fed in batches that end at the
-    cuts. The last chunk has the usage."""
+    """The chunks and the whole response made from the batches. The last chunk has the usage."""
     answer = answer_to(asked, info)
     chunks, whole = Chunks(answer), WholeResponse(answer)
     streamed: list[dict[str, Any]] = []
-    at = 0
-    for cut in [*sorted(cuts), len(sent)]:
-        pieces = fed(answer, sent[at:cut])
-        at = max(at, cut)
+    for pieces in batches(answer, sent, cuts):
         whole.add(pieces)
         streamed += chunks.from_events(pieces)
     streamed.append(chunks.usage())
     return streamed, whole.body()
+
+
+def streamed_and_whole(
+    surface: Surface, asked: ChatRequest, sent: list[wire.StreamEvent], cuts: Iterable[int] = ()
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The typed events of the stream and the whole response, made from the batches."""
+    answer = answer_to(asked)
+    stream, whole = surface.stream(answer, "tiny"), surface.whole(answer, "tiny")
+    data = b""
+    for pieces in batches(answer, sent, cuts):
+        if pieces:
+            data += stream.events(pieces)
+        whole.add(pieces)
+    return read_events(data + stream.end()), whole.body()

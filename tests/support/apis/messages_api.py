@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
 from anthropic.types.shared import ErrorResponse
 from pydantic import TypeAdapter
 
-from tests.support.apis.chat_events import answer_to, events, fed
-from tests.support.apis.typed_events import read_events
-from toolgate_core import wire
+from tests.support.apis import chat_events
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
@@ -32,25 +30,11 @@ def parsed(messages: Any = HI, *, client: Client = CLIENT, **params: Any) -> Cha
     return Messages().parse(body, model="tiny", client=client)
 
 
-def streamed_and_whole(
-    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: Iterable[int] = ()
-) -> tuple[list[Event], dict[str, Any]]:
-    """The stream's events and the whole message, of backend events in batches that end at the
-    cuts."""
-    answer = answer_to(asked)
-    stream, whole = Messages().stream(answer, "tiny"), Messages().whole(answer, "tiny")
-    data, at = b"", 0
-    for cut in [*sorted(cuts), len(sent)]:
-        pieces = fed(answer, sent[at:cut])
-        at = max(at, cut)
-        if pieces:
-            data += stream.events(pieces)
-        whole.add(pieces)
-    return read_events(data + stream.end()), whole.body()
+streamed_and_whole = partial(chat_events.streamed_and_whole, Messages())
 
 
 def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
-    return streamed_and_whole(asked, events(text, **more))
+    return streamed_and_whole(asked, chat_events.events(text, **more))
 
 
 @lru_cache

@@ -5,16 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from tests.support.litellm.own_route import CHAT, Gateway
+from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script, call
 
-PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
 HELLO = [{"role": "user", "content": "hi"}]
-BODIES: dict[str, dict[str, Any]] = {
-    "chat": {"model": "tiny", "messages": HELLO},
-    "responses": {"model": "tiny", "input": HELLO},
-    "messages": {"model": "tiny", "messages": HELLO, "max_tokens": 50},
-}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 CALLING = [{"role": "user", "content": "call"}]
 RANDOM = re.compile(
@@ -36,7 +30,7 @@ async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
     answer = Script(("<think>\nWell.\n</think>\n\nHello there",))
     gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)
     gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
-    response = await gateway.ask({**BODIES[api], **body}, path=PATHS[api])
+    response = await gateway.ask(body_of(api, **body), path=PATHS[api])
     sent = "".join(each.model_dump_json() for each in gateway.backend.requests)
     content = b"".join(response.bodies).decode()
     return Outcome(response.status, RANDOM.sub("-", sent), RANDOM.sub("-", content))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tests.support.apis.value_examples import required_members, valid
 from toolgate_proxy.api.shared.collection_types import Object
 from toolgate_proxy.api.shared.parameter import Parameter
 from toolgate_proxy.api.shared.value_types import ValueType
@@ -33,11 +34,10 @@ def examples_of(row: Parameter, values: Values) -> Iterator[Example]:
 
 def _examples(kind: ValueType, path: str, values: Values) -> Iterator[Example]:
     if path in values or not isinstance(kind, Object):
-        for value in values.get(path) or kind.valid():
+        for value in values.get(path) or valid(kind):
             yield Example(path, value, None)
         return
-    least = {name: kind.members[name].valid()[0] for name in kind.required}
-    for first in values.get(f"{path}.", (least,)):
+    for first in values.get(f"{path}.", (required_members(kind),)):
         for name, member in kind.members.items():
             rest = {key: value for key, value in first.items() if key != name}
             for inner, value, without in _examples(member, f"{path}.{name}", values):

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
 
-from tests.support.apis.chat_events import answer_to, events, fed
-from tests.support.apis.typed_events import read_events
-from toolgate_core import wire
+from tests.support.apis import chat_events
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.responses.request import parse_request
 from toolgate_proxy.api.responses.surface import Responses
@@ -31,24 +28,11 @@ def parsed(given: Any = "hi", *, omit_hosted: bool = True, **params: Any) -> Cha
     return parse_request(body, model="tiny", omit_hosted=omit_hosted)
 
 
-def streamed_and_whole(
-    asked: ChatRequest, sent: list[wire.StreamEvent], cuts: Iterable[int] = ()
-) -> tuple[list[Event], dict[str, Any]]:
-    """The stream's events and the whole response, of backend events in batches that end at the
-    cuts."""
-    answer = answer_to(asked)
-    stream, whole = Responses().stream(answer, "tiny"), Responses().whole(answer, "tiny")
-    data, at = b"", 0
-    for cut in [*sorted(cuts), len(sent)]:
-        pieces = fed(answer, sent[at:cut])
-        at = max(at, cut)
-        data += stream.events(pieces)
-        whole.add(pieces)
-    return read_events(data + stream.end()), whole.body()
+streamed_and_whole = partial(chat_events.streamed_and_whole, Responses())
 
 
 def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], dict[str, Any]]:
-    return streamed_and_whole(asked, events(text, **more))
+    return streamed_and_whole(asked, chat_events.events(text, **more))
 
 
 @lru_cache

@@ -30,7 +30,7 @@ SCRIPTS = {
 }
 
 
-def asked(script: str, **params: Any) -> dict[str, Any]:
+def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
     return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 

@@ -20,8 +20,8 @@ from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.receipt_log import ReceiptLog
 from toolgate_proxy.chat.response import ChatResponse
-from toolgate_proxy.cli.audit.command import audit_line
-from toolgate_proxy.cli.audit.log_line import read_line
+from toolgate_proxy.cli.audit import audit_line
+from toolgate_proxy.cli.audit_log import read_line
 from toolgate_proxy.receipts.keys import new_key, read_key
 
 PRIVATE, PUBLIC = (read_key(text) for text in new_key("ed25519"))

@@ -9,7 +9,8 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-WAIT_SECONDS = 5.0
+from tests.support.waiting import until
+
 AFTERWARDS = 0.05
 """Seconds in which a second event of the same request would come."""
 
@@ -50,8 +51,6 @@ def log_events(monkeypatch: pytest.MonkeyPatch) -> LogEvents:
 
 
 async def _all_of(events: list[Any]) -> list[Any]:
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not events:  # noqa: ASYNC110  LiteLLM appends to it
-            await asyncio.sleep(0.01)
+    await until(lambda: events)
     await asyncio.sleep(AFTERWARDS)
     return events

@@ -25,6 +25,7 @@ from toolgate_proxy.state import GatewayState
 
 MASTER = "sk-master"
 CHAT = "/v1/chat/completions"
+PATHS = {"chat": CHAT, "responses": "/v1/responses", "messages": "/v1/messages"}
 TICK = 0.05
 Header = tuple[bytes, bytes]
 
@@ -108,7 +109,7 @@ class Gateway:
         """Change settings that requests are read and constrained by."""
         here = self.here
         here.settings = here.settings.model_copy(update=changes)
-        here.reader = RequestReader(here.settings, here.reader._salts)
+        here.reader = RequestReader(here.settings, here.sealer)
         here.engine._constraints = ConstraintLoader(here.settings, here.engine.validators)
 
     async def ask(
@@ -158,6 +159,17 @@ def ours(backend: FakeBackend, group: str = "tiny", **params: Any) -> Row:
 def chat(content: str = "hi", model: str | None = "tiny", **params: Any) -> dict[str, Any]:
     body = {"messages": [{"role": "user", "content": content}], **params}
     return body if model is None else {"model": model, **body}
+
+
+def body_of(api: str, content: str = "hi", **params: Any) -> dict[str, Any]:
+    """A request to the API at PATHS."""
+    said = [{"role": "user", "content": content}]
+    of_api: dict[str, dict[str, Any]] = {
+        "chat": {"messages": said},
+        "responses": {"input": said},
+        "messages": {"messages": said, "max_tokens": 100},
+    }
+    return {"model": "tiny", **of_api[api], **params}
 
 
 def asked(backend: FakeBackend) -> list[str]:

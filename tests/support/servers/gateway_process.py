@@ -21,7 +21,7 @@ from unittest.mock import patch
 import httpx
 
 from tests.support.servers.fake_backend import KEY
-from toolgate_proxy.server.app import LITELLM_DOCS
+from toolgate_proxy.server.launcher import LITELLM_DOCS
 from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from tests.support.servers.gateway_process import KEY_SECRET
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from toolgate_proxy.keys.file_store import entry
 from toolgate_proxy.keys.key import (
     Hasher,
@@ -77,6 +77,6 @@ async def make_key(redis_url: str, *gateways: str, **terms: Any) -> tuple[str, K
 
 async def until_status(url: str, sent: str, status: int) -> None:
     async with asyncio.timeout(10), http_client(url) as http:
-        headers = {"Authorization": f"Bearer {sent}"}
+        headers = bearer(sent)
         while (await http.get("/v1/models", headers=headers)).status_code != status:  # noqa: ASYNC110
             await asyncio.sleep(0.05)

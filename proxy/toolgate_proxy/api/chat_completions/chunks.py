@@ -24,8 +24,7 @@ from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..shared.sse import with_escaped_line_ends
-from .fields import finish_reason, usage
-from .logprobs import Logprobs, event_logprobs
+from .fields import Logprobs, event_logprobs, finish_reason, usage
 
 Chunk = dict[str, Any]
 

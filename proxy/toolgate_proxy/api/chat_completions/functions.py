@@ -11,8 +11,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import unknown_value
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tool_forms import other_form
-from ..shared.tools import read_functions, read_tool_choice, read_tools
+from ..shared.tools import other_form, read_functions, read_tool_choice, read_tools
 
 CHOICES = ("none", "auto")
 

@@ -9,9 +9,8 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ..shared.call_results import with_results
+from ..shared.call_results import function_call, with_results
 from ..shared.history import History
-from ..shared.messages import function_call
 
 IMAGE_ROLES = ("user", "tool")
 RESULT_ROLES = ("tool", "function")

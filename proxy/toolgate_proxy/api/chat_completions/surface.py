@@ -13,7 +13,8 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...context import RateLimitHeaders
-from ..surface import ANY_CLIENT, COMMENT, Client, Counting, Stateless, data_event
+from ..shared.sse import COMMENT, data_event
+from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .chunks import DONE, Chunks, server_sent
 from .messages import in_order_of_request
 from .parameters import BY_NAME

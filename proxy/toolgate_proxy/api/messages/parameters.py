@@ -2,22 +2,24 @@
 `make docs`.
 
 A parameter that the table does not have is an error: the gateway drops no parameter silently.
+The defaults of a deployment, which are parameters of chat completions, are renamed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
-from ..shared.options import OPTIONS
+from ..shared.options import OPTIONS, UNSUPPORTED
 from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import REASONING
 from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import TEMPLATE
-from ..shared.unsupported import UNSUPPORTED
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
-from .tool_choice import EXPECTED
+from .tools import CHOICE
 
 FORMAT_TYPE = Object(
     {
@@ -53,7 +55,7 @@ OWN: tuple[Parameter, ...] = (
     Parameter("tools", Array("tools"), note="See [tools](messages.md#tools)."),
     Parameter(
         "tool_choice",
-        Anything(EXPECTED),
+        Anything(CHOICE),
         note="`disable_parallel_tool_use` allows at most one call.",
     ),
     Parameter(
@@ -185,3 +187,49 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
 )
 BY_NAME = make_table(PARAMETERS)
+
+
+RENAMED = {"max_completion_tokens": "max_tokens", "stop": "stop_sequences"}
+NOT_TAKEN = ("tools", "tool_choice", "metadata")
+EFFORT_OF = {"minimal": "low"}
+"""By effort of chat completions: the effort of this API, if it is another one."""
+
+
+def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the defaults that it does not set, under the names of this API. Defaults that
+    are of no use here are left out: `n`, `stream_options`, `functions` …"""
+    merged: dict[str, Any] = {}
+    for name, value in defaults.items():
+        name = RENAMED.get(name, name)
+        if name == "reasoning_effort":
+            _set_effort(merged, value)
+        elif name == "response_format":
+            _set_format(merged, value)
+        elif name == "stop_sequences":
+            merged[name] = [value] if isinstance(value, str) else value
+        elif name in BY_NAME and name not in NOT_TAKEN:
+            merged[name] = value
+    for name, value in body.items():
+        if name == "output_config" and isinstance(value, dict):
+            value = {**merged.get(name, {}), **value}
+        if value is not None or name not in merged:
+            merged[name] = value
+    return merged
+
+
+def _set_effort(merged: dict[str, Any], effort: Any) -> None:
+    if effort == "none":
+        merged.setdefault("thinking", {"type": "disabled"})
+        return
+    config = merged.setdefault("output_config", {})
+    config["effort"] = EFFORT_OF.get(effort, effort)
+
+
+def _set_format(merged: dict[str, Any], given: Any) -> None:
+    """JSON without a schema is not a format of this API."""
+    nested = given.get("json_schema") if isinstance(given, dict) else None
+    if isinstance(nested, dict):
+        config = merged.setdefault("output_config", {})
+        config["format"] = {"type": "json_schema", "schema": nested.get("schema")}
+    elif isinstance(given, dict) and given.get("type") == "json_object":
+        merged["structured_outputs"] = {"json_object": True}

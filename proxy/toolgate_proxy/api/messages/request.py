@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ...request_fields import invalid_value
+from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
@@ -24,14 +24,11 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
-from .context_management import check_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .parameters import BY_NAME
-from .thinking import check_thinking, is_omitted, is_shown, with_effort
-from .tool_choice import read_tool_choice
-from .tools import read_tools
+from .tools import read_tool_choice, read_tools
 
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
@@ -136,3 +133,53 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
             return read_structured_outputs(value, open_objects=open_objects)
         return read_format(value, path, open_objects=open_objects, named=False)
     return None
+
+
+def check_thinking(values: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest if thinking is enabled without a budget."""
+    thinking = values.get("thinking", {})
+    if thinking.get("type") == "enabled" and "budget_tokens" not in thinking:
+        raise invalid_value("thinking.budget_tokens", "an integer from 1", None)
+
+
+def with_effort(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the values with the shared parameter that has the effort. The effort alone does not
+    turn reasoning on. It sets the budget of thinking that is on and has none of its own."""
+    effort = values.get("output_config", {}).get("effort")
+    return values if effort is None else {**values, "reasoning_effort": effort}
+
+
+def is_shown(values: Mapping[str, Any], mode: wire.ReasoningMode) -> bool:
+    """Return whether the response has thinking blocks: if the request asks for thinking."""
+    return bool(values.get("include_reasoning", mode == "on"))
+
+
+def is_omitted(values: Mapping[str, Any]) -> bool:
+    """Return whether thinking blocks have a signature only."""
+    return bool(values.get("thinking", {}).get("display") == "omitted")
+
+
+EDITS_WITHOUT_EFFECT = ("clear_thinking_", "clear_tool_uses_")
+"""Beginnings of the types of edits that shorten a conversation. Without them it has more tokens."""
+
+
+def check_edits(edits: Sequence[object]) -> None:
+    """Check `context_management`: edits that Anthropic's servers apply to long conversations.
+
+    Clients such as Claude Code send some with each request. The gateway applies none: the client's
+    messages are the prompt. The templates of most models leave out the thinking of earlier turns.
+    Raise InvalidRequest and UnsupportedParameter."""
+    for at, edit in enumerate(edits):
+        path = f"context_management.edits[{at}]"
+        if not isinstance(edit, dict):
+            raise invalid_value(path, "an object", edit)
+        fields = Fields(edit, path)
+        kind = fields.text("type")
+        if kind is None:
+            raise fields.wrong("type", "the type of an edit")
+        if not kind.startswith(EDITS_WITHOUT_EFFECT):
+            raise UnsupportedParameter(
+                f"{fields.path('type')!r} is {kind!r}, which is not supported. Shorten the "
+                "messages in the client.",
+                param=fields.path("type"),
+            )

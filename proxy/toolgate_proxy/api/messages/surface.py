@@ -11,11 +11,11 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
+from ..shared.sse import typed_events
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
-from .defaults import with_defaults
 from .errors import error_body
-from .output.stream import MessageStream, WholeMessage, server_sent
-from .parameters import BY_NAME
+from .output.stream import MessageStream, WholeMessage
+from .parameters import BY_NAME, with_defaults
 from .request import parse_request
 
 PATH = re.compile(r"/v1/messages")
@@ -38,7 +38,7 @@ class Messages(Stateless):
     path = PATH
     call_type = "anthropic_messages"
     parameters = frozenset(BY_NAME)
-    keep_alive = server_sent([{"type": "ping"}])
+    keep_alive = typed_events([{"type": "ping"}])
     rate_limits: RateLimitHeaders = "anthropic"
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
@@ -71,4 +71,4 @@ class Messages(Stateless):
         return error_body(error, request, request_id)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        return server_sent([shown])
+        return typed_events([shown])

@@ -1,4 +1,5 @@
-"""`tools` of the Messages API. Only tools with a schema of the client can be enforced."""
+"""`tools` and `tool_choice` of the Messages API. Only tools with a schema of the client can be
+enforced."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ...request_fields import Fields
+from ...request_fields import Fields, unknown_value
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tool_forms import WRITTEN, other_form
-from ..shared.tools import read_functions
+from ..shared.tools import WRITTEN, other_form, read_functions
+from .conversation.content import check_fields
 
 FIELDS = (
     "type",
@@ -138,3 +140,38 @@ def _parsed(
 
 def _renamed(text: str) -> str:
     return text.replace("].parameters", "].input_schema")
+
+
+CHOICE_TYPES = ("auto", "any", "tool", "none")
+CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
+CHOICE = f"an object with the type {CHOICE_KINDS}"
+
+
+@dataclass(frozen=True)
+class RequestedChoice:
+    choice: ToolChoice
+    parallel: bool
+    """Whether the response may have several calls."""
+
+
+def read_tool_choice(given: object) -> RequestedChoice:
+    """Raises InvalidRequest and UnsupportedParameter."""
+    if given is None:
+        return RequestedChoice("auto", parallel=True)
+    if not isinstance(given, dict):
+        written = '{"type": "{}"}'
+        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
+    fields = Fields(given, "tool_choice")
+    kind = fields.text("type")
+    if kind not in CHOICE_TYPES:
+        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
+    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
+    parallel = not fields.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of a tool")
+        return RequestedChoice(NamedTool(name), parallel)
+    if given.get("name") is not None:
+        raise fields.wrong("name", 'left out, except with the type "tool"')
+    return RequestedChoice("required" if kind == "any" else kind, parallel)  # type: ignore[arg-type]

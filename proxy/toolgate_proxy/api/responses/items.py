@@ -13,11 +13,9 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.call_results import lost_call, with_results
+from ..shared.call_results import function_call, lost_call, with_results
 from ..shared.history import History, text_of
-from ..shared.messages import function_call
 from .content import Content, as_text, read_content
-from .state.encrypted_reasoning import decrypted
 from .tools import full_name
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
@@ -220,3 +218,17 @@ class _Turns:
         self._instructions = path == "instructions"
         self._messages.append(message)
         self._paths.append(path)
+
+
+PURPOSE = "responses reasoning"
+"""Of the seals of `encrypted_content`: the text of reasoning, which only the owner's requests can
+send back. Clients that store nothing here keep it between the turns."""
+
+
+def encrypt(seal: OwnerSeal, text: str) -> str:
+    return seal.seal_text(text, purpose=PURPOSE)
+
+
+def decrypted(seal: OwnerSeal | None, encrypted: str) -> str | None:
+    """Return the text; None if it was changed, or encrypted for another key or service."""
+    return None if seal is None else seal.open_text(encrypted, purpose=PURPOSE)

@@ -2,27 +2,30 @@
 `make docs`.
 
 A parameter that the table does not have is an error: the gateway drops no parameter silently.
+The defaults of a deployment, which are parameters of chat completions, are renamed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
-from ..shared.options import OPTIONS, PROMPT_CACHE_KEY
+from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
 from ..shared.template import TEMPLATE
 from ..shared.tools import TOOL_CHOICES
-from ..shared.unsupported import UNSUPPORTED
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 
 LOGPROBS = "message.output_text.logprobs"
+ENCRYPTED = "reasoning.encrypted_content"
 INCLUDES = (
     LOGPROBS,
-    "reasoning.encrypted_content",
+    ENCRYPTED,
     "message.input_image.image_url",
     "code_interpreter_call.outputs",
     "computer_call_output.output.image_url",
@@ -103,7 +106,7 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "include",
         Array("names of additional output"),
-        note=f"`{LOGPROBS}` returns logprobs, `reasoning.encrypted_content` the encrypted "
+        note=f"`{LOGPROBS}` returns logprobs, `{ENCRYPTED}` the encrypted "
         "reasoning. OpenAI's other values have no effect, because there are no hosted tools.",
     ),
     Parameter(
@@ -194,3 +197,34 @@ PARAMETERS: tuple[Parameter, ...] = (
     ),
 )
 BY_NAME = make_table(PARAMETERS)
+
+
+RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+INSIDE = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+
+
+def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the defaults that it does not set, under the names of this API. Defaults that
+    are of no use here are left out: `n`, `stream_options`, `functions` …"""
+    merged: dict[str, Any] = {}
+    for name, value in defaults.items():
+        name = RENAMED.get(name, name)
+        if name in INSIDE:
+            outer, inner = INSIDE[name]
+            merged[outer] = {**merged.get(outer, {}), inner: value}
+        elif name == "response_format":
+            merged["text"] = {**merged.get("text", {}), "format": _format(value)}
+        elif name in BY_NAME and name not in ("tool_choice", "tools", "stream_options"):
+            merged[name] = value
+    for name, value in body.items():
+        if name in ("reasoning", "text") and isinstance(value, dict):
+            value = {**merged.get(name, {}), **value}
+        if value is not None or name not in merged:
+            merged[name] = value
+    return merged
+
+
+def _format(given: Any) -> Any:
+    """Convert `response_format` to `text.format`."""
+    nested = given.get("json_schema") if isinstance(given, dict) else None
+    return {"type": "json_schema", **nested} if isinstance(nested, dict) else given

@@ -23,12 +23,9 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..surface import ANY_CLIENT, Client
 from .content import check_fields
-from .items import parse_input
-from .parameters import BY_NAME, INCLUDES, LOGPROBS
-from .state.encrypted_reasoning import INCLUDE as ENCRYPTED
-from .state.encrypted_reasoning import encrypt
-from .tool_choice import read_tool_choice
-from .tools import read_tools
+from .items import encrypt, parse_input
+from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
+from .tools import read_tool_choice, read_tools
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {

@@ -1,4 +1,7 @@
-"""The API surface for OpenAI's Responses API."""
+"""The API surface for OpenAI's Responses API.
+
+The engine and the backends name the parameters of chat completions, so their errors are reworded.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,14 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
+from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
-from ..surface import ANY_CLIENT, COMMENT, Client, Counting
-from .defaults import with_defaults
-from .error_words import in_own_words
+from ..shared.sse import COMMENT
+from ..surface import ANY_CLIENT, Client, Counting
 from .output.stream import ResponseStream, WholeResponse, error_event
-from .parameters import BY_NAME
+from .parameters import BY_NAME, with_defaults
 from .request import parse_request
 from .state.history import recall
 
@@ -70,3 +73,39 @@ class Responses:
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
         return error_event(shown["error"])
+
+
+NAMES = {
+    "max_tokens": "max_output_tokens",
+    "max_completion_tokens": "max_output_tokens",
+    "response_format": "text.format",
+    "reasoning_effort": "reasoning.effort",
+}
+NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
+MESSAGE = re.compile(r"(?<![\w.])messages\[(?P<at>\d+)\](?P<content>\.content(?=\[))?")
+QUOTED_MESSAGES = re.compile(r"(['`\"])messages\1")
+
+
+def in_own_words(body: dict[str, Any], request: ChatRequest | None) -> dict[str, Any]:
+    """`body`: an error in OpenAI's form. `request`: the request that failed, if it was parsed."""
+    error = body["error"]
+    param = error.get("param")
+    own = {"message": shortened(_replaced(error["message"], request), MAX_MESSAGE)}
+    if isinstance(param, str):
+        own["param"] = "input" if param == "messages" else _replaced(param, request)
+        own["param"] = shortened(own["param"], MAX_PARAM)
+    return {**body, "error": {**error, **own}}
+
+
+def _replaced(text: str, request: ChatRequest | None) -> str:
+    paths = request.message_paths if request is not None else ()
+
+    def path_of(found: re.Match[str]) -> str:
+        at, content = int(found["at"]), found["content"] or ""
+        if request is None or at >= len(paths):
+            return found[0]
+        is_result = request.messages[at]["role"] == "tool"
+        return paths[at] + (content.replace("content", "output") if is_result else content)
+
+    text = NAME.sub(lambda found: NAMES[found[0]], text)
+    return QUOTED_MESSAGES.sub(r"\1input\1", MESSAGE.sub(path_of, text))

@@ -1,5 +1,5 @@
-"""`tools` of the Responses API: functions, custom tools, namespaces of both, and hosted tools,
-which no model is offered."""
+"""`tools` and `tool_choice` of the Responses API. Tools are functions, custom tools, namespaces of
+both, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ...request_fields import Fields
+from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.hosted_tools import HostedTools
-from ..shared.tool_forms import other_form
+from ..shared.tools import MODES, TOOL_CHOICES, other_form
 from ..shared.tools import read_tools as read_nested_tools
 
 FIELDS = {
@@ -204,3 +205,52 @@ def _shown(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     if kind == "custom" and shown["format"] is None:
         shown["format"] = {"type": "text"}
     return shown
+
+
+def read_tool_choice(choice: object) -> ToolChoice:
+    """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
+    if choice is None:
+        return "auto"  # the plan changes it to "none" if there are no tools
+    if choice in MODES:
+        return choice  # type: ignore[return-value]
+    if not isinstance(choice, dict):
+        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
+    fields = Fields(choice, "tool_choice")
+    kind = fields.text("type")
+    if kind == "allowed_tools":
+        return _allowed_tools(fields)
+    return NamedTool(_tool(fields))
+
+
+def _allowed_tools(choice: Fields) -> AllowedTools:
+    mode = choice.values.get("mode")
+    if mode not in ("auto", "required"):
+        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, MODES[1:])
+    entries = choice.items("tools")
+    path = choice.path("tools")
+    if not entries:
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
+        )
+    names = []
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
+        names.append(_tool(Fields(entry, f"{path}[{at}]")))
+    return AllowedTools(mode, tuple(dict.fromkeys(names)))
+
+
+def _tool(fields: Fields) -> str:
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`."""
+    kind = fields.text("type")
+    if kind not in ("function", "custom"):
+        path = fields.path("type")
+        raise UnsupportedParameter(
+            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
+            "tools can be called here.",
+            param=path,
+        )
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of a tool")
+    return name

@@ -7,10 +7,13 @@ a result without a call.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
+
+from toolgate_core.custom_tools import INPUT
 
 from .history import History
 
@@ -30,6 +33,11 @@ def with_results(given: Iterable[Placed], history: History) -> list[Placed]:
     for message, path in given:
         pairing.add(message, path)
     return [*pairing.finished()]
+
+
+def function_call(name: str, text: str) -> dict[str, Any]:
+    """The call of a custom tool as that of the function that the model is offered."""
+    return {"name": name, "arguments": json.dumps({INPUT: text}, ensure_ascii=False)}
 
 
 def lost_call(call_id: str, name: str) -> dict[str, Any]:

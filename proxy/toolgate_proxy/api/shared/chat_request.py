@@ -12,7 +12,6 @@ from toolgate_core.tools import Tool
 
 from .history import History
 from .hosted_tools import HostedTools
-from .messages import Message, has_images, text_of_last
 from .parameter import ParsedParameters
 from .reasoning import reasoning_budget, reasoning_mode
 from .sampling import make_sampling
@@ -24,7 +23,7 @@ def chat_request(
     *,
     prefix: str,
     model: str,
-    messages: Sequence[Message],
+    messages: Sequence[dict[str, Any]],
     paths: tuple[str, ...],
     history: History,
     tools: tuple[Tool, ...],
@@ -50,7 +49,7 @@ def chat_request(
         messages=tuple(messages),
         message_paths=paths,
         history_changes=history.changes,
-        images=has_images(messages),
+        images=_has_images(messages),
         tools=tools,
         omitted_tools=hosted.types,
         tool_choice=choice,
@@ -58,7 +57,21 @@ def chat_request(
         template_kwargs=template_kwargs(values if template is None else template, mode),
         sampling=make_sampling(parsed),
         reasoning_budget=reasoning_budget(values if budget is None else budget),
-        echo=text_of_last(messages) if values.get("echo") else "",
+        echo=_text_of_last(messages) if values.get("echo") else "",
         tokenizing=wire.Tokenizing(**parsed.tokenizing),
         **fields,
     )
+
+
+def _has_images(messages: Sequence[dict[str, Any]]) -> bool:
+    parts = (message["content"] for message in messages if isinstance(message["content"], list))
+    return any(part["type"] == "image_url" for content in parts for part in content)
+
+
+def _text_of_last(messages: Sequence[dict[str, Any]]) -> str:
+    """The text of the last message, if it is the assistant's."""
+    last = messages[-1]
+    content = last.get("content") if last["role"] == "assistant" else None
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content)
+    return content or ""

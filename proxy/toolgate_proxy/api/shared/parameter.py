@@ -1,8 +1,8 @@
 """Rows of a parameter table, and the reader that parses a request's body by such a table.
 
-One row defines one parameter. The parser, the documentation and the fuzzer use the same row, and
-the row names the field that receives the value. If several rows name one field, the last row of the
-table that the request sets has precedence. docs/api/parameters.md is generated from the rows.
+One row defines one parameter. The parser and the documentation use the same row, and the row names
+the field that receives the value. If several rows name one field, the last row of the table that
+the request sets has precedence. docs/api/parameters.md is generated from the rows.
 
 A surface builds its table with `make_table` from the shared rows and from rows of its own. If its
 API has another name for a parameter, it copies the row with `dataclasses.replace(row, name=…)`.

@@ -1,9 +1,12 @@
-"""Fields of responses that no API defines: vLLM's and Toolgate's. They are the same in all APIs."""
+"""Fields of responses that are the same in several APIs. Most of them no API defines: they are
+vLLM's and Toolgate's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from toolgate_core import wire
 from toolgate_core.deltas import Finish
 
 from ...chat.response import ChatResponse
@@ -40,3 +43,16 @@ def with_receipt(fields: dict[str, Any], response: ChatResponse) -> dict[str, An
     if receipt is None:
         return fields
     return {**fields, "toolgate": {**fields.get("toolgate", {}), "receipt": receipt}}
+
+
+def token_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
+    """Return the logprobs as OpenAI's APIs have them. OpenAI's events of the Responses API have no
+    bytes, but those of the Open Responses specification do."""
+    return [
+        {**_logprob(token), "top_logprobs": [_logprob(top) for top in token.top]}
+        for token in tokens
+    ]
+
+
+def _logprob(token: wire.TopLogprob) -> dict[str, Any]:
+    return {"token": token.token, "logprob": token.logprob, "bytes": list(token.bytes)}

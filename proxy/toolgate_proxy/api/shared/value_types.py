@@ -1,7 +1,6 @@
 """Types of parameter values. A type parses a value and describes what is valid.
 
-A type also lists valid and invalid examples, with its bounds among them. The tests and the fuzzer
-send these examples. `collection_types.py` has the types of arrays and objects.
+`collection_types.py` has the types of arrays and objects.
 """
 
 from __future__ import annotations
@@ -26,12 +25,6 @@ class ValueType(Protocol):
     def parse(self, value: Any, path: str) -> Any:
         """Return the typed value. Raises InvalidRequest, whose `param` is `path` or below it."""
 
-    def valid(self) -> tuple[Any, ...]:
-        """Valid examples."""
-
-    def invalid(self) -> tuple[Any, ...]:
-        """Invalid examples."""
-
 
 @dataclass(frozen=True)
 class Integer:
@@ -50,15 +43,6 @@ class Integer:
         if number is None or not self.minimum <= number <= self.maximum:
             raise invalid_value(path, self.expected, value)
         return number
-
-    def valid(self) -> tuple[Any, ...]:
-        near = float(self.minimum) if abs(self.minimum) < INT32_MAX else self.minimum
-        return (self.minimum, self.minimum + 1, near, self.maximum)
-
-    def invalid(self) -> tuple[Any, ...]:
-        # JSON parsers round integers below 64 bits to a float, which is INT64_MIN.
-        low = self.minimum - 1 if self.minimum > INT64_MIN else -(10**30)
-        return (low, self.maximum + 1, 10**30, 1.5, True, "1", [1], {})
 
 
 @dataclass(frozen=True)
@@ -86,15 +70,6 @@ class Number:
             raise invalid_value(path, self.expected, value)
         return number
 
-    def valid(self) -> tuple[Any, ...]:
-        low = self.minimum + 0.01 if self.exclusive_minimum else self.minimum
-        return (low, self.minimum + 1, min(self.maximum, self.minimum + 2))
-
-    def invalid(self) -> tuple[Any, ...]:
-        above = () if math.isinf(self.maximum) else (self.maximum + 0.01, 10**30)
-        low = self.minimum if self.exclusive_minimum else self.minimum - 0.01
-        return (low, *above, True, "1", [1], {})
-
 
 @dataclass(frozen=True)
 class Flag:
@@ -104,12 +79,6 @@ class Flag:
         if value is True or value is False:
             return value
         raise invalid_value(path, self.expected, value)
-
-    def valid(self) -> tuple[Any, ...]:
-        return (True, False)
-
-    def invalid(self) -> tuple[Any, ...]:
-        return (0, 1, "true", [], {})
 
 
 @dataclass(frozen=True)
@@ -137,15 +106,6 @@ class Text:
             raise invalid_value(path, self.expected, value)
         return value
 
-    def valid(self) -> tuple[Any, ...]:
-        return ("a" * self.minimum, "abc", "a" * (self.maximum or 100))
-
-    def invalid(self) -> tuple[Any, ...]:
-        short = ("",) if self.minimum else ()
-        long = () if self.maximum is None else ("a" * (self.maximum + 1),)
-        spaced = ("two words", "é") if self.visible else ()
-        return (*short, *long, *spaced, 3, True, ["a"], {})
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -161,12 +121,6 @@ class Choice:
             raise unknown_value(path, self.expected, value, self.values)
         return value
 
-    def valid(self) -> tuple[Any, ...]:
-        return self.values
-
-    def invalid(self) -> tuple[Any, ...]:
-        return ("", "unknown", 3, True, [], {})
-
 
 @dataclass(frozen=True)
 class Anything:
@@ -176,9 +130,3 @@ class Anything:
 
     def parse(self, value: Any, path: str) -> Any:
         return value
-
-    def valid(self) -> tuple[Any, ...]:
-        return ()
-
-    def invalid(self) -> tuple[Any, ...]:
-        return ()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, HistoryChange
-from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.dialect import Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
@@ -23,7 +23,9 @@ from ...settings import Settings
 from .backend_request import chat_prompt
 from .call_history import with_family_ids
 from .images import Images, without_results
-from .reasoning_switch import with_reasoning_switch
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+"""Values of `reasoning_effort`, in ascending order."""
 
 
 @dataclass(frozen=True)
@@ -108,3 +110,40 @@ def _dialect(info: wire.Info) -> Dialect:
             f"The backend uses the unknown dialect {info.dialect!r}. {SAME_RELEASE}"
         )
     return DIALECTS[info.dialect]
+
+
+def with_reasoning_switch(request: ChatRequest, dialect: Dialect) -> ChatRequest:
+    """Return the request with the template argument of the family. Requests switch reasoning by
+    `enable_thinking` or `reasoning_effort`, and each family's template has an argument of its own.
+    An argument that the request already has in `chat_template_kwargs` is kept, and decides if
+    nothing else does."""
+    switch = dialect.reasoning.switch if dialect.reasoning else None
+    if switch is None:
+        return request
+    given = request.template_kwargs or {}
+    effort = given.get("reasoning_effort")
+    own = given.get(switch.argument)
+    if request.reasoning == "default" and own is not None and own != effort:
+        if own == switch.off:
+            return replace(request, reasoning="off")
+        return replace(request, reasoning="on") if own == switch.on else request
+    if request.reasoning == "default":
+        return request
+    value = _value(switch, effort, on=request.reasoning == "on")
+    if switch.argument in given and switch.argument != "reasoning_effort":
+        value = given[switch.argument]
+    kwargs = {name: each for name, each in given.items() if name != switch.argument}
+    if value is not None:
+        kwargs[switch.argument] = value
+    return replace(request, template_kwargs=kwargs)
+
+
+def _value(switch: Switch, effort: object, *, on: bool) -> object:
+    """The value of the family's argument; None to leave it out."""
+    if not on:
+        return switch.off
+    if not switch.levels or effort not in EFFORTS:
+        return switch.on
+    wanted = EFFORTS.index(str(effort))
+    known = [level for level in EFFORTS if level in switch.levels]
+    return min(known, key=lambda level: abs(EFFORTS.index(level) - wanted))

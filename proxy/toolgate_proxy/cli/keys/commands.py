@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from pydantic import ValidationError
-from redis.exceptions import RedisError
 
 from ...keys.file_store import BadKeyFile, entry, read_keys
-from ...keys.key import Hasher, Key, StoredSecret, Terms, hint, new_id, new_key, now
-from ...keys.redis_store import KeyUsage, RedisStore, StoreConflict
-from ...settings import settings
+from ...keys.key import Key, Terms, new_id, new_key, now
+from ...keys.redis_store import KeyUsage, RedisStore
 from .. import gateway as gateways
 from ..main import new_app
 from ..output import CommandFailed
@@ -35,6 +32,7 @@ from .options import (
     duration,
     with_limits,
 )
+from .stored_keys import change_key, find_key, hasher, stored_secret, with_store
 
 keys = new_app(
     name="keys",
@@ -69,7 +67,7 @@ def create(
     fields: dict[str, Any] = {
         "id": new_id(),
         "alias": alias,
-        "secrets": (_stored(secret),),
+        "secrets": (stored_secret(secret),),
         "created": now(),
     }
     key = _valid(lambda: Key(terms=Terms(**terms), **fields))
@@ -78,7 +76,7 @@ def create(
         typer.echo(entry(key), nl=False)
         typer.echo(f"The key (shown only once): {secret}", err=True)
         return
-    _with_store(lambda store: store.put(key))
+    with_store(lambda store: store.put(key))
     _show_new(key, secret, json_)
 
 
@@ -96,7 +94,7 @@ def list_(
         shown = [key for key in keys if every or not key.revoked]
         return list(zip(shown, await store.usages(shown, now()), strict=True))
 
-    listing = _with_store(read)
+    listing = with_store(read)
     if json_:
         _print_json([key.shown(now()) | usage.shown() for key, usage in listing])
     else:
@@ -108,10 +106,10 @@ def show(name: Name, json_: Json = False) -> None:
     """Show one key, its use today and its last use."""
 
     async def read(store: RedisStore) -> tuple[Key, KeyUsage]:
-        key = await _found(store, name)
+        key = await find_key(store, name)
         return key, await store.usage(key, now())
 
-    key, usage = _with_store(read)
+    key, usage = with_store(read)
     _show(key.shown(now()) | usage.shown(), json_)
 
 
@@ -141,7 +139,7 @@ def update(
         terms = key.terms.model_dump() | new | {"limits": new_limits}
         return key.model_copy(update={"terms": _valid(lambda: Terms(**terms))})
 
-    key = _change(name, changed)
+    key = change_key(name, changed)
     _warn_unserved(model or (), url)
     _show(key.shown(now()), json_)
 
@@ -168,15 +166,15 @@ def rotate(
             raise CommandFailed(
                 f"The key {name!r} is revoked and can't be rotated. Create another key."
             )
-        return key.rotated(_stored(secret), length, now())
+        return key.rotated(stored_secret(secret), length, now())
 
-    _show_new(_change(name, rotated), secret, json_)
+    _show_new(change_key(name, rotated), secret, json_)
 
 
 @keys.command()
 def revoke(name: Name, json_: Json = False) -> None:
     """Revoke a key for ever, at all gateways. Its alias becomes free."""
-    revoked = _change(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
+    revoked = change_key(name, lambda key: key.model_copy(update={"revoked": key.revoked or now()}))
     _show(revoked.shown(now()), json_)
 
 
@@ -187,7 +185,7 @@ def import_(
 ) -> None:
     """Import existing keys from a file whose entries have `key` or `hash`."""
     try:
-        given = read_keys(file, _hasher(), clear_keys=True)
+        given = read_keys(file, hasher(), clear_keys=True)
     except BadKeyFile as error:
         raise CommandFailed(str(error)) from error
 
@@ -200,77 +198,12 @@ def import_(
             await store.put(key.model_copy(update={"id": new_id(), "created": now()}))
         return [key.alias for key in added]
 
-    added = _with_store(add)
+    added = with_store(add)
     skipped = [key.alias for key in given if key.alias not in added]
     if json_:
         typer.echo(json.dumps({"imported": added, "known_already": skipped}))
         return
     typer.echo(f"Imported: {len(added)}. Skipped, because they exist already: {len(skipped)}.")
-
-
-def _with_store(work: Callable[[RedisStore], Awaitable[T]]) -> T:
-    """Run `work` with the keys in Redis."""
-    url = settings().redis_url
-    if url is None:
-        raise CommandFailed(
-            "TOOLGATE_REDIS_URL is not set. Set it to the Redis that stores the keys, or use "
-            "`toolgate keys create --yaml` for keys in a file."
-        )
-
-    hasher = _hasher()
-
-    async def run() -> T:
-        store = RedisStore(url, hasher)
-        try:
-            return await work(store)
-        finally:
-            await store.aclose()
-
-    try:
-        return asyncio.run(run())
-    except StoreConflict as error:
-        raise CommandFailed(str(error)) from error
-    except (RedisError, OSError) as error:
-        # The error's own message may contain the address and the password.
-        raise CommandFailed(
-            f"The Redis command failed ({type(error).__name__}). Check TOOLGATE_REDIS_URL and that "
-            "Redis is running."
-        ) from error
-
-
-def _change(name: str, change: Callable[[Key], Key]) -> Key:
-    """Replace a key in Redis by its changed form, and return it."""
-
-    async def run(store: RedisStore) -> Key:
-        changed = change(await _found(store, name))
-        await store.put(changed)
-        return changed
-
-    return _with_store(run)
-
-
-async def _found(store: RedisStore, name: str) -> Key:
-    key = await store.find(name)
-    if key is None:
-        raise CommandFailed(
-            f"There is no key with the alias or id {name!r}. `toolgate keys list --all` lists all "
-            "keys."
-        )
-    return key
-
-
-def _hasher() -> Hasher:
-    secret = settings().key_secret
-    if secret is None:
-        raise CommandFailed(
-            "TOOLGATE_KEY_SECRET is not set. Set it to the value that all gateways use; "
-            "`openssl rand -hex 32` generates one."
-        )
-    return Hasher(secret)
-
-
-def _stored(secret: str) -> StoredSecret:
-    return StoredSecret(hash=_hasher().hash(secret), hint=hint(secret))
 
 
 def _valid(make: Callable[[], T]) -> T:

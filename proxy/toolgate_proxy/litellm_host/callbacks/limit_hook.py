@@ -15,7 +15,6 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from toolgate_core.errors import PermissionDenied, ToolgateError
 
-from ...limits.admission import reserve
 from ...limits.provider_usage import tokens_of
 from ...state import gateway
 from ..context import carried, identity_of
@@ -40,7 +39,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
                 return
             if not context.owner:
                 context.identity = identity_of(user_api_key_dict)
-            await reserve(gateway().limiter, context, data, output=call_type not in WITHOUT_OUTPUT)
+            await gateway().limiter.reserve(context, data, output=call_type not in WITHOUT_OUTPUT)
             if named is None or not is_toolgate(named):
                 context.await_counts(stream=bool(data.get("stream")))
         except ToolgateError as error:

@@ -1,4 +1,5 @@
-"""Records one request in the metrics, once, at its end. Nothing is recorded per token.
+"""Records one request in the metrics, once, at its end, and as a span. Nothing is recorded per
+token.
 
 The tokens of other providers' models are recorded when LiteLLM reports them, which may be later.
 """
@@ -14,6 +15,7 @@ from starlette.types import Message, Scope, Send
 
 from toolgate_core.metric_series import begin_at_zero
 
+from ... import tracing
 from ...api.surfaces import SURFACES
 from ...context import RequestContext
 from ...state import gateway
@@ -56,9 +58,19 @@ def surface_of(scope: Scope) -> str | None:
     return None
 
 
-def begin(surface: str | None) -> None:
-    if surface is not None:
-        metrics.IN_FLIGHT.labels(surface).inc()
+def begin(scope: Scope, surface: str | None) -> tracing.Span:
+    """Return the span of a request. Only those to an API with a model have one."""
+    if surface is None:
+        return tracing.NONE
+    metrics.IN_FLIGHT.labels(surface).inc()
+    attributes = {
+        "http.request.method": scope["method"],
+        "url.path": scope["path"],
+        "gen_ai.operation.name": "chat",
+        "toolgate.surface": surface,
+    }
+    name = f"{scope['method']} {scope['path']}"
+    return tracing.begin(name, "server", attributes, Headers(scope=scope))
 
 
 def begin_models(models: Iterable[str]) -> None:
@@ -66,7 +78,8 @@ def begin_models(models: Iterable[str]) -> None:
     begin_at_zero(metrics.FAILED, [MODELS.of(model) for model in models])
 
 
-def end(context: RequestContext, surface: str | None) -> None:
+def end(context: RequestContext, surface: str | None, span: tracing.Span = tracing.NONE) -> None:
+    _end_span(span, context)
     if surface is not None:
         metrics.IN_FLIGHT.labels(surface).dec()
     if context.model is None:
@@ -96,6 +109,33 @@ def end(context: RequestContext, surface: str | None) -> None:
         first = None if context.first_event is None else context.first_event - context.began
         tier = context.tier if context.grammars else None
         gateway().recent_requests.note(status, first, tier, omitted=bool(omissions))
+
+
+def _end_span(span: tracing.Span, context: RequestContext) -> None:
+    if span is tracing.NONE:
+        return
+    status = status_of(context)
+    first = context.first_event
+    span.set(
+        {
+            "http.response.status_code": context.status,
+            "gen_ai.request.model": context.model,
+            "gen_ai.usage.input_tokens": context.prompt_tokens or None,
+            "gen_ai.usage.output_tokens": context.completion_tokens or None,
+            "gen_ai.response.time_to_first_chunk": None if first is None else first - context.began,
+            "toolgate.request_id": context.request_id,
+            "toolgate.enforced": context.enforced,
+            "toolgate.grammars": context.grammars or None,
+            "toolgate.grammar_tier": context.tier if context.grammars else None,
+            "toolgate.resamples": context.resamples or None,
+            "toolgate.status": status,
+        }
+    )
+    if not status.startswith(("2", "4")):
+        span.fail(context.error_code or status)
+    elif status.startswith("4"):  # by convention an error of the client is none of the server
+        span.set({"error.type": context.error_code or status})
+    span.end()
 
 
 def status_of(context: RequestContext) -> str:

@@ -3,8 +3,8 @@
 uvicorn reads a message of any permitted size from every connection, whether or not the application
 wants one. Here bytes count against the budget of the connection's key while they arrive, and the
 application can hold messages back until it has answered the earlier one. At any time a connection
-has a deadline. Messages are not compressed (`ws_per_message_deflate` in server/app.py): a few bytes
-would become many.
+has a deadline. Messages are not compressed (`ws_per_message_deflate` in server/launcher.py): a few
+bytes would become many.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ from websockets.http11 import Request
 from toolgate_core.errors import RateLimited
 
 from ...settings import settings
-from .deadline import Deadline
 from .frame_pieces import FramePieces
-from .http_protocol import HEADER_SECONDS, RESPONSE_SECONDS, WRITE_SECONDS
+from .http_protocol import HEADER_SECONDS, RESPONSE_SECONDS, WRITE_SECONDS, Deadline
 
 SOCKET = "toolgate.socket"
 """Key of a connection's `BoundedSocket` in the ASGI scope."""

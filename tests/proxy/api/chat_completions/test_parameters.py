@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.support.apis.admitted_requests import admitted
+from tests.support.apis.value_examples import valid
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME, PARAMETERS
 from toolgate_proxy.api.shared.collection_types import Object
 from toolgate_proxy.api.shared.parameter import Parameter, make_table
@@ -27,7 +27,7 @@ REQUIRED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
 def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
     assert row.type
-    for value in row.type.valid():
+    for value in valid(row.type):
         request = admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
         parsed = row.type.parse(value, row.name)
         if row.sampling and row.sampling not in ("logprob_token_ids", "repetition_detection"):
@@ -44,7 +44,7 @@ MEMBERS = [(row, member) for row in PARAMETERS for member in row.members]
 @pytest.mark.parametrize(("row", "member"), MEMBERS, ids=lambda each: getattr(each, "name", each))
 def test_valid_members_reach_the_field_of_the_row(row: Parameter, member: str) -> None:
     assert isinstance(row.type, Object)
-    for value in row.type.members[member].valid():
+    for value in valid(row.type.members[member]):
         request = admitted(**REQUIRED.get(row.name, {}), **{row.name: {member: value}})
         assert getattr(request, row.members[member]) == row.type.members[member].parse(value, "")
 
@@ -61,17 +61,6 @@ def test_the_last_row_of_a_field_has_precedence_in_any_order_of_the_body() -> No
     assert admitted(max_tokens=5, max_completion_tokens=9).sampling.max_tokens == 9
 
 
-@pytest.mark.parametrize("row", SUPPORTED, ids=lambda row: row.name)
-def test_invalid_values_are_errors_that_name_the_parameter(row: Parameter) -> None:
-    assert row.type
-    for value in row.type.invalid():
-        with pytest.raises(InvalidRequest) as error:
-            admitted(**REQUIRED.get(row.name, {}), **{row.name: value})
-        assert error.value.param is not None
-        assert error.value.param.split(".")[0] == row.name
-        assert row.name in error.value.message
-
-
 def test_rows_name_fields_that_exist() -> None:
     sampling = {row.sampling for row in PARAMETERS if row.sampling}
     assert sampling == wire.Sampling.model_fields.keys()
@@ -80,13 +69,6 @@ def test_rows_name_fields_that_exist() -> None:
     request = {row.request for row in PARAMETERS if row.request}
     request |= {name for row in PARAMETERS for name in row.members.values()}
     assert request < {each.name for each in fields(ChatRequest)}
-
-
-def test_every_supported_parameter_has_a_type() -> None:
-    for row in PARAMETERS:
-        assert (row.type is not None) or row.support != "supported"
-        assert (row.type is None) or row.support in ("supported", "ignored")
-        assert bool(row.defaults) == (row.support == "default only")
 
 
 def test_a_table_with_two_rows_of_one_name_is_an_error() -> None:

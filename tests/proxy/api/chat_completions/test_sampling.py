@@ -77,10 +77,6 @@ def test_vllm_sampling_parameters_reach_the_request() -> None:
     assert request.request_id != request.answer_id
 
 
-def test_max_completion_tokens_overrides_max_tokens() -> None:
-    assert admitted(max_tokens=5, max_completion_tokens=9).sampling.max_tokens == 9
-
-
 def test_logprobs_alone_requests_no_alternatives() -> None:
     assert admitted(logprobs=True).sampling.logprobs == 0
     assert admitted(logprobs=False, top_logprobs=0).sampling.logprobs is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_proxy.api.messages.context_errors import context_message
+from toolgate_proxy.api.messages.errors import context_message
 from toolgate_proxy.api.messages.surface import Messages
 
 BUDGET = (

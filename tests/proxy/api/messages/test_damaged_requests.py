@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.apis.messages_api import CLIENT, HI, LOOK, SEAL, check_error, parsed
+from tests.support.apis.messages_api import CLIENT, LOOK, SEAL, check_error
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.signature import sign
-from toolgate_proxy.api.messages.parameters import BY_NAME
 from toolgate_proxy.api.messages.surface import Messages
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -133,26 +132,3 @@ def test_a_damaged_request_is_parsed_or_refused(
         _check_refusal(error)
         return
     assert len(asked.messages) == len(asked.message_paths) == len(asked.repeated["part_paths"])
-
-
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_every_row_refuses_values_of_other_types(name: str) -> None:
-    row = BY_NAME[name]
-    if row.type is None:
-        if row.support == "ignored":
-            ignored: Any = {name: {"any": ["value"]}}
-            parsed(**ignored)
-            return
-        if row.support == "default only":
-            default: Any = {name: row.defaults[0]}
-            parsed(**default)
-        wrong: Any = {name: "x"}
-        with pytest.raises(InvalidRequest) as refused:
-            parsed(**wrong)
-        assert refused.value.param == name
-        return
-    for value in row.type.invalid():
-        body = {"model": "tiny", "max_tokens": 100, "messages": HI, name: value}
-        with pytest.raises(InvalidRequest) as refused:
-            Messages().parse(body, model="tiny", client=CLIENT)
-        assert (refused.value.param or "").startswith(name)

@@ -10,7 +10,6 @@ import pytest
 from tests.support.apis.messages_api import HI, LOOK, WALK, parsed
 from toolgate_core.chat_request import NamedTool
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
-from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat
 from toolgate_proxy.api.messages.errors import error_body
 from toolgate_proxy.api.messages.surface import Messages
 
@@ -167,53 +166,6 @@ def test_a_tool_may_have_fields_without_effect() -> None:
 def test_edits_that_shorten_a_conversation_are_taken() -> None:
     edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_2025"}]
     assert parsed(context_management={"edits": edits}).repeated["context_management"]
-
-
-def test_the_same_request_as_in_chat_completions() -> None:
-    function = {"name": "look", "description": "d", "parameters": SCHEMA}
-    chat = parse_chat(
-        {
-            "model": "tiny",
-            "max_tokens": 100,
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "hi"},
-                {
-                    "role": "assistant",
-                    "content": "I look.",
-                    "tool_calls": [
-                        {
-                            "id": "call_" + "a" * 24,
-                            "type": "function",
-                            "function": {"name": "look", "arguments": '{"a": 1}'},
-                        }
-                    ],
-                },
-                {"role": "tool", "tool_call_id": "call_" + "a" * 24, "content": "found"},
-            ],
-            "tools": [{"type": "function", "function": function}],
-            "tool_choice": "required",
-            "stop": ["x"],
-            "seed": 1,
-        },
-        model="tiny",
-    )
-    call = {"type": "tool_use", "id": "toolu_" + "a" * 24, "name": "look", "input": {"a": 1}}
-    result = {"type": "tool_result", "tool_use_id": call["id"], "content": "found"}
-    asked = parsed(
-        [
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": [{"type": "text", "text": "I look."}, call]},
-            {"role": "user", "content": [result]},
-        ],
-        system="Be brief.",
-        tools=[{"name": "look", "description": "d", "input_schema": SCHEMA}],
-        tool_choice={"type": "any"},
-        stop_sequences=["x"],
-        seed=1,
-    )
-    for name in ("messages", "tools", "tool_choice", "sampling", "stop", "template_kwargs"):
-        assert getattr(asked, name) == getattr(chat, name), name
 
 
 @pytest.mark.parametrize(

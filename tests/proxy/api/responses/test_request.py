@@ -8,14 +8,13 @@ import pytest
 
 from tests.support.apis.responses_api import LOOK, WALK, parsed
 from toolgate_core import grammar_key
-from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
+from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.errors import (
     BudgetTooSmall,
     InvalidRequest,
     SchemaNotEnforceable,
 )
 from toolgate_proxy.api.chat_completions import parameters as chat
-from toolgate_proxy.api.chat_completions.request import parse_request as parse_chat
 from toolgate_proxy.api.responses.parameters import BY_NAME, CHAT_ONLY
 from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.chat.request.backend_request import schema_params
@@ -31,27 +30,6 @@ def refusal(**params: Any) -> InvalidRequest:
     return refused.value
 
 
-@pytest.mark.parametrize("name", sorted(BY_NAME))
-def test_every_row_accepts_its_values_and_refuses_others(name: str) -> None:
-    row = BY_NAME[name]
-    if row.type is None:
-        if row.support == "rejected":
-            assert refusal(**{name: "x"}).param == name
-        elif row.support == "default only":
-            parsed(**{name: row.defaults[0]})
-            assert refusal(**{name: "x"}).param == name
-        else:
-            parsed(**{name: {"any": ["value"]}})
-        return
-    for value in row.type.invalid():
-        if name == "input" and isinstance(value, str):
-            continue
-        body = {"model": "tiny", "input": "hi", name: value}
-        with pytest.raises(InvalidRequest) as refused:
-            Responses().parse(body, model="tiny")
-        assert (refused.value.param or "").startswith(name)
-
-
 def test_every_parameter_of_chat_has_a_counterpart() -> None:
     """All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling."""
     others = {
@@ -60,49 +38,6 @@ def test_every_parameter_of_chat_has_a_counterpart() -> None:
         *CHAT_ONLY,
     }  # fmt: skip
     assert set(chat.BY_NAME) - set(BY_NAME) == others
-
-
-def test_the_same_request_in_both_apis_is_the_same_request() -> None:
-    parameters = {"type": "object", "properties": {"a": {"type": "integer"}}}
-    function = {"name": "look", "description": "Looks.", "parameters": parameters, "strict": True}
-    schema = {"type": "object", "properties": {"b": {"type": "string"}}}
-    common: dict[str, Any] = {
-        "temperature": 0.5, "top_p": 0.9, "top_k": 7, "seed": 4, "stop": ["x"], "priority": 2,
-        "chat_template_kwargs": {"style": "short"}, "parallel_tool_calls": False, "stream": True,
-        "toolgate": {"on_budget": "close"}, "cache_salt": "s",
-    }  # fmt: skip
-    ours = parsed(
-        [{"role": "user", "content": "hi"}],
-        instructions="Be brief.",
-        tools=[{"type": "function", **function}],
-        tool_choice={"type": "function", "name": "look"},
-        max_output_tokens=99,
-        reasoning={"effort": "low"},
-        text={"format": {"type": "json_schema", "name": "n", "schema": schema}},
-        **common,
-    )
-    theirs = parse_chat(
-        {
-            "messages": [
-                {"role": "system", "content": "Be brief."},
-                {"role": "user", "content": "hi"},
-            ],
-            "tools": [{"type": "function", "function": function}],
-            "tool_choice": {"type": "function", "function": {"name": "look"}},
-            "max_completion_tokens": 99,
-            "reasoning_effort": "low",
-            "response_format": {
-                "type": "json_schema",
-                "json_schema": {"name": "n", "schema": schema},
-            },
-            **common,
-        },
-        model="tiny",
-    )
-    own = ("request_id", "message_paths", "repeated")
-    for name in ChatRequest.__dataclass_fields__:
-        if name not in own:
-            assert getattr(ours, name) == getattr(theirs, name), name
 
 
 @pytest.mark.parametrize(

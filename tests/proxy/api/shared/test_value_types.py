@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.apis.value_examples import invalid, valid
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.shared.collection_types import (
     Array,
@@ -53,10 +54,10 @@ TYPES: tuple[ValueType, ...] = (
 
 @pytest.mark.parametrize("value_type", TYPES, ids=repr)
 def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
-    for value in value_type.valid():
+    for value in valid(value_type):
         value_type.parse(value, "field")
-    assert value_type.invalid()
-    for value in value_type.invalid():
+    assert invalid(value_type)
+    for value in invalid(value_type):
         with pytest.raises(InvalidRequest) as error:
             value_type.parse(value, "field")
         assert (error.value.param or "").startswith("field")

@@ -7,7 +7,7 @@ import pytest
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.wire import ReasoningMode
-from toolgate_proxy.chat.request.reasoning_switch import with_reasoning_switch
+from toolgate_proxy.chat.request.preparation import with_reasoning_switch
 
 
 @pytest.mark.parametrize(

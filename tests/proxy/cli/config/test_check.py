@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from toolgate_proxy.cli.config.check import HEALTH_UNAWARE, STRATEGIES, BadConfig, check
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 SHIPPED = Path(__file__).parents[4] / "litellm_config.yaml"
 GOOD = SHIPPED.read_text()

@@ -14,10 +14,10 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits import admission
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
+from toolgate_proxy.server.response_headers import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -75,7 +75,7 @@ async def test_tokens_are_reserved_under_litellms_call_id() -> None:
     await before(context, {**CHAT, "litellm_call_id": "call-1"}, "acompletion")
     assert (context.model, context.call_id, context.admitted) == ("tiny", "call-1", True)
     assert context.reserved_tokens.total > 100
-    assert context.headers()["x-ratelimit-limit-tokens"] == "1000"
+    assert own_headers(context)["x-ratelimit-limit-tokens"] == "1000"
     assert context.on_settle is not None
 
 
@@ -105,7 +105,7 @@ async def test_request_over_the_limit_raises_litellms_rate_limit_error() -> None
         await before(context, CHAT, "acompletion")
     assert (refusal.value.status_code, context.admitted) == (429, False)
     assert isinstance(getattr(refusal.value, "toolgate_error", None), RateLimited)
-    assert context.headers()["x-ratelimit-limit-requests"] == "1"
+    assert own_headers(context)["x-ratelimit-limit-requests"] == "1"
 
 
 @pytest.mark.parametrize(
@@ -155,5 +155,5 @@ async def test_tokens_counted_by_the_engine_are_not_counted_again() -> None:
 async def test_master_key_has_no_limits() -> None:
     limiter: Any = None  # it is not called
     context = RequestContext()
-    await admission.reserve(limiter, context, CHAT)
+    await limiter.reserve(context, CHAT)
     assert not context.admitted

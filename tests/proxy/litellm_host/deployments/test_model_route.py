@@ -15,7 +15,7 @@ from tests.support.litellm.model_routes import reason, route_of
 from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, target_of
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings
 
 

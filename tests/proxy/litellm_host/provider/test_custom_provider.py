@@ -20,6 +20,7 @@ from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.provider import custom_provider
 from toolgate_proxy.litellm_host.provider.stream import PassThroughStream
+from toolgate_proxy.server.response_headers import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -182,5 +183,5 @@ async def test_request_context_records_tokens_and_enforcement(
     assert context.complete
     assert context.counted
     assert context.completion_tokens > 0
-    assert context.headers()["x-toolgate-enforced"] == "full"
+    assert own_headers(context)["x-toolgate-enforced"] == "full"
     assert backend.requests[-1].request_id.startswith("mine.chatcmpl-")

@@ -8,7 +8,7 @@ from typing import Any
 from tests.proxy.process.conftest import Deployed
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 
@@ -43,7 +43,7 @@ async def salts_at(
                     sent["metadata"] = {"user_id": "u"}
                     if path == "/v1/chat/completions":
                         sent["metadata"] = {"user_api_key": "x", "user_api_key_team_id": "y"}
-                    headers = {"Authorization": f"Bearer {key}"}
+                    headers = bearer(key)
                     response = await http.post(path, json=sent, headers=headers)
                     assert response.status_code == 200, response.text
                     found[path][name] = backend.requests[-1].cache_salt

@@ -21,7 +21,7 @@ from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
-from toolgate_proxy.server.responses_socket.connection import MAX_PENDING
+from toolgate_proxy.server.responses_socket import MAX_PENDING
 
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
 Json = dict[str, Any]

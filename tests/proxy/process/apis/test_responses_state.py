@@ -20,6 +20,7 @@ from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.response_store import redis_store
 
@@ -253,32 +254,30 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
 
     clients = asyncio.gather(*(client(number) for number in range(6)))
 
-    async def until(outcome: str) -> None:
+    async def again(outcome: str) -> None:
         """Until the clients see it again."""
         before = seen.outcomes[outcome]
-        async with asyncio.timeout(30):
-            while seen.outcomes[outcome] < before + 2:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await until(lambda: seen.outcomes[outcome] >= before + 2)
 
     try:
-        await until("continue: 200")
+        await again("continue: 200")
         fleet.redis.hang()
-        await until("store: unavailable")
-        await until("continue: responses_unavailable")
+        await again("store: unavailable")
+        await again("continue: responses_unavailable")
         fleet.redis.wake()
-        await until("continue: 200")
+        await again("continue: 200")
         for _ in range(20):
             for key in fleet.redis.client.scan_iter("toolgate:{responses:*"):
                 fleet.redis.client.delete(key)
             await asyncio.sleep(0.02)
-        await until("continue: 200")
+        await again("continue: 200")
         async with http_client(fleet.urls[0], headers=bearer(owner), timeout=60) as http:
             kept = (await http.post(PATH, json={"model": "tiny", "input": "kept"})).json()
         fleet.redis.kill()
-        await until("store: unavailable")
-        await until("get: 503")
+        await again("store: unavailable")
+        await again("get: 503")
         fleet.redis.restart()
-        await until("continue: 200")
+        await again("continue: 200")
     finally:
         done = True
         await clients

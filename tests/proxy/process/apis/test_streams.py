@@ -13,9 +13,9 @@ import pytest
 from tests.support.apis.sdk_requests import asked
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.api.surface import COMMENT
+from toolgate_proxy.api.shared.sse import COMMENT
 
 CHAT = "/v1/chat/completions"
 
@@ -36,7 +36,7 @@ async def test_a_queued_stream_begins_with_keep_alive_comments(
 ) -> None:
     backend.scripts["queued"] = Script(("Hello",), queued=1.5)
     backend.scripts["late"] = Script(("Hello",), queued=1.5, error_after=0)
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(impatient.url, headers=headers, timeout=60) as http:
         answered, failed = await asyncio.gather(
             *(http.post(CHAT, json=asked(script, stream=True)) for script in ("queued", "late"))

@@ -30,7 +30,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy import state
-from toolgate_proxy.server import app
+from toolgate_proxy.server import launcher
 from toolgate_proxy.server.transport import http_protocol, socket_protocol
 
 MAX_BODY = 4_000_000
@@ -61,7 +61,7 @@ class Attacked:
 
 
 def tighten_bounds() -> None:
-    app.KEEP_ALIVE_SECONDS = 1
+    launcher.KEEP_ALIVE_SECONDS = 1
     state.KEY_BODY_BYTES, state.KEY_SOCKETS = BUDGET, SOCKETS
     for module in (http_protocol, socket_protocol):
         module.HEADER_SECONDS, module.WRITE_SECONDS = 1.0, 2.0

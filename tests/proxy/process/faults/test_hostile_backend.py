@@ -13,12 +13,13 @@ import httpx
 import psutil
 import pytest
 
+from tests.support.apis.sdk_requests import asked
 from tests.support.servers import hostile_backend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
 from tests.support.servers.hostile_attacks import ATTACKS, Attack, events, streamed, usage
 from tests.support.servers.hostile_backend import HostileBackend
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.backend_client import client
@@ -61,7 +62,7 @@ def attacked(
 @pytest.fixture
 async def http(attacked: Attacked) -> AsyncIterator[httpx.AsyncClient]:
     """The backend is honest before and after each test."""
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(attacked.gateway.url, headers=headers, timeout=30) as client:
         attacked.backend.attacks = {"hi": events()}
         async with asyncio.timeout(30):
@@ -71,11 +72,6 @@ async def http(attacked: Attacked) -> AsyncIterator[httpx.AsyncClient]:
         assert response.status_code == 200, response.text
         yield client
         attacked.backend.routes.clear()
-
-
-def asked(content: str, **parameters: object) -> dict[str, object]:
-    messages = [{"role": "user", "content": content}]
-    return {"model": "tiny", "messages": messages, **parameters}
 
 
 @dataclass
@@ -130,7 +126,7 @@ async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(
     key, _ = await make_key(
         attacked.redis.url, attacked.gateway.url, models=("tiny",), tokens_per_day=100_000
     )
-    headers = {"Authorization": f"Bearer {key}"}
+    headers = bearer(key)
 
     attacked.backend.attacks["honest"] = streamed()  # as for every key with a limit on tokens
 

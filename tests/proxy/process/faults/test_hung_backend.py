@@ -16,9 +16,9 @@ from tests.support.servers import hostile_backend
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.hostile_backend import HostileBackend, generated, sent
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 
 PROMPT = 5.0
 """Seconds, far less than any time-out of a request, and enough for a busy machine."""
@@ -56,7 +56,7 @@ async def http(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A gateway that knows that the backend hangs."""
     spare_backend.scripts["hi"] = Script(("Hello",))
-    async with http_client(url, headers={"Authorization": f"Bearer {MASTER_KEY}"}) as client:
+    async with http_client(url, headers=bearer(MASTER_KEY)) as client:
         await until(client, up=True)
         hung.hangs = True
         await until(client, up=False)

@@ -16,7 +16,7 @@ from tests.support.grammars.prewarm_tools import ENTRIES, EXPECTED, entry
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import INFO, FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from toolgate_core.tools import Tool, parse_tools
@@ -116,7 +116,7 @@ def test_starting_gateway_loads_the_most_used_grammars(
         "messages": [{"role": "user", "content": "hi"}],
         "tools": [entry("habit")],
     }
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     asked = httpx.post(f"{gateway}/v1/chat/completions", json=ask, headers=headers, timeout=30)
     assert asked.headers["x-toolgate-grammar"].startswith("compiled")
     key = grammar_key(plain("habit"), INFO)

@@ -131,24 +131,14 @@ async def test_last_failed_attempt_returns_tool_schema_violation(
         assert isinstance(failure.value, openai.InternalServerError)
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@BOTH
 async def test_no_attempt_without_budget_left(
-    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, stream: bool
+    client: openai.AsyncOpenAI, backend: FakeBackend, http: httpx.AsyncClient, ask: Ask
 ) -> None:
     given_up = await scrape(http, GIVEN_UP)
     backend.scripts["bad"] = Script((BAD,), again=(GOOD,))
-    budget = len(tokenize(BAD))
-
-    async def read() -> None:
-        told = await client.chat.completions.create(
-            **asked("bad", tools=[TAGS], max_tokens=budget), stream=stream
-        )
-        if stream:
-            async for _ in told:
-                pass
-
     with pytest.raises(openai.APIError) as failure:
-        await read()
+        await ask(client, **asked("bad", tools=[TAGS], max_tokens=len(tokenize(BAD))))
     assert failure.value.code == "tool_schema_violation"
     assert len(backend.requests) == 1
     assert await scrape(http, GIVEN_UP) == given_up + 1

@@ -110,9 +110,9 @@ async def test_violation_despite_masks_returns_enforcement_failed(
     assert "a-secret-value" not in log
 
 
-@pytest.mark.parametrize("stream", [False, True])
+@BOTH
 async def test_validation_without_end_fails_only_its_own_request(
-    client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
+    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
 ) -> None:
     parameters, arguments = endless_validation()
     tool = {"type": "function", "function": {"name": "endless", "parameters": parameters}}
@@ -120,14 +120,7 @@ async def test_validation_without_end_fails_only_its_own_request(
         "endless": Script((call("endless", arguments),)),
         "other": Script(("Hello",)),
     }
-
-    async def hostile() -> None:
-        told = await client.chat.completions.create(**asked("endless", tools=[tool]), stream=stream)
-        if stream:
-            async for _ in told:
-                pass
-
-    failing = asyncio.create_task(hostile())
+    failing = asyncio.ensure_future(ask(client, **asked("endless", tools=[tool])))
     answer, _ = await whole(client, **asked("other"))
     assert answer[0][0] == "Hello"
     with pytest.raises(openai.APIError) as failure:

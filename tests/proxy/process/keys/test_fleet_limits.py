@@ -14,13 +14,15 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import Gateway, start
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
+from tests.support.waiting import until
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = repeats(120, nightly=200)
@@ -75,7 +77,7 @@ def all_alive(fleet: Fleet) -> Iterator[None]:
 
 @asynccontextmanager
 async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClient]]:
-    headers = {"Authorization": f"Bearer {sent}"}
+    headers = bearer(sent)
     limits = httpx.Limits(max_connections=AT_ONCE)
     made = [http_client(url, headers=headers, timeout=120, limits=limits) for url in fleet.urls]
     try:
@@ -83,10 +85,6 @@ async def clients(fleet: Fleet, sent: str) -> AsyncIterator[list[httpx.AsyncClie
     finally:
         for each in made:
             await each.aclose()
-
-
-def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
 async def answers(fleet: Fleet, sent: str, number: int, **params: Any) -> list[httpx.Response]:
@@ -153,9 +151,7 @@ async def test_killed_gateway_releases_its_parallel_requests(fleet: Fleet) -> No
             asyncio.create_task(dies.post(CHAT, json=asked("endless", stream=True)))
             for _ in range(20)
         ]
-        async with asyncio.timeout(30):
-            while fleet.backend.running < 20:  # noqa: ASYNC110  another thread's
-                await asyncio.sleep(0.02)
+        await until(lambda: fleet.backend.running == 20)
         assert (await stays.post(CHAT, json=asked())).status_code == 429
         port = int(fleet.urls[1].rpartition(":")[2])
         fleet.gateways[1].process.kill()
@@ -181,9 +177,7 @@ async def test_redis_outage_returns_503_for_limited_keys_only(fleet: Fleet, faul
     assert await storm(fleet, counted, 20) == {200: 20}
     await asyncio.sleep(1.5)  # Redis writes its log every second
     in_flight = asyncio.create_task(answers(fleet, streams, AT_ONCE, script="slow", stream=True))
-    async with asyncio.timeout(30):
-        while fleet.backend.running < AT_ONCE // 4:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: fleet.backend.running >= AT_ONCE // 4)
     fleet.redis.hang() if fault == "hang" else fleet.redis.kill()
     try:
         closed = await storm(fleet, limited, 20)

@@ -20,8 +20,8 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from toolgate_proxy.page.files import PAGES
-from toolgate_proxy.server.app import Route, make_config
 from toolgate_proxy.server.authorization import HEALTH
+from toolgate_proxy.server.launcher import Route, make_config
 
 ANONYMOUS = {
     "/", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.proxy.process.keys.test_limits import body
+from tests.support.apis.sdk_requests import asked
 from tests.support.servers.fake_backend import FakeBackend
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key, put
@@ -43,10 +43,10 @@ async def test_the_stream_ends_with_an_error_and_the_backend_stops(
 ) -> None:
     sent, key = await make_key(redis_of_gateway.url, gateway)
     lines: list[str] = []
-    headers = {"Authorization": f"Bearer {sent}"}
+    headers = bearer(sent)
     async with (
         http_client(gateway, headers=headers, timeout=60) as http,
-        http.stream("POST", "/v1/chat/completions", json=body(endless, stream=True)) as response,
+        http.stream("POST", "/v1/chat/completions", json=asked(endless, stream=True)) as response,
     ):
         assert response.status_code == 200
         async for line in response.aiter_lines():
@@ -65,12 +65,12 @@ async def test_a_response_that_is_not_streamed_is_a_401(
 ) -> None:
     backend.scripts["long"] = Script(("abc" * 60,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
-    headers = {"Authorization": f"Bearer {sent}"}
+    headers = bearer(sent)
     async with http_client(gateway, headers=headers, timeout=60) as http:
-        asked = asyncio.create_task(http.post("/v1/chat/completions", json=body("long")))
+        request = asyncio.create_task(http.post("/v1/chat/completions", json=asked("long")))
         await asyncio.sleep(1)
         await put(redis_of_gateway.url, revoked(key))
-        response = await asked
+        response = await request
     assert response.status_code == 401
     assert response.json()["error"]["code"] == "invalid_api_key"
 
@@ -80,11 +80,11 @@ async def test_a_changed_limit_or_secret_ends_no_stream(
 ) -> None:
     backend.scripts["long"] = Script(("abc" * 30,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
-    headers = {"Authorization": f"Bearer {sent}"}
+    headers = bearer(sent)
     lines: list[str] = []
     async with (
         http_client(gateway, headers=headers, timeout=60) as http,
-        http.stream("POST", "/v1/chat/completions", json=body("long", stream=True)) as response,
+        http.stream("POST", "/v1/chat/completions", json=asked("long", stream=True)) as response,
     ):
         async for line in response.aiter_lines():
             lines.append(line)

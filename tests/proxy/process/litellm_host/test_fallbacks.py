@@ -17,7 +17,7 @@ from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
-from toolgate_proxy.server.app import Route, make_config
+from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
 CHAT = "/v1/chat/completions"

@@ -16,7 +16,7 @@ from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.keys.key import Key
-from toolgate_proxy.server.app import make_config
+from toolgate_proxy.server.launcher import make_config
 
 LIMIT = 3000
 MESSAGES = [{"role": "user", "content": "hi"}]

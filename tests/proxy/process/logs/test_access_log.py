@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
@@ -34,10 +34,10 @@ async def test_log_line_has_key_model_status_and_usage(
     sent, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, team="web")
     body = {"model": "tiny", "messages": [{"role": "user", "content": SECRET_WORDS}]}
     async with http_client(gateway, timeout=20) as http:
-        response = await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {sent}"})
+        response = await http.post(CHAT, json=body, headers=bearer(sent))
         assert response.status_code == 200
         assert backend.requests[-1].request_id.startswith(f"{response.headers['x-request-id']}.")
-        await http.post(CHAT, json=body, headers={"Authorization": f"Bearer {MASTER_KEY}"})
+        await http.post(CHAT, json=body, headers=bearer(MASTER_KEY))
     told = await logged(gateway_log, alias)
     for part in (
         f'request_id="{response.headers["x-request-id"]}"',

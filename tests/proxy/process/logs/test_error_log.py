@@ -17,7 +17,8 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, call
-from toolgate_proxy.server.app import Route, make_config
+from tests.support.waiting import until
+from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
 CHAT = "/v1/chat/completions"
@@ -97,9 +98,7 @@ async def lines_of(
     size = gateway.log.stat().st_size
     async with http_client(gateway.url, headers=bearer(key), timeout=30) as http:
         response = await http.post(path, json=body)
-    async with asyncio.timeout(10):
-        while not any(" request_id=" in line for line in added(gateway.log, size)):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
+    await until(lambda: any(" request_id=" in line for line in added(gateway.log, size)))
     await asyncio.sleep(0.1)  # LiteLLM logs some failures after the response
     return response, added(gateway.log, size)
 

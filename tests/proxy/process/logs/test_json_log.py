@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, environment, wait_until_alive
+from tests.support.servers.http_client import bearer
 from tests.support.servers.script import Script
 from toolgate_proxy.stack.processes import free_port
 
@@ -32,7 +33,7 @@ def test_every_line_is_json(tmp_path: Path, spare_backend: FakeBackend, workers:
     try:
         url = f"http://127.0.0.1:{port}"
         wait_until_alive(url, log, lambda: process.poll() is None)
-        headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+        headers = bearer(MASTER_KEY)
         sent = httpx.post(f"{url}/v1/chat/completions", json=BODY, headers=headers, timeout=60)
         assert sent.status_code == 200
     finally:

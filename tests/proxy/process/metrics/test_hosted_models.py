@@ -14,7 +14,7 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.fake_provider import OUTPUT, PROMPT, FakeProvider, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
-from toolgate_proxy.server.app import make_config
+from toolgate_proxy.server.launcher import make_config
 
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
     "chat_completions": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}]}),

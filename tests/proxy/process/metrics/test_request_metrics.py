@@ -22,7 +22,7 @@ from tests.support.servers.gateway_process import (
     environment,
     wait_until_alive,
 )
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
@@ -56,13 +56,13 @@ async def test_requests_of_a_key_are_counted_by_model_api_and_status(
     backend.scripts["hi"] = Script(("Hello there",))
     key, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, models=("tiny",))
     async with http_client(gateway, timeout=20) as http:
-        admin = {"Authorization": f"Bearer {MASTER_KEY}"}
+        admin = bearer(MASTER_KEY)
 
         async def scraped() -> Samples:
             return read((await http.get("/toolgate/metrics", headers=admin)).text)
 
         before = await scraped()
-        mine = {"Authorization": f"Bearer {key}"}
+        mine = bearer(key)
         whole = await http.post(CHAT, json=HI, headers=mine)
         streamed = await http.post(CHAT, json={**HI, "stream": True}, headers=mine)
         refused = await http.post(CHAT, json={**HI, "n": "many"}, headers=mine)
@@ -116,7 +116,7 @@ def test_one_scrape_has_the_requests_of_all_workers(
     tmp_path: Path, spare_backend: FakeBackend
 ) -> None:
     spare_backend.scripts["hi"] = Script(("Hello there",))
-    headers = {"Authorization": f"Bearer {TOKEN}"}
+    headers = bearer(TOKEN)
     with two_workers(spare_backend.url, tmp_path) as url:
         fresh = httpx.get(f"{url}/metrics", headers=headers, timeout=60).text
         assert missing_series(fresh, backend=False) == []
@@ -125,7 +125,7 @@ def test_one_scrape_has_the_requests_of_all_workers(
         # A new connection each time: whichever worker accepts it answers.
         while len(served) < 2 and count < 200:
             with httpx.Client(base_url=url, timeout=20) as http:
-                master = {"Authorization": f"Bearer {MASTER_KEY}"}
+                master = bearer(MASTER_KEY)
                 assert http.post(CHAT, json=HI, headers=master).status_code == 200
             count += 1
             names = (tmp_path / "metrics").glob("counter_*.db")

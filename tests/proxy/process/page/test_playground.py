@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, call
 from toolgate_proxy.backend_client.event_stream import SseParser
 
@@ -90,7 +90,7 @@ async def test_an_invalid_request_without_enforcement_is_refused(
 
 
 async def test_these_routes_need_the_master_key(gateway: str, key: str) -> None:
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, headers=bearer(key)) as client:
         for path in ("/toolgate/tools", "/toolgate/unconstrained"):
             assert (await client.post(path, json=body())).status_code == 403
 
@@ -125,7 +125,7 @@ async def test_a_stream_without_that_option_has_no_trace(
 @pytest.mark.parametrize("route", ["own"], indirect=True)
 async def test_other_keys_get_no_trace(gateway: str, key: str) -> None:
     asked = body(stream=True, stream_options={"toolgate_trace": True})
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, headers=bearer(key)) as client:
         response = await client.post("/v1/chat/completions", json=asked)
     assert response.status_code == 403
     assert "master key" in response.json()["error"]["message"]

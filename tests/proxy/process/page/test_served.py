@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
 from toolgate_proxy.page.files import POLICY
 from toolgate_proxy.page.operations import OPERATIONS
@@ -62,7 +62,7 @@ async def test_each_operation_of_the_reference_is_served(http: httpx.AsyncClient
 
 
 async def test_only_the_master_key_reads_keys_and_status(gateway: str, key: str) -> None:
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, headers=bearer(key)) as client:
         for path in ("/toolgate/keys", "/toolgate/status"):
             assert (await client.get(path)).status_code == 403
 
@@ -71,7 +71,7 @@ async def test_keys_are_listed_with_their_use_and_without_secrets(
     gateway: str, key: str, http: httpx.AsyncClient
 ) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
-    async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
+    async with http_client(gateway, headers=bearer(key)) as client:
         (await client.post("/v1/chat/completions", json=body)).raise_for_status()
     response = await http.get("/toolgate/keys")
     listed = response.json()

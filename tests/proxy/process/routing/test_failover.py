@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -12,10 +12,12 @@ import openai
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.support.apis.sdk_requests import asked
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client, openai_client
+from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
+from tests.support.waiting import until
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.settings import settings
 
@@ -75,9 +77,9 @@ def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def http(url: str, pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
-        await until(client, True, True)
+        await until_up(client, True, True)
         yield client
 
 
@@ -87,20 +89,10 @@ async def states(http: httpx.AsyncClient) -> list[bool]:
     return [backend["up"] for backend in model["backends"]]
 
 
-async def until(http: httpx.AsyncClient, *wanted: bool) -> None:
+async def until_up(http: httpx.AsyncClient, *wanted: bool) -> None:
     async with asyncio.timeout(15):
         while await states(http) != list(wanted):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
-
-
-async def until_true(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-
-
-def asked(script: str = "hi", **params: Any) -> dict[str, Any]:
-    return {"model": "tiny", "messages": [{"role": "user", "content": script}], **params}
 
 
 async def statuses(http: httpx.AsyncClient, number: int, **params: Any) -> set[int]:
@@ -138,7 +130,7 @@ async def test_backend_killed_under_load_is_replaced_and_comes_back(
     async with openai_client(url, MASTER_KEY, timeout=60) as client:
         began = pair.counts
         streams = [asyncio.create_task(streamed(client, "slow")) for _ in range(STREAMS)]
-        await until_true(lambda: sum(pair.counts) - sum(began) == STREAMS)
+        await until(lambda: sum(pair.counts) - sum(began) == STREAMS)
         await asyncio.sleep(0.5)
         at_first = pair.counts[0] - began[0]
         pair.kill(0)
@@ -152,12 +144,12 @@ async def test_backend_killed_under_load_is_replaced_and_comes_back(
     assert 0 < len(broken) <= at_first
     assert len(whole) >= STREAMS - at_first
     assert all(TEXT.startswith(text) and text for text, _ in broken)
-    await until(http, False, True)
+    await until_up(http, False, True)
     before = pair.counts
     assert await statuses(http, 20) == {200}
     assert pair.counts[0] == before[0]
     pair.start(0)
-    await until(http, True, True)
+    await until_up(http, True, True)
     assert await statuses(http, 40) == {200}
     assert pair.counts[0] > before[0]
 
@@ -171,7 +163,7 @@ async def test_request_without_output_fails_over(
         backend.scripts["turn"] = backend.scripts["waits"]
     began = pair.counts
     asking = asyncio.create_task(http.post(CHAT, json=asked("turn", stream=stream)))
-    await until_true(lambda: sum(pair.counts) > sum(began))
+    await until(lambda: sum(pair.counts) > sum(began))
     taken = 0 if pair.counts[0] > began[0] else 1
     pair.backends[1 - taken].scripts["turn"] = pair.backends[0].scripts["hi"]
     await asyncio.sleep(0.2)
@@ -186,13 +178,13 @@ async def test_request_without_output_fails_over(
 async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Pair) -> None:
     pair.kill(0)
     pair.kill(1)
-    await until(http, False, False)
+    await until_up(http, False, False)
     response = await http.post(CHAT, json=asked())
     assert (response.status_code, response.json()["error"]["code"]) == (503, "backend_unavailable")
     assert int(response.headers["retry-after"]) > 0
     pair.start(0)
     pair.start(1)
-    await until(http, True, True)
+    await until_up(http, True, True)
     assert await statuses(http, 4) == {200}
 
 

@@ -12,8 +12,9 @@ import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
+from tests.support.waiting import until
 from toolgate_proxy.routing.rendezvous import MAX_SHARE, MIN_CAPACITY
 
 CHAT = "/v1/chat/completions"
@@ -50,9 +51,7 @@ class Backends:
         return [len(each.requests) for each in self.all]
 
     async def under_way(self, number: int) -> None:
-        async with asyncio.timeout(20):
-            while sum(each.running for each in self.all) != number:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: sum(each.running for each in self.all) == number)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +75,7 @@ def urls(backends: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture
 async def gateways(urls: list[str]) -> AsyncIterator[list[httpx.AsyncClient]]:
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with AsyncExitStack() as stack:
         clients = [http_client(url, headers=headers, timeout=60) for url in urls]
         yield [await stack.enter_async_context(client) for client in clients]

@@ -15,9 +15,10 @@ from packaging.version import Version
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.server.app import Route, make_config
+from tests.support.waiting import until
+from toolgate_proxy.server.launcher import Route, make_config
 
 CHAT = "/v1/chat/completions"
 # A model for each test of least-busy: LiteLLM goes on counting some requests that clients left.
@@ -87,7 +88,7 @@ async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.Asy
         backend.scripts["hi"] = Script((TEXT,))
         backend.scripts["waits"] = Script((TEXT,), hang_after=1)
         backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
         yield client
 
@@ -159,9 +160,7 @@ async def _end(requests: list[asyncio.Task[httpx.Response]], backends: list[Fake
 
 
 async def under_way(backends: list[FakeBackend], number: int) -> None:
-    async with asyncio.timeout(10):
-        while sum(each.running for each in backends) != number:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(each.running for each in backends) == number)
 
 
 async def test_requests_with_one_cache_key_go_to_one_backend(

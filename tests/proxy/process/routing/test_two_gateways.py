@@ -11,7 +11,7 @@ import httpx
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
-from tests.support.servers.http_client import http_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 
@@ -55,7 +55,7 @@ async def test_new_tool_sets_are_compiled_once(
 async def client(url: str, first: int) -> list[int]:
     """Statuses of its requests; `first` is the set it begins with."""
     order = [(first + at) % SETS for at in range(SETS)]
-    headers = {"Authorization": f"Bearer {MASTER_KEY}"}
+    headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as http:
         return [await ask(http, number) for number in order]
 

@@ -13,6 +13,8 @@ from toolgate_proxy.recent_requests import RecentRequests
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.server.traffic.recording import LabelValues
 
+SCOPE = {"method": "POST", "path": "/", "headers": []}
+
 
 @pytest.fixture(autouse=True)
 def labels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +90,7 @@ def test_a_request_without_an_invalid_tool_is_among_those_with_omissions(
     left = served("m")
     left.invalid_tools = {"look": "/not"}
     for context in (served("m"), left):
-        recording.begin("responses")
+        recording.begin(SCOPE, "responses")
         recording.end(context, "responses")
     assert (recent.minutes()[-1].requests, recent.minutes()[-1].omitted) == (2, 1)
 
@@ -119,7 +121,7 @@ def test_requests_in_flight_return_to_their_number(path: str, surface: str | Non
     name = recording.surface_of({"type": "http", "method": "POST", "path": path, "headers": []})
     assert name == surface
     before = value("toolgate_requests_in_flight", surface=str(surface))
-    recording.begin(name)
+    recording.begin(SCOPE, name)
     during = value("toolgate_requests_in_flight", surface=str(surface))
     recording.end(RequestContext(), name)
     assert during == before + (surface is not None)

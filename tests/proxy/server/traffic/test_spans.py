@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from tests.support.litellm.own_route import CHAT, MASTER, Gateway, chat
+from tests.support.servers.http_client import bearer
 from tests.support.servers.script import Script, call
 from tests.tools import tool
 from toolgate_proxy import tracing
@@ -44,7 +45,7 @@ async def http(
     here = SimpleNamespace(settings=gateway.here.settings)
     monkeypatch.setattr(request_scope, "gateway", lambda: here)
     transport = httpx.ASGITransport(RequestScope(App(gateway.host)))
-    headers = {"Authorization": f"Bearer {MASTER}"}
+    headers = bearer(MASTER)
     async with httpx.AsyncClient(
         transport=transport, base_url="http://gateway", headers=headers
     ) as client:

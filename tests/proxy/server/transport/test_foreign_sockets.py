@@ -13,10 +13,11 @@ from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.wire import connected, read_to_end, send
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
-from toolgate_proxy.server.responses_socket import connection
-from toolgate_proxy.server.responses_socket.connection import ResponsesSocket
+from toolgate_proxy.server import responses_socket
+from toolgate_proxy.server.responses_socket import ResponsesSocket
 from toolgate_proxy.settings import settings
 from toolgate_proxy.state import gateway
 
@@ -47,7 +48,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A key with one connection."""
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-master-of-this-test")
-    monkeypatch.setattr(connection, "are_all_ours", lambda: False)
+    monkeypatch.setattr(responses_socket, "are_all_ours", lambda: False)
     monkeypatch.setattr(auth, "is_ours", lambda: True)
     settings.cache_clear()
     gateway.cache_clear()
@@ -92,6 +93,4 @@ async def test_a_key_has_as_many_connections_as_its_limit(serve: Serve, sent: st
 
 
 async def until_used(size: int) -> None:
-    async with asyncio.timeout(SECONDS):
-        while sum(gateway().bodies._used.values()) != size:  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+    await until(lambda: sum(gateway().bodies._used.values()) == size)

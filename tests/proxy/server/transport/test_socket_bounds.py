@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope, Send
 from tests.proxy.server.transport.conftest import Serve
 from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.wire import connected, head, read_to_end, send
+from tests.support.waiting import until
 from toolgate_proxy.limits.body_budget import BodyBudget
 from toolgate_proxy.server.transport.socket_protocol import SMALL, SOCKET, BoundedSocket
 
@@ -44,9 +45,7 @@ class Application:
 
     async def until(self, size: int) -> None:
         """Wait until that many bytes are held."""
-        async with asyncio.timeout(SECONDS):
-            while self.used != size:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+        await until(lambda: self.used == size)
 
 
 async def test_compression_is_not_offered(serve: Serve) -> None:

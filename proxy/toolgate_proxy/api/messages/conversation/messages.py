@@ -17,7 +17,6 @@ from ...shared.history import History
 from .call_ids import original_id
 from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
 from .signature import verified
-from .system import read_system
 from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
@@ -227,3 +226,23 @@ def _required(fields: Fields, name: str) -> str:
     if not text:
         raise fields.wrong(name, "a non-empty string")
     return text
+
+
+BILLING = "x-anthropic-billing-header:"
+"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
+It changes with each request, so that no prefix of the prompt could be cached."""
+
+
+def read_system(fields: Fields, name: str) -> str:
+    """The text of a system prompt. Raises InvalidRequest and UnsupportedParameter."""
+    if not isinstance(fields.values.get(name), str | list):
+        expected = "a string or an array of text blocks"
+        raise invalid_value(fields.path(name), expected, fields.values.get(name))
+    texts = []
+    for block, kind in blocks_of(fields, name):
+        if kind != "text":
+            raise unsupported_block(block, kind, "a system prompt", ("text",))
+        text = read_text(block)
+        if text and not text.startswith(BILLING):
+            texts.append(text)
+    return "\n\n".join(texts)

@@ -5,14 +5,103 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
+from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, ResponseEvent
-from ...shared.sse import with_escaped_line_ends
+from ...shared.response_fields import prompt_fields, with_receipt
+from ...shared.sse import typed_events
 from ...surface import Stateless
 from .blocks import Event
-from .body import Body
 from .collector import Content
+
+NONE_APPLIED: Mapping[str, Any] = {"applied_edits": []}
+"""The value of `context_management`: the gateway applies no edits to conversations."""
+
+
+class Body:
+    """The message objects of one response. `model` is the name that the client sent."""
+
+    def __init__(self, response: ChatResponse, model: str) -> None:
+        self._response = response
+        self._model = model
+
+    def at_start(self) -> dict[str, Any]:
+        """Before the first block."""
+        return self._made([], {"stop_reason": None, "stop_sequence": None})
+
+    def whole(self, content: Content) -> dict[str, Any]:
+        body = self._made(content.blocks(), stop(content))
+        return {**body, **self._edits(), **self._additions(content)}
+
+    def delta(self, content: Content) -> dict[str, Any]:
+        """The last event but one of a stream."""
+        return {
+            "type": "message_delta",
+            "delta": {"container": None, "stop_details": None, **stop(content)},
+            "usage": self._usage(),
+            **self._edits(),
+            **self._additions(content),
+        }
+
+    def _made(self, content: list[dict[str, Any]], ended: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "id": self._response.head.id,
+            "type": "message",
+            "role": "assistant",
+            "model": self._model,
+            "content": content,
+            "container": None,
+            "stop_details": None,
+            **ended,
+            "usage": {
+                **self._usage(),
+                "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
+                "service_tier": "standard",
+            },
+        }
+
+    def _usage(self) -> dict[str, Any]:
+        """Anthropic's `input_tokens` are those that were not read from the cache."""
+        counts = self._response.counts
+        return {
+            "input_tokens": counts.prompt - counts.cached,
+            "cache_creation_input_tokens": 0,  # nothing is billed for writing to the cache
+            "cache_read_input_tokens": counts.cached,
+            "output_tokens": counts.completion,
+            "output_tokens_details": {"thinking_tokens": counts.reasoning},
+        }
+
+    def _edits(self) -> dict[str, Any]:
+        asked = self._response.request.repeated.get("context_management")
+        return {"context_management": NONE_APPLIED} if asked else {}
+
+    def _additions(self, content: Content) -> dict[str, Any]:
+        """Fields beyond Anthropic's, as in chat completions."""
+        response, finish = self._response, content.finish or Finish("stop")
+        fields: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        if finish.call is not None:
+            own["last_call"] = finish.call
+        if isinstance(finish.stop_reason, int):
+            own["stop_token"] = finish.stop_reason
+        if own:
+            fields["toolgate"] = own
+        if response.request.return_token_ids:
+            fields["token_ids"] = content.token_ids
+        return with_receipt(fields | prompt_fields(response), response)
+
+
+def stop(content: Content) -> dict[str, Any]:
+    """`stop_reason` and `stop_sequence`. After complete calls the reason is `tool_use`, also for a
+    named tool: clients run the calls then."""
+    finish = content.finish or Finish("stop")
+    if finish.reason == "length":
+        return {"stop_reason": "max_tokens", "stop_sequence": None}
+    if content.has_calls:
+        return {"stop_reason": "tool_use", "stop_sequence": None}
+    if isinstance(finish.stop_reason, str):
+        return {"stop_reason": "stop_sequence", "stop_sequence": finish.stop_reason}
+    return {"stop_reason": "end_turn", "stop_sequence": None}
 
 
 class MessageStream(Stateless):
@@ -28,13 +117,13 @@ class MessageStream(Stateless):
         if not self._begun:
             self._begun = True
             made.append({"type": "message_start", "message": self._body.at_start()})
-        return server_sent([*made, *self._content.add(events)])
+        return typed_events([*made, *self._content.add(events)])
 
     def end(self) -> bytes:
-        return server_sent([self._body.delta(self._content), {"type": "message_stop"}])
+        return typed_events([self._body.delta(self._content), {"type": "message_stop"}])
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
-        return server_sent([{"type": "error", "error": error}])
+        return typed_events([{"type": "error", "error": error}])
 
 
 class WholeMessage(Stateless):
@@ -50,11 +139,3 @@ class WholeMessage(Stateless):
 
     def body(self) -> dict[str, Any]:
         return self._body.whole(self._content)
-
-
-def server_sent(events: Iterable[Mapping[str, Any]]) -> bytes:
-    made = (
-        b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
-        for event in events
-    )
-    return with_escaped_line_ends(b"".join(made))

@@ -12,8 +12,8 @@ from typing import Any, Literal
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
+from ...shared.response_fields import token_logprobs
 from ..state.item_ids import item_id
-from .logprobs import text_logprobs
 
 Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
@@ -104,7 +104,7 @@ class TextItem:
         more: Event = {"delta": event.text}
         if self.kind is MESSAGE:
             self._logprobs += event.logprobs
-            more["logprobs"] = text_logprobs(event.logprobs)
+            more["logprobs"] = token_logprobs(event.logprobs)
         elif not event.text:
             return  # logprobs only
         yield self._text_event(self.kind.text_delta, more)
@@ -116,7 +116,7 @@ class TextItem:
             self._sealed = self.seal(part["text"])
         more: Event = {"text": part["text"]}
         if self.kind is MESSAGE:
-            more["logprobs"] = text_logprobs(self._logprobs)
+            more["logprobs"] = token_logprobs(self._logprobs)
         yield self._text_event(self.kind.text_done, more)
         yield self._part_event(self.kind.part_done, part)
         yield {
@@ -136,7 +136,7 @@ class TextItem:
     def _part(self) -> dict[str, Any]:
         part = {**self.kind.part, "text": "".join(self._texts)}
         if self.kind is MESSAGE:
-            part["logprobs"] = text_logprobs(self._logprobs)
+            part["logprobs"] = token_logprobs(self._logprobs)
         return part
 
     def _place(self) -> Event:

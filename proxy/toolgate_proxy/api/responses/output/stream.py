@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import orjson
-
 from toolgate_core.errors import ClientDisconnected
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
-from ...shared.sse import with_escaped_line_ends
+from ...shared.sse import typed_events
 from ...surface import Client
-from ..state.storing import begin, store
+from ..state.history import begin, store
 from .body import Body, is_summarized
 from .collector import Output
 from .items import Event
@@ -125,7 +123,7 @@ def last_event(body: Mapping[str, Any]) -> Event:
 def numbered(events: Iterable[Event], first: int) -> list[bytes]:
     """Return the server-sent events, with sequence numbers from `first`."""
     return [
-        server_sent(event["type"], {"type": event["type"], "sequence_number": at, **event})
+        typed_events([{"type": event["type"], "sequence_number": at, **event}])
         for at, event in enumerate(events, first)
     ]
 
@@ -134,11 +132,4 @@ def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
     """Return the event that reports an error. `error`: the error object. OpenAI documents its
     fields at the top of the event and sends them in `error`, so both forms are there."""
     shown = {name: error.get(name) for name in ("code", "message", "param")}
-    return server_sent(
-        "error", {"type": "error", "sequence_number": number, **shown, "error": error}
-    )
-
-
-def server_sent(kind: str, data: Mapping[str, Any]) -> bytes:
-    event = b"event: " + kind.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"
-    return with_escaped_line_ends(event)
+    return typed_events([{"type": "error", "sequence_number": number, **shown, "error": error}])

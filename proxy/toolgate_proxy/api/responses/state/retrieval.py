@@ -11,9 +11,9 @@ from toolgate_core.errors import InvalidRequest
 from ....response_store.live import LiveResponse
 from ....response_store.record import EventLog, StoredResponse
 from ....sealing import OwnerSeal
+from ..items import encrypt
 from ..output.stream import first_events, last_event, numbered
-from .encrypted_reasoning import INCLUDE as ENCRYPTED
-from .encrypted_reasoning import encrypt
+from ..parameters import ENCRYPTED
 
 Json = dict[str, Any]
 STATUS_OF = ("message", "function_call", "function_call_output")

@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Scope
 
-from ...response_store.connection_turns import ConnectionTurns
-from ..client import CONNECTION
-from ..transport.body import READ, RESERVED, RequestBody
+from ..response_store.connection_turns import ConnectionTurns
+from .client import CONNECTION
+from .transport.body import READ, RESERVED, RequestBody
 
 OF_HANDSHAKE = (b"connection", b"upgrade", b"content-", b"transfer-encoding", b"sec-websocket-")
 """Beginnings of the names of headers that belong to the handshake."""

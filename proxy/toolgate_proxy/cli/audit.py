@@ -12,18 +12,18 @@ import typer
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
-from ...api.chat_completions.functions import offered_tools
-from ...api.messages.conversation.call_ids import shown_id
-from ...api.messages.tools import read_tools as message_tools
-from ...api.responses.tools import read_tools as response_tools
-from ...api.shared.hosted_tools import HostedTools
-from ...receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
-from ...receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
-from ...settings import settings
-from ...validation.validator import InvalidSchema, Validator
-from ..main import command, examples
-from ..output import CommandFailed
-from .log_line import LoggedCall, LogLine, NotALine, place_of, read_line
+from ..api.chat_completions.functions import offered_tools
+from ..api.messages.conversation.call_ids import shown_id
+from ..api.messages.tools import read_tools as message_tools
+from ..api.responses.tools import read_tools as response_tools
+from ..api.shared.hosted_tools import HostedTools
+from ..receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
+from ..receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
+from ..settings import settings
+from ..validation.validator import InvalidSchema, Validator
+from .audit_log import LoggedCall, LogLine, NotALine, place_of, read_line
+from .main import command, examples
+from .output import CommandFailed
 
 
 class AuditFailed(Exception):

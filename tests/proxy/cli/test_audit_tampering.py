@@ -21,8 +21,8 @@ from tests.support.apis.signed_responses import (
 from tests.support.servers.script import call
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
-from toolgate_proxy.cli.audit.command import AuditFailed, audit_line
-from toolgate_proxy.cli.audit.log_line import NotALine, read_line
+from toolgate_proxy.cli.audit import AuditFailed, audit_line
+from toolgate_proxy.cli.audit_log import NotALine, read_line
 
 CHAT, RESPONSES, MESSAGES = SURFACES
 LOOK, WALK = call("look", {"b": 1, "a": "é 🙂"}), call("walk", {})

@@ -18,17 +18,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest, RateLimited, ToolgateError
 
-from ...context import RequestContext
-from ...keys.header import key_of
-from ...litellm_host.deployments.router import are_all_ours
-from ...response_store.connection_turns import ConnectionTurns
-from ...state import gateway
-from ..authorization import authenticate, route_path
-from ..body_guard import check_bounds
-from ..client import owner_of_body
-from ..transport.body import LARGE, from_json
-from ..transport.socket_protocol import SOCKET, BoundedSocket
-from .turn import Turn, error_message
+from ..context import RequestContext
+from ..keys.header import key_of
+from ..litellm_host.deployments.router import are_all_ours
+from ..response_store.connection_turns import ConnectionTurns
+from ..state import gateway
+from .authorization import authenticate, route_path
+from .body_guard import check_bounds
+from .client import owner_of_body
+from .socket_turn import Turn, error_message
+from .transport.body import LARGE, from_json
+from .transport.socket_protocol import SOCKET, BoundedSocket
 
 PATH = re.compile(r"(?:/openai)?(?:/v1)?/responses")
 MAX_SECONDS = 3_600

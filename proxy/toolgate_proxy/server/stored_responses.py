@@ -1,9 +1,13 @@
-"""Retrieves, deletes, lists and cancels responses that are stored or in flight, for their owner."""
+"""Operations on responses that are stored or in flight, for their owner: retrieve, delete, cancel,
+list. Those on responses of other providers' models stay LiteLLM's."""
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
 
 import orjson
 from starlette.datastructures import QueryParams
@@ -18,31 +22,45 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from ...api.responses.parameters import INCLUDES
-from ...api.responses.state.history import unavailable
-from ...api.responses.state.retrieval import listed, replayed, retrieved
-from ...context import RequestContext
-from ...limits.admission import reserve
-from ...litellm_host import auth as host_auth
-from ...litellm_host.context import identity_of
-from ...litellm_host.errors import own_errors
-from ...request_fields import invalid_value
-from ...response_store.record import StoredResponse
-from ...response_store.sealed_store import StoreUnavailable
-from ...response_store.store import ResponseStore
-from ...sealing import OwnerSeal
-from ...state import gateway
-from ..authorization import authenticate
-from ..client import owner_of
-from ..paths import MATCH
+from ..api.responses.parameters import INCLUDES
+from ..api.responses.state.history import unavailable
+from ..api.responses.state.retrieval import listed, replayed, retrieved
+from ..context import RequestContext
+from ..litellm_host import auth as host_auth
+from ..litellm_host.context import identity_of
+from ..litellm_host.deployments.router import are_all_ours
+from ..litellm_host.errors import own_errors
+from ..request_fields import invalid_value
+from ..response_store.record import StoredResponse
+from ..response_store.sealed_store import StoreUnavailable
+from ..response_store.store import ResponseStore
+from ..sealing import OwnerSeal
+from ..state import gateway
+from .authorization import authenticate
+from .client import owner_of
 from .live_replay import LiveReplay
-from .routes import Name, operation_of
+from .paths import MATCH
 
+PATHS = re.compile(
+    r"(?:(?:/openai)?/v1)?/(?:responses/(?P<id>[^/]+)(?P<rest>/.*)?|conversations(?:/.*)?)",
+    re.DOTALL,
+)
+OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
+OPERATIONS = ("compact", "input_tokens")
+"""Names that stand where other paths have an id."""
+
+Name = Literal["retrieve", "delete", "input_items", "cancel"]
+NAMES: dict[tuple[str, str], Name] = {
+    ("GET", ""): "retrieve",
+    ("DELETE", ""): "delete",
+    ("GET", "/input_items"): "input_items",
+    ("POST", "/cancel"): "cancel",
+}
 MAX_PAGE, PAGE = 100, 20
 
 
 async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
-    """Answer a request at one of `routes.PATHS`, or return None if LiteLLM answers it. Raise
+    """Answer a request at one of PATHS, or return None if LiteLLM answers it. Raise
     ToolgateError."""
     operation = operation_of(scope["method"], scope[MATCH])
     if operation is None:
@@ -58,7 +76,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
         context.identity = identity_of(caller)
     context.call_id = uuid.uuid4().hex
     context.note_tokens(0, 0)
-    await reserve(gateway().limiter, context, {}, output=False)
+    await gateway().limiter.reserve(context, {}, output=False)
     seal = OwnerSeal(gateway().sealer, owner_of(scope, context))
     query = QueryParams(scope["query_string"])
     work = _Work(gateway().responses, seal, operation.response_id, query, context)
@@ -66,6 +84,33 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
         return await work.of(operation.name)
     except StoreUnavailable as error:
         raise unavailable(error) from error
+
+
+@dataclass(frozen=True)
+class Operation:
+    """An operation on a stored response."""
+
+    name: Name
+    response_id: str
+
+
+def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed | None:
+    """Return the operation, or the error for one that our models do not have. Return None for other
+    providers' responses. `found`: the match of PATHS."""
+    wanted = found["id"]
+    if not are_all_ours() and (wanted is None or OWN_ID.fullmatch(wanted) is None):
+        return None
+    if wanted is None:
+        return RouteClosed(
+            "Conversations are not supported. Continue a response by `previous_response_id`."
+        )
+    name = NAMES.get((method, found["rest"] or ""))
+    if wanted in OPERATIONS or name is None:
+        return RouteClosed(
+            "This operation of the Responses API is not supported. A response can be retrieved, "
+            "deleted, and continued by `previous_response_id`."
+        )
+    return Operation(name, wanted)
 
 
 class _Work:

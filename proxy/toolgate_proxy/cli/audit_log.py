@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ...receipts.json_value import DuplicateMember, NotJson, canonical, read
+from ..receipts.json_value import DuplicateMember, NotJson, canonical, read
 
 Api = Literal["chat completions", "responses", "messages"]
 Kind = Literal["function", "custom"]

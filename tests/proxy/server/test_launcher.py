@@ -15,7 +15,7 @@ from tests.support.litellm.router import foreign, reset_litellm, row, use
 from toolgate_proxy.admin import routes
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.server import lifespan
-from toolgate_proxy.server.app import CONFIG, Route, make_config, write_config
+from toolgate_proxy.server.launcher import CONFIG, Route, make_config, write_config
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_proxy.routing.cache_salts import CacheSalts
+from toolgate_proxy.api.reader import RequestReader
+from toolgate_proxy.api.surfaces import COMPLETIONS
+from toolgate_proxy.context import RequestContext
 from toolgate_proxy.sealing import Sealer
+from toolgate_proxy.settings import Settings
 
+BODY: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
 OWN, SAME, OTHER = (
-    CacheSalts(Sealer(secret), shared=False) for secret in (b"s" * 32, b"s" * 32, b"t" * 32)
+    RequestReader(Settings(prefix_cache="owner"), Sealer(secret))
+    for secret in (b"s" * 32, b"s" * 32, b"t" * 32)
 )
-SHARED = CacheSalts(Sealer(b"s" * 32), shared=True)
+SHARED = RequestReader(Settings(prefix_cache="shared"), Sealer(b"s" * 32))
 
 
-def salt(salts: CacheSalts, owner: str, sent: str | None = None) -> str | None:
-    request = ChatRequest("id", "tiny", (), cache_salt=sent)
-    return salts.salted(request, owner).cache_salt
+def salt(reader: RequestReader, owner: str, sent: str | None = None) -> str | None:
+    body = BODY | {"cache_salt": sent}
+    request = reader.read(COMPLETIONS, body, RequestContext(), model="tiny", owner=owner)
+    return request.cache_salt
 
 
 def test_salts_are_the_same_at_all_gateways_with_one_secret() -> None:

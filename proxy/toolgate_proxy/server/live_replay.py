@@ -6,12 +6,12 @@ from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import InvalidRequest, ToolgateError
 
-from ...api.responses.output.stream import error_event
-from ...api.responses.state.retrieval import followed
-from ...context import RequestContext
-from ...response_store.live import LiveResponse
-from ...response_store.sealed_store import EventsTooLarge
-from ..transport.connection import Disconnect, Reply
+from ..api.responses.output.stream import error_event
+from ..api.responses.state.retrieval import followed
+from ..context import RequestContext
+from ..response_store.live import LiveResponse
+from ..response_store.sealed_store import EventsTooLarge
+from .transport.connection import Disconnect, Reply
 
 
 class LiveReplay:

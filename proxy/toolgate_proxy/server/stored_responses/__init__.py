@@ -1,1 +1,0 @@
-"""Routes of the Responses API beside `POST /v1/responses`."""

@@ -1,0 +1,123 @@
+"""Valid and invalid examples of each type of parameter values, with its bounds among them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from toolgate_proxy.api.shared.collection_types import (
+    MAX_TOKEN_IDS,
+    Array,
+    JsonObject,
+    Object,
+    TextMap,
+    Texts,
+    TokenBiases,
+    TokenIds,
+)
+from toolgate_proxy.api.shared.value_types import (
+    INT32_MAX,
+    INT64_MIN,
+    Anything,
+    Choice,
+    Flag,
+    Integer,
+    Number,
+    Text,
+    ValueType,
+)
+
+Examples = tuple[Any, ...]
+
+
+def valid(kind: ValueType) -> Examples:
+    match kind:
+        case Integer(low, high):
+            near = float(low) if abs(low) < INT32_MAX else low
+            return (low, low + 1, near, high)
+        case Number(minimum, maximum, exclusive):
+            low = minimum + 0.01 if exclusive else minimum
+            return (low, minimum + 1, min(maximum, minimum + 2))
+        case Flag():
+            return (True, False)
+        case Text(minimum, maximum):
+            return ("a" * minimum, "abc", "a" * (maximum or 100))
+        case Choice(values):
+            return values
+        case Texts(maximum):
+            alone = ("a",) if kind.single else ()
+            return ([], ["a"], ["é", "b"], ["a"] * maximum, *alone)
+        case TokenIds(minimum):
+            return ([300], [300, 301.0], *(() if minimum else ([],)))
+        case TokenBiases(limit):
+            return ({}, {"300": limit}, {"300": -limit, "301": 0.5})
+        case TextMap():
+            return ({}, {"a": "b"}, {"é": ""})
+        case Object():
+            first = required_members(kind)
+            return (first, first | {"unknown": None})
+        case Anything() | Array() | JsonObject():
+            return ()
+    raise TypeError(f"{kind} has no examples.")
+
+
+def invalid(kind: ValueType) -> Examples:
+    match kind:
+        case Integer(low, high):
+            # JSON parsers round integers below 64 bits to a float, which is INT64_MIN.
+            below = low - 1 if low > INT64_MIN else -(10**30)
+            return (below, high + 1, 10**30, 1.5, True, "1", [1], {})
+        case Number(minimum, maximum, exclusive):
+            above = () if math.isinf(maximum) else (maximum + 0.01, 10**30)
+            return (minimum if exclusive else minimum - 0.01, *above, True, "1", [1], {})
+        case Flag():
+            return (0, 1, "true", [], {})
+        case Text(minimum, maximum, visible):
+            short = ("",) if minimum else ()
+            long = () if maximum is None else ("a" * (maximum + 1),)
+            spaced = ("two words", "é") if visible else ()
+            return (*short, *long, *spaced, 3, True, ["a"], {})
+        case Choice():
+            return ("", "unknown", 3, True, [], {})
+        case Texts(maximum, length, single, blank):
+            alone = () if single else ("a",)
+            white = () if blank else ([" "],)
+            wrong = (["a" * (length + 1)], [""], [3], ["a", None], ["a"] * (maximum + 1))
+            return (*white, *wrong, "", 3, {"a": 1}, *alone)
+        case TokenIds(minimum, maximum):
+            empty: Examples = ([],) if minimum else ()
+            many = () if maximum == MAX_TOKEN_IDS else ([300] * (maximum + 1),)
+            return (*empty, *many, [-1], [10**30], [1.5], ["a"], [True], 300, "300", {"300": 1})
+        case TokenBiases(limit, maximum):
+            keys = ({key: 1} for key in ("a", "-1", "²", "9" * 5000))
+            over = ({"300": limit + 1}, {"300": "1"}, {"300": None}, {"300": True})
+            return (*keys, *over, {str(at): 1 for at in range(maximum + 1)}, [1], "300", 3)
+        case TextMap(maximum, name, length):
+            many = ({str(at): "" for at in range(maximum + 1)},)
+            long_ones = ({"a" * (name + 1): ""}, {"a": "b" * (length + 1)})
+            return (*many, *long_ones, {"a": 3}, {"a": None}, [], "a", 3, True)
+        case Object():
+            return (*_invalid_members(kind), [], "a", 3, True)
+        case Array():
+            return ({"a": 1}, "a", 3, True)
+        case JsonObject():
+            return ([], [3], "a", 3, True)
+        case Anything():
+            return ()
+    raise TypeError(f"{kind} has no examples.")
+
+
+def required_members(kind: Object) -> dict[str, Any]:
+    return {name: valid(kind.members[name])[0] for name in kind.required}
+
+
+def _invalid_members(kind: Object) -> Examples:
+    first = required_members(kind)
+    wrong = (
+        first | {name: value}
+        for name, member in kind.members.items()
+        for value in invalid(member)[:2]
+    )
+    missing: Examples = ({},) if kind.required else ()
+    unknown = () if kind.extensible else (first | {"unknown": 1},)
+    return (*wrong, *missing, *unknown)
