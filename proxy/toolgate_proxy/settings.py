@@ -222,7 +222,7 @@ class ValidationSettings(Section):
     resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
     masks can't enforce. Two of three attempts continue inside the call, at the invalid value. The
-    last of several attempts uses a grammar of fewer arguments, which masks enforce."""
+    third begins the call again."""
 
 
 class ImageSettings(Section):

@@ -26,7 +26,7 @@ class MaskApplier(Protocol):
 def make_applier(
     device: torch.device, vocabulary_size: int, *, pin_memory: bool = False
 ) -> MaskApplier:
-    """`pin_memory`: copy to the device from page-locked memory, see `Staging`."""
+    """`pin_memory`: copy to the device from page-locked memory, see device_masks.py."""
     if device.type == "cpu":
         return ListedMasks()
     from .device_masks import DeviceMasks  # imports Triton, which machines without a GPU may lack

@@ -23,14 +23,14 @@ class BodyBudget:
         self.limit = limit
         self._small = small
         self._used: defaultdict[str, int] = defaultdict(int)
-        self._waiting: defaultdict[str, deque[tuple[Reservation, int, asyncio.Future[None]]]] = (
-            defaultdict(deque)
-        )
+        self._waiting: defaultdict[
+            str, deque[tuple[BodyReservation, int, asyncio.Future[None]]]
+        ] = defaultdict(deque)
 
-    def open(self, owner: str) -> Reservation:
+    def open(self, owner: str) -> BodyReservation:
         """Open the body of a request. `owner`: the id of a key, or "" for all requests without a
         valid one."""
-        return Reservation(self, owner)
+        return BodyReservation(self, owner)
 
     def used(self, owner: str) -> int:
         return self._used.get(owner, 0)
@@ -58,7 +58,7 @@ class BodyBudget:
         if not waiting:
             del self._waiting[owner]
 
-    async def wait(self, reservation: Reservation, size: int) -> None:
+    async def wait(self, reservation: BodyReservation, size: int) -> None:
         owner = reservation.owner
         first = owner not in self._waiting or size <= self._small
         if first and self.fits(owner, size, size):
@@ -74,7 +74,7 @@ class BodyBudget:
             raise
 
 
-class Reservation:
+class BodyReservation:
     """The share of one body. Close it when the request was admitted or has ended."""
 
     def __init__(self, budget: BodyBudget, owner: str) -> None:

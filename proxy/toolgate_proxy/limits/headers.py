@@ -1,5 +1,4 @@
-"""Rate-limit headers of OpenAI's and Anthropic's APIs, and the error for a request that exceeds a
-limit.
+"""Rate-limit headers of OpenAI's and Anthropic's APIs.
 
 See platform.openai.com/docs/guides/rate-limits and docs.claude.com/en/api/rate-limits. The headers
 are in every response.
@@ -7,16 +6,10 @@ are in every response.
 
 from __future__ import annotations
 
-import math
 from datetime import UTC, datetime, timedelta
 
-from toolgate_core.errors import RateLimited
-
 from ..context import RateLimitHeaders
-from .counter import AdmissionRequest, AdmissionResult, Cost
-
-RETRY_AFTER_IN_FLIGHT = 1
-"""Seconds to wait for a request in flight, whose end can't be predicted."""
+from .counter import AdmissionRequest, AdmissionResult
 
 
 def headers(
@@ -39,27 +32,6 @@ def _header(names: RateLimitHeaders, limit: str, value: str) -> str:
     if names == "anthropic":
         return f"anthropic-ratelimit-{limit}-{value}"
     return f"x-ratelimit-{value}-{limit}"
-
-
-def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
-    """Return the error for a request that was refused. `alias`: of its key."""
-    kind, limit = refused.kind, refused.limit
-    if result.wait_ms < 0:
-        return kind.error(
-            f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
-            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
-            limited=kind.unit.error_type,
-        )
-    seconds = math.ceil(result.wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
-    used = f"used {result.usage[kind.name].used}"
-    if refused.amount > 1:
-        used += f", requested {refused.amount}"
-    return kind.error(
-        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Try again "
-        f"in {seconds} s.",
-        limited=kind.unit.error_type,
-        retry_after=seconds,
-    )
 
 
 def moment(milliseconds: int) -> str:

@@ -20,10 +20,11 @@ from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate
-from .headers import headers, refusal
+from .headers import headers
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
 from .redis_counter import RedisCounter
+from .refusal import refusal
 from .reservations import Charge, Reservation, Reservations, charges
 
 LEASE_SECONDS = 6.0

@@ -21,7 +21,7 @@ from toolgate_core.errors import (
 )
 
 from ...json_values import exceeds
-from ...limits.body_budget import Reservation
+from ...limits.body_budget import BodyReservation
 
 MAX_VALUES = 200_000
 """Maximum number of JSON values in a body. A value of two bytes takes a hundred bytes of memory
@@ -98,7 +98,7 @@ async def read(
     *,
     limit: int,
     seconds: float,
-    reservation: Reservation | None = None,
+    reservation: BodyReservation | None = None,
 ) -> RequestBody:
     """`reservation`: is made for the body; the caller closes it. Raises RequestTooLarge for a body
     of more than `limit` bytes, RequestTimeout if it takes more than `seconds`, UnsupportedEncoding
