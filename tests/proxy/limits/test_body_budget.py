@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.limits.body_budget import BodyBudget, Reservation
+from toolgate_proxy.limits.body_budget import BodyBudget, BodyReservation
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def budget() -> BodyBudget:
     return BodyBudget(100, small=5)
 
 
-async def waiting(reservation: Reservation, size: int) -> asyncio.Task[None]:
+async def waiting(reservation: BodyReservation, size: int) -> asyncio.Task[None]:
     task = asyncio.create_task(reservation.wait(size))
     await asyncio.sleep(0)
     assert not task.done()
