@@ -23,6 +23,8 @@ from toolgate_proxy.stack.processes import Child, free_port
 MODEL = "tiny"
 RESTART_SECONDS = 1.0
 """Pause before an ended server is started again, as a supervisor of services would make."""
+STOP_SECONDS = 20.0
+"""Time that the processes of ended servers have to end."""
 GATEWAY_WORKERS = 2
 """Processes of the first gateway. The second gateway has one."""
 
@@ -204,7 +206,10 @@ class Fleet:
         for server in reversed(self.servers):
             if server.child is not None:
                 server.child.stop()
-        psutil.wait_procs(self._seen, timeout=20)
+        ends = time.monotonic() + STOP_SECONDS
+        # psutil's wait_procs raises FileNotFoundError if a process ends as it begins to wait.
+        while self.left() and time.monotonic() < ends:
+            time.sleep(0.1)
 
     def _server(
         self,
