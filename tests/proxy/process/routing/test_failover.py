@@ -218,10 +218,7 @@ def test_status_command_shows_the_backends(
         settings.cache_clear()
         return CliRunner().invoke(app, ["status", "--url", url])
 
-    try:
-        shown, refused = toolgate(MASTER_KEY), toolgate("sk-wrong")
-    finally:
-        settings.cache_clear()
+    shown, refused = toolgate(MASTER_KEY), toolgate("sk-wrong")
     assert shown.exit_code == 0, shown.output
     for backend in pair.backends:
         assert backend.url.removeprefix("http://") in shown.output
