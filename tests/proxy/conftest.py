@@ -1,4 +1,4 @@
-"""A scripted backend for the whole session, and a Redis server for each test."""
+"""A scripted backend for the whole session. Settings and a Redis server for each test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,15 @@ import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.redis_server import RedisServer, redis_server
+from toolgate_proxy.settings import settings
+
+
+@pytest.fixture(autouse=True)
+def fresh_settings() -> Iterator[None]:
+    """A test reads the settings from the environment that it makes."""
+    settings.cache_clear()
+    yield
+    settings.cache_clear()
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.effort import repeats
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
+from tests.support.schemas.pattern_samples import sample_of
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.raw_strings import whole_text
 from toolgate_backend.grammars.compiler import Compiler
@@ -18,7 +19,6 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.offline import compiler_of
 from toolgate_core import grammar_key
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-from toolgate_core.schema.pattern_samples import sample_of
 from toolgate_core.schema.strings import is_maskable
 
 ROUNDS = repeats(250, nightly=10_000)

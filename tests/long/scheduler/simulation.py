@@ -42,9 +42,9 @@ class Simulation:
         self._marks = vocabulary.marks
 
         def automaton(spec: Spec) -> Automaton:
-            grammars = spec.grammars_in(store)
-            static.prepare_prefixes(grammars.candidates)
-            return Automaton(static, spec, *grammars)
+            grammars, content = spec.grammars_in(store)
+            static.prepare_prefixes(grammars)
+            return Automaton(static, spec, grammars, content)
 
         self._oracle = Oracle(vocabulary, automaton, self._tools)
         model = FakeModel(vocabulary, self._oracle, profile, self._rng)

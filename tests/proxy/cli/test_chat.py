@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.settings import settings
 
 from .conftest import ScriptedGateway
 
@@ -126,8 +125,6 @@ def test_without_a_key_the_option_is_named(
 ) -> None:
     monkeypatch.delenv("TOOLGATE_MASTER_KEY", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    settings.cache_clear()
     result = CliRunner().invoke(app, ["chat", "--url", gateway.url])
-    settings.cache_clear()
     assert result.exit_code == 2
     assert "--key" in result.stderr

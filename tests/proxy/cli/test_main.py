@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +13,13 @@ from tests.support.installed import needs_vllm
 from toolgate_core.version import VERSION
 from toolgate_proxy.cli.main import COMMANDS, app
 from toolgate_proxy.server import launcher
-from toolgate_proxy.settings import settings
 
 RUNNER = CliRunner()
 
 
 @pytest.fixture(autouse=True)
-def _with_a_key(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _with_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-1")
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def test_proxy_command_generates_a_configuration_from_model_options(

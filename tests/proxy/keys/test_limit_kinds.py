@@ -19,7 +19,7 @@ from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind, Tokens
 from toolgate_proxy.keys.redis_store import KeyUsage
 from toolgate_proxy.limits.limiter import Limiter
-from toolgate_proxy.settings import Settings, settings
+from toolgate_proxy.settings import Settings
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
@@ -41,9 +41,7 @@ def test_the_command_line_sets_a_limit(
     kind: LimitKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
-    settings.cache_clear()
     created = CliRunner().invoke(app, ["keys", "create", "a", kind.flag, "7", "--yaml"])
-    settings.cache_clear()
     assert created.exit_code == 0, created.output
     path = tmp_path / "keys.yaml"
     path.write_text(f"keys:\n{created.stdout}")

@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
+from tests.support.apis.messages_api import check_error
+from tests.support.apis.responses_api import check_event
 from tests.support.litellm.log_events import log_events
-from tests.support.litellm.own_route import PATHS, Gateway, body_of, ours
+from tests.support.litellm.own_route import PATHS, TICK, Gateway, body_of, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
+from toolgate_proxy.api.surfaces import SURFACES
+
+KEEP_ALIVE = {api: surface.keep_alive for api, surface in zip(PATHS, SURFACES, strict=True)}
+CHECKS: dict[str, Callable[[dict[str, Any]], None]] = {
+    "chat": lambda _: None,
+    "responses": check_event,
+    "messages": check_error,
+}
+"""What the SDK of an API accepts as the event of an error."""
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -46,3 +60,31 @@ async def test_defaults_of_a_deployment_apply(
     assert (sampling.max_tokens, sampling.temperature, sampling.n) == (7, 0.25, 1)
     if api == "responses":
         assert response.json["max_output_tokens"] == 7
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_an_error_in_a_stream_is_its_last_event(gateway: Gateway, api: str) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there you",), error_after=3, pause=0.02)
+    response = await gateway.ask(body_of(api, "breaks", stream=True), path=PATHS[api])
+    assert response.status == 200
+    *before, last = response.events
+    assert before
+    assert last.get("response", last)["error"]["code"] == "enforcement_failed"
+    CHECKS[api](last)
+    assert b"[DONE]" not in b"".join(response.bodies)
+    assert not response.messages[-1]["more_body"]
+    assert response.context.failed
+    assert response.context.error_code == "enforcement_failed"
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_an_error_after_a_keep_alive_is_an_event(gateway: Gateway, api: str) -> None:
+    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=TICK * 6)
+    response = await gateway.ask(body_of(api, "late", stream=True), path=PATHS[api])
+    assert (response.status, response.bodies[0]) == (200, KEEP_ALIVE[api])
+    [event] = [each for each in response.events if each.get("type") != "ping"]
+    assert event["error"]["code"] == "enforcement_failed"
+    CHECKS[api](event)
+    if api == "messages":
+        assert event["request_id"] == response.context.request_id
+    assert response.context.failed

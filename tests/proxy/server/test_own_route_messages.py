@@ -37,26 +37,6 @@ async def test_silence_is_filled_with_pings(gateway: Gateway) -> None:
     assert accumulated(made)["content"] == [{"type": "text", "text": "Hello there"}]
 
 
-async def test_an_error_after_a_ping_is_an_event(gateway: Gateway) -> None:
-    gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=1.0)
-    response = await ask(gateway, "late", stream=True)
-    *pings, error = events_of(response)
-    assert {event["type"] for event in pings} == {"ping"}
-    check_error(error)
-    assert error["error"]["code"] == "enforcement_failed"
-    assert error["request_id"] == response.context.request_id
-
-
-async def test_an_error_in_a_stream_ends_it(gateway: Gateway) -> None:
-    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
-    response = await ask(gateway, "breaks", stream=True)
-    made = events_of(response)
-    assert [made[0]["type"], made[-1]["type"]] == ["message_start", "error"]
-    check_error(made[-1])
-    assert response.context.failed
-    assert response.context.error_code == "enforcement_failed"
-
-
 async def test_a_count_needs_no_max_tokens_and_reserves_no_output(gateway: Gateway) -> None:
     body = {"model": "tiny", "messages": HI, "system": "Be brief."}
     response = await gateway.ask(body, path=COUNT)

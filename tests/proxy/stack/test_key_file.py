@@ -7,7 +7,6 @@ import shutil
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,6 @@ import pytest
 from rich.console import Console
 
 from toolgate_proxy.cli.gateway import find_master_key
-from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.key_file import BadKeyFile, kept_key, key_path, read_key
 from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.stack.serve import announce, curl
@@ -24,11 +22,8 @@ from toolgate_proxy.stack.stack import Stack, StackOptions
 
 
 @pytest.fixture(autouse=True)
-def _without_a_variable(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _without_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOOLGATE_MASTER_KEY", raising=False)
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def stack() -> Stack:
@@ -64,7 +59,6 @@ def test_the_variable_takes_precedence(
     configuration: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-given")
-    settings.cache_clear()
     given = stack()
     assert (given.master_key, given.key_file) == ("sk-given", None)
     assert not configuration.exists()

@@ -36,8 +36,8 @@ def valid(kind: ValueType) -> Examples:
             near = float(low) if abs(low) < INT32_MAX else low
             return (low, low + 1, near, high)
         case Number(minimum, maximum, exclusive):
-            low = minimum + 0.01 if exclusive else minimum
-            return (low, minimum + 1, min(maximum, minimum + 2))
+            least = minimum + 0.01 if exclusive else minimum
+            return (least, minimum + 1, min(maximum, minimum + 2))
         case Flag():
             return (True, False)
         case Text(minimum, maximum):
@@ -86,7 +86,7 @@ def invalid(kind: ValueType) -> Examples:
             return (*white, *wrong, "", 3, {"a": 1}, *alone)
         case TokenIds(minimum, maximum):
             empty: Examples = ([],) if minimum else ()
-            many = () if maximum == MAX_TOKEN_IDS else ([300] * (maximum + 1),)
+            many: Examples = () if maximum == MAX_TOKEN_IDS else ([300] * (maximum + 1),)
             return (*empty, *many, [-1], [10**30], [1.5], ["a"], [True], 300, "300", {"300": 1})
         case TokenBiases(limit, maximum):
             keys = ({key: 1} for key in ("a", "-1", "²", "9" * 5000))

@@ -89,13 +89,3 @@ def schemas(draw: st.DrawFn) -> dict[str, Any]:
     """Of 2020-12, valid as schemas, with a definition that may be referred to."""
     root = draw(_object(_flat() | _nested(subschemas)))
     return root | {"$defs": {"x": draw(subschemas)}}
-
-
-def side_by_side(given: dict[str, Any], beside: dict[str, Any]) -> dict[str, Any]:
-    """One document with two schemas of `schemas` as properties. They share their definitions."""
-    parts = {
-        name: {k: v for k, v in part.items() if k != "$defs"}
-        for name, part in (("given", given), ("beside", beside))
-    }
-    definitions = beside.get("$defs", {}) | given.get("$defs", {})
-    return {"properties": parts, "$defs": definitions}

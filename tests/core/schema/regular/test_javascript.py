@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.effort import repeats
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
-from toolgate_core.schema.pattern_samples import sample_of
+from tests.support.schemas.pattern_samples import sample_of
 from toolgate_core.schema.regular.languages import Matching
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.regular.syntax import Unsupported

@@ -23,14 +23,11 @@ from toolgate_proxy.stack.processes import free_port
 
 
 @pytest.fixture(autouse=True)
-def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+def _nothing_is_set(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in [*os.environ]:
         if name.startswith("TOOLGATE_"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def doctor(*arguments: str, **environment: str) -> tuple[int, list[str]]:

@@ -11,17 +11,12 @@ from typer.testing import CliRunner
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.settings import settings
 
 
 def run(redis: RedisServer, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
     monkeypatch.setenv("TOOLGATE_REDIS_URL", redis.url)
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
-    settings.cache_clear()
-    try:
-        result = CliRunner().invoke(app, ["keys", *arguments])
-    finally:
-        settings.cache_clear()
+    result = CliRunner().invoke(app, ["keys", *arguments])
     return result.exit_code, result.output
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from typer.testing import CliRunner
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.settings import settings
 
 from ..conftest import ScriptedGateway
 
@@ -20,14 +18,12 @@ from ..conftest import ScriptedGateway
 @pytest.fixture
 def keys(
     redis_at_hand: RedisServer, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Any]:
+) -> Any:
     gateway.names = ("small", "large", "openai/*")
     monkeypatch.setenv("TOOLGATE_REDIS_URL", redis_at_hand.url)
     monkeypatch.setenv("TOOLGATE_KEY_SECRET", KEY_SECRET)
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", gateway.key)
-    settings.cache_clear()
-    yield lambda *arguments: CliRunner().invoke(app, ["keys", *arguments])
-    settings.cache_clear()
+    return lambda *arguments: CliRunner().invoke(app, ["keys", *arguments])
 
 
 def test_a_new_key_is_alone_on_standard_output(keys: Any) -> None:
@@ -60,7 +56,6 @@ def test_without_a_gateway_there_is_no_warning(
     keys: Any, gateway: ScriptedGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-wrong")
-    settings.cache_clear()
     result = keys("create", "a", "--model", "x", "--url", gateway.url)
     assert (result.exit_code, "Warning" in result.stderr) == (0, False)
 

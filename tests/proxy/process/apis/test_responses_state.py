@@ -7,25 +7,22 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
 import openai
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.gateway_process import MASTER_KEY, Gateway, start
+from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script, call
+from tests.support.servers.two_gateways import Fleet, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.response_store import redis_store
 
 PATH = "/v1/responses"
-ARGUMENTS = ("--model", "tiny")
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
 SLACK = 8.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
@@ -45,38 +42,11 @@ class Scripts(dict[str, Script]):
         return Script(("Hello there",))
 
 
-@dataclass
-class Fleet:
-    backend: FakeBackend
-    redis: RedisServer
-    log: Path
-    gateways: list[Gateway] = field(default_factory=list)
-
-    @property
-    def urls(self) -> list[str]:
-        return [gateway.url for gateway in self.gateways]
-
-    def start(self, at: int) -> None:
-        arguments = (ARGUMENTS, self.backend.url, self.log, self.redis.url, None)
-        gateway = start(*arguments, shorten_timeout)
-        self.gateways[at : at + 1] = [gateway]
-
-
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("state")
-    with running(FakeBackend()) as backend, redis_server(folder / "redis") as redis:
-        backend.scripts = Scripts({"look": Script((call("look", {}),))})
-        made = Fleet(backend, redis, folder / "log")
-        made.start(0)
-        made.start(1)
-        try:
-            for gateway in made.gateways:
-                gateway.wait_until_alive()
-            yield made
-        finally:
-            for gateway in made.gateways:
-                gateway.stop()
+    with two_gateways(tmp_path_factory.mktemp("state"), shorten_timeout) as made:
+        made.backend.scripts = Scripts({"look": Script((call("look", {}),))})
+        yield made
 
 
 @pytest.fixture

@@ -194,13 +194,6 @@ def test_a_stalled_body_is_a_408(gateway: Gateway, begun: bytes) -> None:
         assert b"request_timeout" in received
 
 
-def test_headers_without_end_are_a_431(gateway: Gateway) -> None:
-    with connected(gateway) as connection:
-        with suppress(ConnectionError):
-            connection.sendall(head(None)[:-2] + b"x: " + b"y" * 1_000_000)
-        assert read_to_end(connection)[:13] in (b"HTTP/1.1 431 ", b"")
-
-
 @pytest.mark.parametrize("length", ["content-length: 50000000", "transfer-encoding: chunked"])
 @pytest.mark.parametrize("key", [None, "sk-tg-wrong"], ids=["no-key", "wrong-key"])
 def test_without_a_valid_key_the_body_is_not_read(

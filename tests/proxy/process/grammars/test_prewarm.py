@@ -22,7 +22,6 @@ from tests.support.servers.script import Script
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.grammars.service import grammar_key
-from toolgate_proxy.settings import settings
 from toolgate_proxy.stack.processes import free_port
 
 pytestmark = OWN_ROUTE_ONLY
@@ -83,24 +82,20 @@ def test_prewarm_command_prints_the_report(
     gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
-    settings.cache_clear()
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"model": "x", "tools": [entry("cold1"), entry("cold2")]}))
     bad.write_text(json.dumps([entry("refused_two")]))
-    try:
-        said = CliRunner().invoke(app, ["prewarm", str(good), "--url", gateway, "--model", "tiny"])
-        assert said.exit_code == 0, said.output
-        assert "cold1: ready (compiled, fake, 1.0 ms)" in said.output
-        both = ["prewarm", str(good), str(bad), "--url", gateway, "--model", "tiny"]
-        said = CliRunner().invoke(app, both)
-        assert said.exit_code == 1
-        assert "cold1: ready (memory)" in said.output
-        assert "refused_two: refused (no `not`.)" in said.output
-        nobody = f"http://127.0.0.1:{free_port()}"
-        assert CliRunner().invoke(app, ["prewarm", str(good), "--url", nobody]).exit_code == 2
-        assert "sk-" not in said.output
-    finally:
-        settings.cache_clear()
+    said = CliRunner().invoke(app, ["prewarm", str(good), "--url", gateway, "--model", "tiny"])
+    assert said.exit_code == 0, said.output
+    assert "cold1: ready (compiled, fake, 1.0 ms)" in said.output
+    both = ["prewarm", str(good), str(bad), "--url", gateway, "--model", "tiny"]
+    said = CliRunner().invoke(app, both)
+    assert said.exit_code == 1
+    assert "cold1: ready (memory)" in said.output
+    assert "refused_two: refused (no `not`.)" in said.output
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert CliRunner().invoke(app, ["prewarm", str(good), "--url", nobody]).exit_code == 2
+    assert "sk-" not in said.output
 
 
 def test_starting_gateway_loads_the_most_used_grammars(

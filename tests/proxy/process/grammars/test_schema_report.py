@@ -17,7 +17,6 @@ from tests.support.servers.http_client import http_client
 from toolgate_core import wire
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.settings import settings
 
 pytestmark = OWN_ROUTE_ONLY
 
@@ -67,16 +66,12 @@ def test_schema_command_prints_the_report(
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(ENTRIES[:2]))
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
-    settings.cache_clear()
-    try:
-        said = CliRunner().invoke(app, ["schema", str(path), "--url", gateway, "--model", "tiny"])
-        assert said.exit_code == 1, said.output
-        assert "plain: masked (fake, 1.0 ms)" in said.output
-        assert "set_tags: checked (fake, 1.0 ms)" in said.output
-        assert UNIQUE.pointer in said.output
-        assert "sk-" not in said.output
-    finally:
-        settings.cache_clear()
+    said = CliRunner().invoke(app, ["schema", str(path), "--url", gateway, "--model", "tiny"])
+    assert said.exit_code == 1, said.output
+    assert "plain: masked (fake, 1.0 ms)" in said.output
+    assert "set_tags: checked (fake, 1.0 ms)" in said.output
+    assert UNIQUE.pointer in said.output
+    assert "sk-" not in said.output
 
 
 INSTANCES = [
@@ -145,20 +140,16 @@ def test_schema_command_tells_of_instances(
     tools.write_text(json.dumps(ENTRIES[:2]))
     instances.write_text(json.dumps([each["arguments"] for each in INSTANCES[1:]]))
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
-    settings.cache_clear()
     command = ["schema", str(tools), "--url", gateway, "--model", "tiny"]
     command += ["--instance", str(instances), "--tool", "set_tags"]
-    try:
-        said = CliRunner().invoke(app, [*command, "--json"])
-        assert said.exit_code == 1, said.output
-        assert list(map(json.loads, said.output.splitlines())) == [
-            {"accepted": True, "valid": False, "pointer": "/tags", "rule": "uniqueItems"},
-            {"accepted": False, "valid": True, "pointer": "/tags/0", "rule": "pattern"},
-        ]
-        said = CliRunner().invoke(app, command)
-        assert "set_tags: masks forbid it, valid: pattern at /tags/0" in said.output
-        instances.write_text(json.dumps({"tags": ["x"]}))
-        assert CliRunner().invoke(app, command).exit_code == 0
-        assert CliRunner().invoke(app, command[:2] + command[6:]).exit_code == 2
-    finally:
-        settings.cache_clear()
+    said = CliRunner().invoke(app, [*command, "--json"])
+    assert said.exit_code == 1, said.output
+    assert list(map(json.loads, said.output.splitlines())) == [
+        {"accepted": True, "valid": False, "pointer": "/tags", "rule": "uniqueItems"},
+        {"accepted": False, "valid": True, "pointer": "/tags/0", "rule": "pattern"},
+    ]
+    said = CliRunner().invoke(app, command)
+    assert "set_tags: masks forbid it, valid: pattern at /tags/0" in said.output
+    instances.write_text(json.dumps({"tags": ["x"]}))
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert CliRunner().invoke(app, command[:2] + command[6:]).exit_code == 2

@@ -7,8 +7,6 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,55 +14,25 @@ import pytest
 
 from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
-from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.http_client import bearer, http_client
-from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
+from tests.support.servers.two_gateways import Fleet, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 
 CHAT = "/v1/chat/completions"
 AT_ONCE = repeats(120, nightly=200)
-ARGUMENTS = ("--model", "tiny")
-
-
-@dataclass
-class Fleet:
-    backend: FakeBackend
-    redis: RedisServer
-    log: Path
-    gateways: list[Gateway]
-
-    @property
-    def urls(self) -> list[str]:
-        return [gateway.url for gateway in self.gateways]
-
-    def start(self, at: int, port: int | None = None) -> None:
-        gateway = start(ARGUMENTS, self.backend.url, self.log, self.redis.url, port)
-        self.gateways[at : at + 1] = [gateway]
-
-    def wait(self) -> None:
-        for gateway in self.gateways:
-            gateway.wait_until_alive()
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    folder = tmp_path_factory.mktemp("fleet")
-    with running(FakeBackend()) as backend, redis_server(folder / "redis") as redis:
-        backend.scripts["hi"] = Script(("Hello there, friend",), pause=0.02)
-        backend.scripts["slow"] = Script(("Hello there, friend " * 6,), pause=0.05)
-        backend.scripts["endless"] = Script(("Hello",), hang_after=1)
-        made = Fleet(backend, redis, folder / "log", [])
-        made.start(0)
-        made.start(1)
-        try:
-            made.wait()
-            yield made
-        finally:
-            for gateway in made.gateways:
-                gateway.stop()
+    with two_gateways(tmp_path_factory.mktemp("fleet")) as made:
+        made.backend.scripts |= {
+            "hi": Script(("Hello there, friend",), pause=0.02),
+            "slow": Script(("Hello there, friend " * 6,), pause=0.05),
+            "endless": Script(("Hello",), hang_after=1),
+        }
+        yield made
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -13,7 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.support.apis.sdk_requests import asked
-from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script
@@ -26,57 +25,29 @@ STREAMS = 32
 TEXT = "Hello there, friend " * 10
 
 
-class Pair:
-    """Two backends, each of which can be killed and started again at its address."""
-
-    def __init__(self) -> None:
-        self.backends = (FakeBackend(), FakeBackend())
-        self._running = [ExitStack(), ExitStack()]
-        for at, backend in enumerate(self.backends):
-            self.start(at)
-            backend.scripts["hi"] = Script((TEXT,))
-            backend.scripts["slow"] = Script((TEXT,), pause=0.05)
-            backend.scripts["waits"] = Script((TEXT,), hang_after=0)
-            backend.scripts["missing"] = Script(
-                ("",), error_status=404, error={"message": "No.", "code": "model_not_found"}
-            )
-
-    def start(self, at: int) -> None:
-        backend = self.backends[at]
-        port = int(backend.url.rpartition(":")[2]) if backend.url else 0
-        self._running[at].enter_context(running(backend, port))
-
-    def kill(self, at: int) -> None:
-        self._running[at].close()
-
-    def close(self) -> None:
-        for each in self._running:
-            each.close()
-
-    @property
-    def counts(self) -> tuple[int, int]:
-        return len(self.backends[0].requests), len(self.backends[1].requests)
-
-
 @pytest.fixture(scope="module")
-def pair() -> Iterator[Pair]:
-    made = Pair()
-    try:
+def pair() -> Iterator[Backends]:
+    missing = {"message": "No.", "code": "model_not_found"}
+    scripts = {
+        "hi": Script((TEXT,)),
+        "slow": Script((TEXT,), pause=0.05),
+        "waits": Script((TEXT,), hang_after=0),
+        "missing": Script(("",), error_status=404, error=missing),
+    }
+    with backends_of(2, scripts) as made:
         yield made
-    finally:
-        made.close()
 
 
 @pytest.fixture(scope="module")
-def url(pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    arguments = [f"--model=tiny@{backend.url}" for backend in pair.backends]
+def url(pair: Backends, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    arguments = [f"--model=tiny@{backend.url}" for backend in pair.all]
     log = tmp_path_factory.mktemp("many") / "log"
-    with serving(arguments, pair.backends[0].url, log) as gateway:
+    with serving(arguments, pair.all[0].url, log) as gateway:
         yield gateway.url
 
 
 @pytest.fixture
-async def http(url: str, pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
+async def http(url: str, pair: Backends) -> AsyncIterator[httpx.AsyncClient]:
     headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
         await until_up(client, True, True)
@@ -114,16 +85,17 @@ async def streamed(client: openai.AsyncOpenAI, script: str) -> tuple[str, str | 
     return text, ended
 
 
-async def test_requests_are_spread_over_both_backends(http: httpx.AsyncClient, pair: Pair) -> None:
-    before = pair.counts
-    assert await statuses(http, 40) == {200}
-    used = [now - then for now, then in zip(pair.counts, before, strict=True)]
+async def test_requests_are_spread_over_both_backends(
+    http: httpx.AsyncClient, pair: Backends
+) -> None:
+    with pair.counted() as used:
+        assert await statuses(http, 40) == {200}
     assert min(used) > 0
     assert sum(used) == 40
 
 
 async def test_backend_killed_under_load_is_replaced_and_comes_back(
-    http: httpx.AsyncClient, url: str, pair: Pair
+    http: httpx.AsyncClient, url: str, pair: Backends
 ) -> None:
     """Streams at the other go on to their end, those at this one end with an error, what had not
     begun moves, nobody hangs; and the backend is used again when it is back."""
@@ -156,16 +128,16 @@ async def test_backend_killed_under_load_is_replaced_and_comes_back(
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_request_without_output_fails_over(
-    http: httpx.AsyncClient, pair: Pair, stream: bool
+    http: httpx.AsyncClient, pair: Backends, stream: bool
 ) -> None:
     """The backend took it and dies before the first token: the client never learns of it."""
-    for backend in pair.backends:
+    for backend in pair.all:
         backend.scripts["turn"] = backend.scripts["waits"]
     began = pair.counts
     asking = asyncio.create_task(http.post(CHAT, json=asked("turn", stream=stream)))
     await until(lambda: sum(pair.counts) > sum(began))
     taken = 0 if pair.counts[0] > began[0] else 1
-    pair.backends[1 - taken].scripts["turn"] = pair.backends[0].scripts["hi"]
+    pair.all[1 - taken].scripts["turn"] = pair.all[0].scripts["hi"]
     await asyncio.sleep(0.2)
     pair.kill(taken)
     response = await asking
@@ -175,7 +147,7 @@ async def test_request_without_output_fails_over(
     assert pair.counts[1 - taken] == began[1 - taken] + 1
 
 
-async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Pair) -> None:
+async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Backends) -> None:
     pair.kill(0)
     pair.kill(1)
     await until_up(http, False, False)
@@ -189,7 +161,7 @@ async def test_no_backend_left_returns_503(http: httpx.AsyncClient, pair: Pair) 
 
 
 async def test_404_of_one_request_leaves_the_backend_up(
-    http: httpx.AsyncClient, pair: Pair
+    http: httpx.AsyncClient, pair: Backends
 ) -> None:
     for _ in range(6):
         assert (await http.post(CHAT, json=asked("missing"))).status_code in (400, 404)
@@ -198,12 +170,12 @@ async def test_404_of_one_request_leaves_the_backend_up(
 
 
 async def test_status_lists_backends_for_the_master_key_only(
-    http: httpx.AsyncClient, url: str, pair: Pair
+    http: httpx.AsyncClient, url: str, pair: Backends
 ) -> None:
     told = (await http.get("/toolgate/status")).json()
     (model,) = told["models"]
     assert model["model"] == "tiny"
-    assert [backend["url"] for backend in model["backends"]] == [b.url for b in pair.backends]
+    assert [backend["url"] for backend in model["backends"]] == [b.url for b in pair.all]
     assert told["limits"] == {"counted": "process", "in_flight": 0}
     assert told["keys"] == 0
     async with http_client(url) as stranger:
@@ -211,31 +183,28 @@ async def test_status_lists_backends_for_the_master_key_only(
 
 
 def test_status_command_shows_the_backends(
-    url: str, pair: Pair, monkeypatch: pytest.MonkeyPatch
+    url: str, pair: Backends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def toolgate(key: str) -> Result:
         monkeypatch.setenv("TOOLGATE_MASTER_KEY", key)
         settings.cache_clear()
         return CliRunner().invoke(app, ["status", "--url", url])
 
-    try:
-        shown, refused = toolgate(MASTER_KEY), toolgate("sk-wrong")
-    finally:
-        settings.cache_clear()
+    shown, refused = toolgate(MASTER_KEY), toolgate("sk-wrong")
     assert shown.exit_code == 0, shown.output
-    for backend in pair.backends:
+    for backend in pair.all:
         assert backend.url.removeprefix("http://") in shown.output
     assert (refused.exit_code, refused.stdout) == (2, "")
 
 
 async def test_a_count_of_tokens_moves_to_the_other_backend(
-    http: httpx.AsyncClient, pair: Pair
+    http: httpx.AsyncClient, pair: Backends
 ) -> None:
     body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
     pair.kill(0)
     try:
         answers = [await http.post("/v1/messages/count_tokens", json=body) for _ in range(8)]
         assert {answer.status_code for answer in answers} == {200}
-        assert len(pair.backends[1].counts) == 8
+        assert len(pair.all[1].counts) == 8
     finally:
         pair.start(0)

@@ -10,11 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from tests.support.waiting import until
 from toolgate_proxy.routing.rendezvous import MAX_SHARE, MIN_CAPACITY
 
 CHAT = "/v1/chat/completions"
@@ -28,38 +27,11 @@ TOOL = {
 }
 
 
-class Backends:
-    def __init__(self, number: int) -> None:
-        self.all = [FakeBackend() for _ in range(number)]
-        self._running = [ExitStack() for _ in self.all]
-        for at in range(number):
-            self.start(at)
-
-    def start(self, at: int) -> None:
-        backend = self.all[at]
-        port = int(backend.url.rpartition(":")[2]) if backend.url else 0
-        self._running[at].enter_context(running(backend, port))
-        for turn in ("hi", "And you?", "Who else?"):
-            backend.scripts[turn] = Script((TEXT,))
-        backend.scripts["waits"] = Script((TEXT,), hang_after=1)
-
-    def stop(self, at: int) -> None:
-        self._running[at].close()
-
-    @property
-    def counts(self) -> list[int]:
-        return [len(each.requests) for each in self.all]
-
-    async def under_way(self, number: int) -> None:
-        await until(lambda: sum(each.running for each in self.all) == number)
-
-
 @pytest.fixture(scope="module")
 def backends() -> Iterator[Backends]:
-    made = Backends(3)
-    yield made
-    for at in range(3):
-        made.stop(at)
+    scripts = {turn: Script((TEXT,)) for turn in ("hi", "And you?", "Who else?")}
+    with backends_of(3, scripts | {"waits": Script((TEXT,), hang_after=1)}) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +67,9 @@ async def sent(
     http: httpx.AsyncClient, backends: Backends, body: dict[str, Any], route: str = CHAT
 ) -> int:
     """Which backend answered it."""
-    before = backends.counts
-    response = await http.post(route, json=body)
+    with backends.counted() as used:
+        response = await http.post(route, json=body)
     assert response.status_code == 200, response.text
-    used = [now - then for now, then in zip(backends.counts, before, strict=True)]
     assert sum(used) == 1
     return used.index(1)
 
@@ -247,7 +218,7 @@ async def test_lost_backend_is_replaced_until_it_returns(
 ) -> None:
     http = gateways[0]
     home = await sent(http, backends, asked("hi"))
-    backends.stop(home)
+    backends.kill(home)
     moved = await sent(http, backends, asked("hi"))  # to any other, until it is known to be lost
     assert moved != home
     async with asyncio.timeout(15):

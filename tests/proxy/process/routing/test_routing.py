@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 from typing import Any
 
@@ -13,11 +12,10 @@ import pytest
 import yaml
 from packaging.version import Version
 
-from tests.support.servers.fake_backend import FakeBackend, running
+from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from tests.support.waiting import until
 from toolgate_proxy.server.launcher import Route, make_config
 
 CHAT = "/v1/chat/completions"
@@ -52,9 +50,14 @@ def config(urls: list[str]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def backends() -> Iterator[list[FakeBackend]]:
-    with ExitStack() as stack:
-        yield [stack.enter_context(running(FakeBackend())) for _ in range(2)]
+def backends() -> Iterator[Backends]:
+    scripts = {
+        "hi": Script((TEXT,)),
+        "waits": Script((TEXT,), hang_after=1),
+        "is silent": Script((TEXT,), hang_after=0),
+    }
+    with backends_of(2, scripts) as made:
+        yield made
 
 
 @pytest.fixture(
@@ -64,15 +67,15 @@ def backends() -> Iterator[list[FakeBackend]]:
 )
 def url(
     request: pytest.FixtureRequest,
-    backends: list[FakeBackend],
+    backends: Backends,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("routing")
     path = folder / "config.yaml"
-    path.write_text(yaml.safe_dump(config([each.url for each in backends])))
+    path.write_text(yaml.safe_dump(config([each.url for each in backends.all])))
     affinity, way = request.param
     more = {"TOOLGATE_PREFIX_AFFINITY": affinity, "TOOLGATE_ROUTE": way}
-    with serving(["--config", str(path)], backends[0].url, folder / "log", **more) as gateway:
+    with serving(["--config", str(path)], backends.all[0].url, folder / "log", **more) as gateway:
         yield gateway.url
 
 
@@ -82,12 +85,9 @@ def own_route(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-async def http(url: str, backends: list[FakeBackend]) -> AsyncIterator[httpx.AsyncClient]:
-    for backend in backends:
+async def http(url: str, backends: Backends) -> AsyncIterator[httpx.AsyncClient]:
+    for backend in backends.all:
         backend.requests.clear()
-        backend.scripts["hi"] = Script((TEXT,))
-        backend.scripts["waits"] = Script((TEXT,), hang_after=1)
-        backend.scripts["is silent"] = Script((TEXT,), hang_after=0)
     headers = bearer(MASTER_KEY)
     async with http_client(url, headers=headers, timeout=60) as client:
         yield client
@@ -99,22 +99,8 @@ def asked(model: str, script: str = "hi", system: str = LONG, **params: Any) -> 
     return {"model": model, "messages": messages, **params}
 
 
-def counts(backends: list[FakeBackend]) -> list[int]:
-    return [len(each.requests) for each in backends]
-
-
-@contextmanager
-def counted(backends: list[FakeBackend]) -> Iterator[list[int]]:
-    """Filled in at the end: how many requests came to each."""
-    before, used = counts(backends), list[int]()
-    yield used
-    used += [now - then for now, then in zip(counts(backends), before, strict=True)]
-
-
-async def test_requests_follow_the_weights(
-    http: httpx.AsyncClient, backends: list[FakeBackend]
-) -> None:
-    with counted(backends) as used:
+async def test_requests_follow_the_weights(http: httpx.AsyncClient, backends: Backends) -> None:
+    with backends.counted() as used:
         for begin in range(0, 120, 24):
             bodies = [asked("tiny", system=f"{at} {LONG}") for at in range(begin, begin + 24)]
             said = await asyncio.gather(*(http.post(CHAT, json=body) for body in bodies))
@@ -124,51 +110,47 @@ async def test_requests_follow_the_weights(
 
 @pytest.mark.parametrize("model", BUSY)
 async def test_least_busy_goes_to_the_idle_backend(
-    http: httpx.AsyncClient, backends: list[FakeBackend], own_route: bool, model: str
+    http: httpx.AsyncClient, backends: Backends, own_route: bool, model: str
 ) -> None:
     """Prompts too short to prefer any. A request that its client left is counted no longer, on our
     own route; LiteLLM goes on counting those."""
     script, stream = BUSY[model]
     body = asked(model, script, system="", stream=stream)
     first: list[asyncio.Task[httpx.Response]] = []
-    with counted(backends) as used:
+    with backends.counted() as used:
         for number in range(6):
             first.append(asyncio.create_task(http.post(CHAT, json=body)))
-            await under_way(backends, number + 1)
+            await backends.under_way(number + 1)
     assert used == [3, 3]
     if not own_route:
         await _end(first, backends)
         return
     first.pop().cancel()
-    await under_way(backends, 5)
+    await backends.under_way(5)
     await asyncio.sleep(0.2)  # until the gateway knows
-    with counted(backends) as used:
+    with backends.counted() as used:
         for _ in range(4):
             asking = asyncio.create_task(http.post(CHAT, json=body))
-            await under_way(backends, 6)
+            await backends.under_way(6)
             asking.cancel()
-            await under_way(backends, 5)
+            await backends.under_way(5)
             await asyncio.sleep(0.2)
     assert sorted(used) == [0, 4]
     await _end(first, backends)
 
 
-async def _end(requests: list[asyncio.Task[httpx.Response]], backends: list[FakeBackend]) -> None:
+async def _end(requests: list[asyncio.Task[httpx.Response]], backends: Backends) -> None:
     for each in requests:
         each.cancel()
-    await under_way(backends, 0)
-
-
-async def under_way(backends: list[FakeBackend], number: int) -> None:
-    await until(lambda: sum(each.running for each in backends) == number)
+    await backends.under_way(0)
 
 
 async def test_requests_with_one_cache_key_go_to_one_backend(
-    http: httpx.AsyncClient, backends: list[FakeBackend], request: pytest.FixtureRequest
+    http: httpx.AsyncClient, backends: Backends, request: pytest.FixtureRequest
 ) -> None:
     """Short prompts, which have no preference otherwise."""
     body = asked("tiny", system="", prompt_cache_key="mine")
-    with counted(backends) as used:
+    with backends.counted() as used:
         for _ in range(40):
             response = await http.post(CHAT, json=body)
             assert response.status_code == 200, response.text
@@ -176,9 +158,9 @@ async def test_requests_with_one_cache_key_go_to_one_backend(
 
 
 async def test_usage_based_routing_spreads_requests(
-    http: httpx.AsyncClient, backends: list[FakeBackend]
+    http: httpx.AsyncClient, backends: Backends
 ) -> None:
-    with counted(backends) as used:
+    with backends.counted() as used:
         for _ in range(20):
             response = await http.post(CHAT, json=asked("usage", system=""))
             assert response.status_code == 200
@@ -188,7 +170,7 @@ async def test_usage_based_routing_spreads_requests(
 
 @pytest.mark.parametrize("model", ["tiny", *STRATEGIES])
 async def test_every_strategy_serves_a_burst_with_one_prefix(
-    http: httpx.AsyncClient, backends: list[FakeBackend], own_route: bool, model: str
+    http: httpx.AsyncClient, backends: Backends, own_route: bool, model: str
 ) -> None:
     """One long prefix, many at once: neither its preference nor the limit of one deployment's
     keeps a request from another. On LiteLLM's route, its router from 1.110 on refuses requests of
@@ -196,7 +178,7 @@ async def test_every_strategy_serves_a_burst_with_one_prefix(
     refuses = (
         model == "limited" and not own_route and Version(version("litellm")) >= Version("1.110")
     )
-    with counted(backends) as used:
+    with backends.counted() as used:
         said = await asyncio.gather(*(http.post(CHAT, json=asked(model)) for _ in range(12)))
         served = [response.status_code for response in said].count(200)
         assert {response.status_code for response in said} <= {200, *([429] if refuses else [])}

@@ -62,6 +62,5 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
             server.should_exit = server.force_exit = True
             await running
             listener.close()
-            settings.cache_clear()
 
     return served

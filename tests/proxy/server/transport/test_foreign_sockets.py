@@ -18,7 +18,6 @@ from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.server import responses_socket
 from toolgate_proxy.server.responses_socket import ResponsesSocket
-from toolgate_proxy.settings import settings
 from toolgate_proxy.state import gateway
 
 PATH = "/v1/realtime"
@@ -50,7 +49,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-master-of-this-test")
     monkeypatch.setattr(responses_socket, "are_all_ours", lambda: False)
     monkeypatch.setattr(auth, "is_ours", lambda: True)
-    settings.cache_clear()
     gateway.cache_clear()
     key_sync, sent = gateway().key_sync, new_key()
     assert key_sync is not None
@@ -58,7 +56,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(key_sync, "started", no_wait)
     yield sent
     gateway.cache_clear()
-    settings.cache_clear()
 
 
 async def no_wait() -> None:

@@ -1,11 +1,19 @@
-"""Sample strings of regular expressions."""
+"""Sample strings of regular expressions, for tests of how patterns are read."""
 
 from __future__ import annotations
 
-from ..pattern_match import matches
-from .regular.characters import has
-from .regular.reading import parse
-from .regular.syntax import Alternatives, Characters, Group, Part, Repeated, Sequence, Unsupported
+from toolgate_core.pattern_match import matches
+from toolgate_core.schema.regular.characters import has
+from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.regular.syntax import (
+    Alternatives,
+    Characters,
+    Group,
+    Part,
+    Repeated,
+    Sequence,
+    Unsupported,
+)
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))
