@@ -37,7 +37,7 @@ def test_worker_that_starts_slowly_is_not_killed(tmp_path: Path) -> None:
     with log.open("wb") as output:
         supervisor = subprocess.Popen(
             [sys.executable, "-c", SERVE, str(port)],
-            env=os.environ | {"PYTHONPATH": str(tmp_path)},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
             stdout=output,
             stderr=output,
         )

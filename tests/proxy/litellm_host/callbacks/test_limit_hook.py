@@ -14,6 +14,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 from toolgate_proxy.litellm_host.context import carried, carry, current
@@ -153,7 +154,7 @@ async def test_tokens_counted_by_the_engine_are_not_counted_again() -> None:
 
 
 async def test_master_key_has_no_limits() -> None:
-    limiter: Any = None  # it is not called
+    limiter = Limiter(Settings(redis_url=None, limits_without_redis="open"))
     context = RequestContext()
     await limiter.reserve(context, CHAT)
     assert not context.admitted
