@@ -223,6 +223,46 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {"a": {"type": "string"}},
         "additionalProperties": {"type": "boolean"},
     },
+    "names": {
+        "type": "object",
+        "properties": {
+            "by_pattern": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[a-z]{2,9}$"},
+                "additionalProperties": {"type": "boolean"},
+            },
+            "beside_declared": {
+                "type": "object",
+                "properties": {"id": {"type": "string"}, "No": {"type": "string"}},
+                "propertyNames": {"pattern": "^[a-z ]+$"},
+                "additionalProperties": {"type": "integer"},
+                "required": ["id"],
+            },
+            "listed": {
+                "type": "object",
+                "propertyNames": {"enum": ["a", "b c"]},
+                "additionalProperties": {"type": "integer"},
+            },
+            "listed_and_declared": {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "c": {"type": "string"}},
+                "propertyNames": {"enum": ["a", "b"]},
+            },
+        },
+        "required": ["by_pattern", "beside_declared", "listed", "listed_and_declared"],
+    },
+    "patterns_of_names": {
+        "type": "object",
+        "patternProperties": {"^s_": {"type": "string"}, "^n[0-9]+$": {"type": "integer"}},
+        "additionalProperties": {"type": "boolean"},
+        "required": ["n1"],
+    },
+    "names_of_arguments": {
+        "type": "object",
+        "properties": {"x_id": {"type": "string"}},
+        "propertyNames": {"pattern": "^x_[a-z]+$"},
+        "additionalProperties": {"type": "boolean"},
+    },
     "nothing": {"type": "object", "properties": {}, "additionalProperties": False},
     "many": {
         "properties": {f"p{at}": {"type": "integer"} for at in range(70)},

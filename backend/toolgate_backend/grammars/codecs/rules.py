@@ -81,12 +81,6 @@ class Rules:
             schema = {**schema, "$defs": definitions}
         return self.add("json", f"%json {json.dumps(schema | {'x-guidance': dict(options)})}")
 
-    def undeclared(self, names: str, declared: Iterable[str]) -> str:
-        """Add a terminal of the texts of `names` that are not among `declared`."""
-        key = self.add("KEY", names)
-        known = " | ".join(map(quoted, declared))
-        return self.add("KEY", f"{key} & ~{self.add('KEY', known)}") if known else key
-
     def any_order(
         self, name: str, members: Sequence[tuple[str, bool]], further: str | None, separator: str
     ) -> str:

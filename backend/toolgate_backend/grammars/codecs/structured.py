@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
+from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import without_root_references
@@ -119,18 +120,19 @@ class StructuredGrammar(ABC):
     def container(self, node: Object | Array) -> str: ...
 
     @abstractmethod
-    def argument(self, name: str, value: str) -> str:
-        """Return a member of the outermost object."""
-
-    @abstractmethod
-    def further_argument(self, declared: frozenset[str], value: str) -> str:
-        """Return an undeclared member of the outermost object."""
-
-    @abstractmethod
     def member(self, name: str, value: str) -> str: ...
 
     @abstractmethod
-    def further_member(self, declared: frozenset[str], value: str) -> str: ...
+    def further_member(self, names: FurtherMembers, value: str) -> str | None:
+        """Return an undeclared member; None if no name can be written."""
+
+    def argument(self, name: str, value: str) -> str:
+        """Return a member of the outermost object."""
+        return self.member(name, value)
+
+    def further_argument(self, names: FurtherMembers, value: str) -> str | None:
+        """Return an undeclared member of the outermost object; None if no name can be written."""
+        return self.further_member(names, value)
 
     def item(self, value: str) -> str:
         """Return an item of an array."""
@@ -174,12 +176,16 @@ class StructuredGrammar(ABC):
         """Return the members of an object in order. A rule stands for the members from one on,
         after a number of written ones that is counted as far as it matters."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
-        further = (
-            None
-            if is_nothing(node.further)
-            else self.further_member(node.declared, self.value(node.further))
-        )
+        further = self._further_way(node, self.further_member)
         return self._counted(node, written, further)
+
+    def _further_way(
+        self, node: Object, write: Callable[[FurtherMembers, str], str | None]
+    ) -> str | None:
+        """Return a member that is not declared; None if there is none."""
+        ways = [write(each.names, self.value(each.value)) for each in node.further]
+        found = [each for each in ways if each is not None]
+        return self.one_of(found) if found else None
 
     def _counted(self, node: Object, written: Sequence[str], further: str | None) -> str:
         if node.least <= sum(each.required for each in node.members):
@@ -252,11 +258,7 @@ class StructuredGrammar(ABC):
 
     def _arguments(self, number: int, node: Object) -> str:
         written = [self.argument(each.name, self.value(each.value)) for each in node.members]
-        further = (
-            None
-            if is_nothing(node.further)
-            else self.further_argument(node.declared, self.value(node.further))
-        )
+        further = self._further_way(node, self.further_argument)
         required = [each.required for each in node.members]
         bounded = node.least > sum(required) or node.most is not None
         if bounded or not written or len(written) > MAX_UNORDERED:

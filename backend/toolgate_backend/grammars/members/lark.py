@@ -13,19 +13,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from toolgate_core.schema.preparation.further_members import (
+    FurtherMembers,
+    declared_members,
+    further_members,
+)
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
+from ..codecs.names import undeclared
+from ..codecs.nodes import OF_OBJECTS
 from ..codecs.rules import Rules, all_of, quoted
 from .objects import (
-    OF_OBJECTS,
-    declared,
     is_plain_array,
     is_plain_object,
     merged,
     only,
-    other_names,
-    pattern_of_names,
     possible,
 )
 
@@ -88,7 +91,7 @@ class _Members:
         if only(node, "allOf"):
             return self.has_order(self._merge(node["allOf"]))
         if is_plain_object(node):
-            names = declared(node)
+            names = declared_members(node)
             inside = [*names.values(), node.get("additionalProperties")]
             inside += node.get("patternProperties", {}).values()
             return len(names) > 1 or any(map(self.has_order, inside))
@@ -214,27 +217,15 @@ class _Members:
 
     def _further(self, node: dict[str, Any]) -> str | None:
         """Return an undeclared member; None if there may be none."""
-        ways = []
-        patterns = node.get("patternProperties", {})
-        for pattern, schema in patterns.items():
-            if schema is not False:
-                name = self._matching(pattern_of_names(node, pattern))
-                ways.append(f"{name} {self._colon} {self.value(schema)}")
-        other = node.get("additionalProperties", True)
-        if other is not False and not (patterns and other_names(node).is_empty):
-            ways.append(f"{self._other_name(node)} {self._colon} {self.value(other)}")
+        found = further_members(node)
+        assert found is not None  # is_plain_object
+        ways = [f"{self._names(each)} {self._colon} {self.value(each.schema)}" for each in found]
         return self.rules.add("further", " | ".join(ways)) if ways else None
 
-    def _other_name(self, node: dict[str, Any]) -> str:
-        """Add a rule of the names that are not declared and match no pattern."""
-        if node.get("patternProperties"):
-            return self._matching(other_names(node).pattern)
-        names = " | ".join(quoted(_name(name)) for name in declared(node))
-        return self.rules.add("KEY", f"{KEY} & ~({names})" if names else KEY)
-
-    def _matching(self, pattern: str | None) -> str:
-        assert pattern is not None  # is_plain_object
-        return self._json({"type": "string", "pattern": pattern})
+    def _names(self, names: FurtherMembers) -> str:
+        if names.pattern is not None:
+            return self._json({"type": "string", "pattern": names.pattern})
+        return undeclared(self.rules, KEY, map(_name, sorted(names.declared)))
 
 
 def _is_to_definition(place: tuple[str, Any]) -> bool:
