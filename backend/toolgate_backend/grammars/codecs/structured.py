@@ -58,11 +58,7 @@ class StructuredGrammar(ABC):
         self._references = {
             name: f"definition_{at}" for at, name in enumerate(self._structure.definitions)
         }
-        ways = [
-            self.outermost(self._arguments(at, each))
-            for at, each in enumerate(found)
-            if isinstance(each, Object)
-        ]
+        ways = [self.outermost(self._arguments(each)) for each in found if isinstance(each, Object)]
         self.rules.define("arguments", " | ".join(ways))
         for name, node in self._structure.definitions.items():
             self.rules.define(self._references[name], self.value(node))
@@ -235,7 +231,7 @@ class StructuredGrammar(ABC):
         if further is not None and (most is None or most > count):
             least = max(0, node.least - count)
             if not first:
-                return self._repeated(further, node.least, most)
+                return self.rules.repeated(further, self._between, node.least, most)
             upper = "" if most is None else most - count
             rest = f"({self._separated(True, further)}){{{least},{upper}}}"
         for at in range(min(count, count if most is None else most) - 1, -1, -1):
@@ -243,20 +239,16 @@ class StructuredGrammar(ABC):
             rest = self.rules.add("items", one if at < node.least else f'{one} | ""')
         return rest
 
-    def _repeated(self, item: str, least: int, most: int | None) -> str:
-        upper = "" if most is None else most - 1
-        more = f"({self._separated(True, item)}){{{max(0, least - 1)},{upper}}}"
-        if most == 1:
-            more = ""
-        some = f"{item} {more}"
-        return self.rules.add("items", some if least else f'{some} | ""')
+    @property
+    def _between(self) -> str:
+        return quoted(self.separator) if self.separator else ""
 
     def _separated(self, follows: bool, text: str) -> str:
-        return f"{quoted(self.separator)} {text}" if follows and self.separator else text
+        return f"{self._between} {text}" if follows and self.separator else text
 
     # --- the outermost object ---
 
-    def _arguments(self, number: int, node: Object) -> str:
+    def _arguments(self, node: Object) -> str:
         written = [self.argument(each.name, self.value(each.value)) for each in node.members]
         further = self._further_way(node, self.further_argument)
         required = [each.required for each in node.members]
@@ -264,8 +256,7 @@ class StructuredGrammar(ABC):
         if bounded or not written or len(written) > MAX_UNORDERED:
             return self._counted(node, written, further)
         members = [*zip(written, required, strict=True)]
-        separator = quoted(self.separator) if self.separator else ""
-        return self.rules.any_order(f"arguments_{number}", members, further, separator)
+        return self.rules.any_order(members, further, self._between)
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:

@@ -56,12 +56,12 @@ class TaggedGrammar:
             "key_separator": codec.key_separator,
         }
         objects = [each for each in alternatives(schema, schema) if "object" in types(each)]
-        ways = [self._object(at, each) for at, each in enumerate(objects)]
+        ways = [self._object(each) for each in objects]
         if not ways:
             raise GrammarRefused("no object satisfies it", "")
         self.rules.define("arguments", " | ".join(ways))
 
-    def _object(self, number: int, schema: dict[str, Any]) -> str:
+    def _object(self, schema: dict[str, Any]) -> str:
         """Return the arguments of one alternative of the schema."""
         if beyond := sorted(schema.keys() - _OBJECT_KEYWORDS):
             raise GrammarRefused(f"{beyond[0]!r} of arguments in tags", f"/{escape(beyond[0])}")
@@ -87,13 +87,11 @@ class TaggedGrammar:
             if rule is not None:
                 arguments.append((rule, name in required))
         other = self._further_arguments(further)
-        name = f"arguments_{number}"
         if 1 <= len(arguments) <= MAX_UNORDERED:
-            return self.rules.any_order(name, arguments, other, "")
+            return self.rules.any_order(arguments, other, "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
         ordered.append(f"{other}*" if other else '""')
-        self.rules.define(name, " ".join(ordered))
-        return name
+        return self.rules.add("ordered", " ".join(ordered))
 
     def _argument(self, name: str, schema: Any, *, needed: bool) -> str | None:
         """Return the rule of one argument; None if it cannot be written and is optional."""

@@ -10,9 +10,8 @@ from toolgate_core.schema.preparation.further_members import declared_members, f
 
 from ..codecs.alternatives import types
 from ..codecs.nodes import BOUNDS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
+from ..codecs.rules import MAX_UNORDERED
 
-MAX_MEMBERS = 64
-"""The bits of a parameter: one for each member that has a name."""
 _MORE = frozenset({"patternProperties", "minProperties", "maxProperties"})
 """Keywords of plain objects that are not merged."""
 _OF_OTHER_TYPES = frozenset({*OF_ARRAYS, *BOUNDS, *OF_TEXT}) - {"allOf"}
@@ -36,7 +35,7 @@ def is_plain_object(node: dict[str, Any]) -> bool:
     if not present.intersection(OF_OBJECTS) or present.difference(OF_OBJECTS, _OF_OTHER_TYPES):
         return False
     names = declared_members(node)
-    if len(names) > MAX_MEMBERS or not all(map(_PLAIN.fullmatch, names)):
+    if len(names) > MAX_UNORDERED or not all(map(_PLAIN.fullmatch, names)):
         return False
     if any(names[name] is False for name in node.get("required", ())):
         return False
