@@ -231,31 +231,36 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
                 "propertyNames": {"pattern": "^[a-z]{2,9}$"},
                 "additionalProperties": {"type": "boolean"},
             },
-            "beside_declared": {
+            "listed": {
                 "type": "object",
-                "properties": {"id": {"type": "string"}, "No": {"type": "string"}},
-                "propertyNames": {"pattern": "^[a-z ]+$"},
+                "propertyNames": {"enum": ["a", "b_c"]},
                 "additionalProperties": {"type": "integer"},
+            },
+        },
+        "required": ["by_pattern", "listed"],
+    },
+    "names_beside_declared": {
+        "type": "object",
+        "properties": {
+            "by_pattern": {
+                "type": "object",
+                "properties": {"id": {"type": "integer"}, "No": {"type": "integer"}},
+                "propertyNames": {"pattern": "^[a-z ]+$"},
+                "additionalProperties": {"type": "boolean"},
                 "required": ["id"],
             },
             "listed": {
                 "type": "object",
-                "propertyNames": {"enum": ["a", "b c"]},
-                "additionalProperties": {"type": "integer"},
-            },
-            "listed_and_declared": {
-                "type": "object",
-                "properties": {"a": {"type": "string"}, "c": {"type": "string"}},
+                "properties": {"a": {"type": "boolean"}, "c": {"type": "boolean"}},
                 "propertyNames": {"enum": ["a", "b"]},
             },
         },
-        "required": ["by_pattern", "beside_declared", "listed", "listed_and_declared"],
+        "required": ["by_pattern", "listed"],
     },
     "patterns_of_names": {
         "type": "object",
         "patternProperties": {"^s_": {"type": "string"}, "^n[0-9]+$": {"type": "integer"}},
         "additionalProperties": {"type": "boolean"},
-        "required": ["n1"],
     },
     "names_of_arguments": {
         "type": "object",

@@ -201,8 +201,8 @@ class TaggedGrammar:
         return self.rules.json(schema, self._definitions, self._options)
 
     def _further_arguments(self, further: list[FurtherMembers]) -> str:
-        """Return the rule of an argument that the schema does not declare; empty if there is
-        none. All of them are read as values of the same types."""
+        """Return the rule of an argument that the schema does not declare; empty if there is none,
+        or if the types of its values depend on its name."""
         combined = TypeReader(self._typed_by).combined(self._typed_by)
         if not further or any("patternProperties" in each for each in combined):
             return ""

@@ -134,11 +134,11 @@ def _property_names(node: dict[str, Any]) -> None:
         allowed = {name: declared.get(name, rest) for name in listed if isinstance(name, str)}
         node["properties"] = allowed
     elif names.keys() <= {"pattern", "type"} and isinstance(names.get("pattern"), str):
-        pattern: str | None = names["pattern"]
-        kept = {name: each for name, each in declared.items() if matches(names["pattern"], name)}
-        others = Matching(names["pattern"]) & ~texts(kept)
-        if kept and rest not in (True, {}):  # it is no schema of the declared ones
-            pattern = others.pattern
+        given = names["pattern"]
+        kept = {name: each for name, each in declared.items() if matches(given, name)}
+        others = Matching(given) & ~texts(kept)
+        # The schema of the rest is none of declared members.
+        pattern = others.pattern if kept and rest not in (True, {}) else given
         if pattern is None:
             return
         node["properties"] = kept
