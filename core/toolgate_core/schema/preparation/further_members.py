@@ -11,6 +11,9 @@ from typing import Any
 from ...pattern_match import matches
 from ..regular.languages import Language, Matching, Union, texts
 
+MAX_PATTERNS = 32
+"""Maximum number of patterns of one object, each of which is compared with all others."""
+
 
 @dataclass(frozen=True)
 class FurtherMembers:
@@ -42,12 +45,14 @@ def declared_members(node: dict[str, Any]) -> dict[str, Any]:
 def further_members(node: dict[str, Any]) -> list[FurtherMembers] | None:
     """The members that an object does not declare, without those that have no value or no name.
     None if the schema of a member is not that of its name, of one pattern or of the rest, or if
-    there is no pattern of the names."""
+    there is no pattern of the names, or too many patterns."""
     given = node.get("patternProperties", {})
     rest = node.get("additionalProperties", True)
     declared = declared_members(node)
     if not given:
         return [] if rest is False else [FurtherMembers(rest, frozenset(declared))]
+    if len(given) > MAX_PATTERNS:
+        return None
     found: list[tuple[Any, Language, bool]] = []
     earlier: list[Language] = []
     for pattern, schema in given.items():
