@@ -95,7 +95,6 @@ IN_QUARANTINE: dict[str, Work] = {
         it, lambda _: False
     ),
     "core.schema.preparation.prepare:prepare_type_only": prepare.prepare_type_only,
-    "core.schema.preparation.prepare:prepare_without_uncertain": prepare.prepare_without_uncertain,
     "core.schema.preparation.relaxation:hard_occurrences": relaxation.hard_occurrences,
     "core.schema.preparation.relaxation:occurrences_inside": lambda it: [
         relaxation.occurrences_inside(it, each, relaxation.hard_occurrences(it))

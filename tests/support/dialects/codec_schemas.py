@@ -223,6 +223,51 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {"a": {"type": "string"}},
         "additionalProperties": {"type": "boolean"},
     },
+    "names": {
+        "type": "object",
+        "properties": {
+            "by_pattern": {
+                "type": "object",
+                "propertyNames": {"pattern": "^[a-z]{2,9}$"},
+                "additionalProperties": {"type": "boolean"},
+            },
+            "listed": {
+                "type": "object",
+                "propertyNames": {"enum": ["a", "b_c"]},
+                "additionalProperties": {"type": "integer"},
+            },
+        },
+        "required": ["by_pattern", "listed"],
+    },
+    "names_beside_declared": {
+        "type": "object",
+        "properties": {
+            "by_pattern": {
+                "type": "object",
+                "properties": {"id": {"type": "integer"}, "No": {"type": "integer"}},
+                "propertyNames": {"pattern": "^[a-z ]+$"},
+                "additionalProperties": {"type": "boolean"},
+                "required": ["id"],
+            },
+            "listed": {
+                "type": "object",
+                "properties": {"a": {"type": "boolean"}, "c": {"type": "boolean"}},
+                "propertyNames": {"enum": ["a", "b"]},
+            },
+        },
+        "required": ["by_pattern", "listed"],
+    },
+    "patterns_of_names": {
+        "type": "object",
+        "patternProperties": {"^s_": {"type": "string"}, "^n[0-9]+$": {"type": "integer"}},
+        "additionalProperties": {"type": "boolean"},
+    },
+    "names_of_arguments": {
+        "type": "object",
+        "properties": {"x_id": {"type": "string"}},
+        "propertyNames": {"pattern": "^x_[a-z]+$"},
+        "additionalProperties": {"type": "boolean"},
+    },
     "nothing": {"type": "object", "properties": {}, "additionalProperties": False},
     "many": {
         "properties": {f"p{at}": {"type": "integer"} for at in range(70)},

@@ -67,7 +67,7 @@ FORCED = """
 
 - *cut* by `max_tokens`: in `qwen3_coder` and `deepseek_v32`, no single token ends a text, so that random texts seldom end.
 - *refused* by name: in `lfm2_5` a member `max results`, which is no name of Python; in `deepseek_v32` a call of at least 454 tokens of this small vocabulary.
-- *failed*: `tool_schema_violation`, after seven samples that violated a `propertyNames` that the masks of `lfm2_5` do not enforce.
+- *failed*: `tool_schema_violation`, after seven samples that violated a `propertyNames`, which the masks of `lfm2_5` enforce since then.
 """
 
 PURPOSES: tuple[tuple[str, str, str], ...] = (

@@ -11,13 +11,16 @@ from typing import Any
 
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.preparation.further_members import FurtherMembers
+from toolgate_core.schema.regular.languages import Matching, texts
 
+from .names import further_names
 from .nodes import Array, Node, Object, Text, Values
-from .raw_strings import RawStrings
+from .raw_strings import RawStrings, exactly, whole_text
 from .rules import quoted
 from .structured import StructuredGrammar
 
-_BARE_KEY = re.compile(r"[^\s:,{}\[\]<>\"|]+")
+_BARE_KEY = r"[^\s:,{}\[\]<>\"|]+"
 _UNDECLARED_KEY = "[A-Za-z_][A-Za-z0-9_.-]{0,63}"
 
 
@@ -81,24 +84,31 @@ class GemmaGrammar(StructuredGrammar):
     def outermost(self, arguments: str) -> str:
         return f'"{{" {arguments} "}}"' if self._codec.braces else arguments
 
-    def argument(self, name: str, value: str) -> str:
-        return self.member(name, value)
-
-    def further_argument(self, declared: frozenset[str], value: str) -> str:
-        return self.further_member(declared, value)
-
     def member(self, name: str, value: str) -> str:
         return f"{self._key(name)} {value}"
 
-    def further_member(self, declared: frozenset[str], value: str) -> str:
-        known = [f"{name}:" for name in sorted(declared)]
-        return f"{self.rules.undeclared(f'/{_UNDECLARED_KEY}:/', known)} {value}"
+    def further_member(self, names: FurtherMembers, value: str) -> str | None:
+        bare = further_names(self.rules, names, _UNDECLARED_KEY, _BARE_KEY, ":")
+        keys = [each for each in (bare, self._string_key(names)) if each]
+        return f"{self.one_of(keys)} {value}" if keys else None
 
     def _key(self, name: str) -> str:
         """Return a key with the colon. As a string, if readers could not find its end."""
-        if _BARE_KEY.fullmatch(name):
+        if re.fullmatch(_BARE_KEY, name):
             return quoted(f"{name}:")
         return f'{self._mark} {self._raw(name)} {self._mark} ":"'
+
+    def _string_key(self, names: FurtherMembers) -> str | None:
+        """Return the keys, with the colon, that match a pattern of the schema and can't be bare;
+        None if there are none."""
+        if names.pattern is None or not names.by_pattern:
+            return None
+        bare = f"^{_BARE_KEY}$"
+        others = Matching(names.pattern) & ~Matching(bare) & ~texts([""])
+        if (others & ~Matching(exactly(self._codec.quote))).is_empty is not False:
+            return None
+        schema = {"type": "string", "pattern": names.pattern, "minLength": 1}
+        return f'{self._mark} {self._strings.value(schema, [whole_text(bare)])} ":"'
 
     @property
     def _mark(self) -> str:

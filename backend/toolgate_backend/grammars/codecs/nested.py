@@ -18,6 +18,7 @@ from toolgate_core.dialects.arguments.scalars import PATTERNS
 from toolgate_core.dialects.arguments.value_types import ALL, type_of
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from .nodes import (
     BOUNDS,
@@ -135,7 +136,7 @@ class _Placement:
         ]
         never_empty = beside_array or "string" in place.types
         least = max(node.least, 1) if never_empty else node.least
-        return replace(node, members=tuple(members), further=NOTHING, least=least)
+        return replace(node, members=tuple(members), further=(), least=least)
 
 
 def _exactly(value: Any) -> Node:
@@ -144,7 +145,7 @@ def _exactly(value: Any) -> Node:
         return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
     if isinstance(value, dict):
         members = tuple(Member(name, _exactly(each), True) for name, each in value.items())
-        return Object(members, NOTHING, frozenset(value), len(value), len(value), {})
+        return Object(members, (), len(value), len(value), {})
     return Values((value,))
 
 
@@ -248,7 +249,5 @@ class NestedGrammar(StructuredGrammar):
     def literal(self, value: Any) -> str:
         raise AssertionError("all values are placed")
 
-    def further_argument(self, declared: frozenset[str], value: str) -> str:
+    def further_member(self, names: FurtherMembers, value: str) -> str | None:
         raise AssertionError("undeclared members are removed")
-
-    further_member = further_argument

@@ -10,18 +10,27 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.pointer import escape
+from toolgate_core.schema.preparation.further_members import (
+    FurtherMembers,
+    declared_members,
+    further_members,
+)
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 from ...errors import GrammarRefused
 from .alternatives import listed, types
 
 _ANYTHING = "*"
-_TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
+OF_TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 """The keywords of numbers."""
-OF_OBJECTS = ("properties", "required", "additionalProperties", "minProperties", "maxProperties")
-_ARRAY = ("items", "prefixItems", "minItems", "maxItems")
-_KEYWORDS = frozenset({"type", "$defs", *_TEXT, *BOUNDS, *OF_OBJECTS, *_ARRAY})
+OF_OBJECTS = (
+    *("properties", "required", "additionalProperties", "patternProperties"),
+    *("minProperties", "maxProperties"),
+)
+UNREADABLE_NAMES = "a name has several schemas, or no pattern describes the names"
+OF_ARRAYS = ("items", "prefixItems", "minItems", "maxItems")
+_KEYWORDS = frozenset({"type", "$defs", *OF_TEXT, *BOUNDS, *OF_OBJECTS, *OF_ARRAYS})
 
 
 @dataclass(frozen=True)
@@ -53,12 +62,17 @@ class Member:
 
 
 @dataclass(frozen=True)
+class Further:
+    """Members that are not declared."""
+
+    value: Node
+    names: FurtherMembers
+
+
+@dataclass(frozen=True)
 class Object:
     members: tuple[Member, ...]
-    further: Node
-    """The value of a member that is not declared."""
-    declared: frozenset[str]
-    """The names that a further member cannot have."""
+    further: tuple[Further, ...]
     least: int
     most: int | None
     schema: dict[str, Any]
@@ -118,8 +132,15 @@ class _Builder:
     def __init__(self, document: Any) -> None:
         self._document = document
         self.definitions: dict[str, Node] = {}
+        self._nodes: dict[int, Node] = {}
+        """By identity of the schema: required names can have that of all further members."""
 
     def node(self, schema: Any, pointer: str) -> Node:
+        if id(schema) not in self._nodes:
+            self._nodes[id(schema)] = self._node(schema, pointer)
+        return self._nodes[id(schema)]
+
+    def _node(self, schema: Any, pointer: str) -> Node:
         if schema is False:
             return NOTHING
         if schema is True or not schema.keys() - {"$defs"}:
@@ -150,7 +171,13 @@ class _Builder:
                     Text({}),
                     Number({"type": "number"}),
                     Values((None, True, False)),
-                    Object((), itself, frozenset(), 0, None, {"type": "object"}),
+                    Object(
+                        (),
+                        (Further(itself, FurtherMembers(True, frozenset())),),
+                        0,
+                        None,
+                        {"type": "object"},
+                    ),
                     Array((), itself, 0, None),
                 )
             )
@@ -168,7 +195,7 @@ class _Builder:
     def _of_type(self, kind: str, schema: dict[str, Any], pointer: str) -> Node:
         match kind:
             case "string":
-                return Text(_kept(schema, _TEXT))
+                return Text(_kept(schema, OF_TEXT))
             case "number":
                 return Number({"type": "number", **_kept(schema, BOUNDS)})
             case "integer":
@@ -183,20 +210,19 @@ class _Builder:
                 return self._object(schema, pointer)
 
     def _object(self, schema: dict[str, Any], pointer: str) -> Object:
-        properties = schema.get("properties", {})
-        required = schema.get("required", ())
-        further = self.node(
-            schema.get("additionalProperties", True), f"{pointer}/additionalProperties"
-        )
-        members = [
+        declared, others = declared_members(schema), further_members(schema)
+        if others is None:
+            raise GrammarRefused(UNREADABLE_NAMES, f"{pointer}/patternProperties")
+        at = f"{pointer}/additionalProperties"
+        further = tuple(Further(self.node(each.schema, at), each) for each in others)
+        required = frozenset(schema.get("required", ()))
+        members = tuple(
             Member(name, self.node(each, f"{pointer}/properties/{escape(name)}"), name in required)
-            for name, each in properties.items()
-        ]
-        members += [Member(name, further, True) for name in required if name not in properties]
-        declared = frozenset(each.name for each in members)
+            for name, each in declared.items()
+        )
         least, most = _bounds(schema, "minProperties", "maxProperties")
         kept = {"type": "object", **_kept(schema, OF_OBJECTS)}
-        return Object(tuple(members), further, declared, least, most, kept)
+        return Object(members, further, least, most, kept)
 
     def _array(self, schema: dict[str, Any], pointer: str) -> Array:
         first = [

@@ -14,8 +14,10 @@ from typing import Any, ClassVar
 
 from toolgate_core.dialects.codecs import Pythonic
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from ...errors import GrammarRefused
+from .names import further_names, undeclared
 from .nodes import Array, Node, Object, Text, Values
 from .raw_strings import patterns_of
 from .rules import quoted
@@ -26,7 +28,7 @@ ESCAPES = 'nrbtf\\"'
 pair of `\\u` as two characters."""
 _CHAR = r"(?:[^'\\\x00-\x1f]|\\[nrbtf\\'])"
 _PLAIN = r"[^'\\\x00-\x1f]"
-_NAME = re.compile(r"""[^\s=,:()'"\[\]{}]+""")
+_NAME = r"""[^\s=,:()'"\[\]{}]+"""
 _UNDECLARED_NAME = "[A-Za-z_][A-Za-z0-9_]{0,63}"
 _BACKSLASH = "\\"
 _WORDS = {None: "None", True: "True", False: "False"}
@@ -53,7 +55,7 @@ class PythonicGrammar(StructuredGrammar):
         return True  # of a dict
 
     def can_be_argument(self, name: str) -> bool:
-        return _NAME.fullmatch(name) is not None
+        return re.fullmatch(_NAME, name) is not None
 
     def text(self, node: Text) -> str:
         double = self.json({"type": "string", **node.schema})
@@ -106,17 +108,19 @@ class PythonicGrammar(StructuredGrammar):
     def argument(self, name: str, value: str) -> str:
         return f"{quoted(f'{name}=')} {value}"
 
-    def further_argument(self, declared: frozenset[str], value: str) -> str:
-        known = sorted(f"{name}=" for name in declared)
-        return f"{self.rules.undeclared(f'/{_UNDECLARED_NAME}=/', known)} {value}"
+    def further_argument(self, names: FurtherMembers, value: str) -> str | None:
+        key = further_names(self.rules, names, _UNDECLARED_NAME, _NAME, "=")
+        return f"{key} {value}" if key else None
 
     def member(self, name: str, value: str) -> str:
         return f'{self.literal(name)} ": " {value}'
 
-    def further_member(self, declared: frozenset[str], value: str) -> str:
-        known = sorted(python_string(name, mark) for name in declared for mark in "'\"")
+    def further_member(self, names: FurtherMembers, value: str) -> str:
+        if names.pattern is not None:
+            return f'{self.text(Text({"pattern": names.pattern}))} ": " {value}'
+        known = sorted(python_string(name, mark) for name in names.declared for mark in "'\"")
         keys = rf"""/'{_PLAIN}{{0,64}}'|"[^"\\\x00-\x1f]{{0,64}}"/"""
-        return f'{self.rules.undeclared(keys, known)} ": " {value}'
+        return f'{undeclared(self.rules, keys, known)} ": " {value}'
 
 
 def python_string(text: str, mark: str) -> str:

@@ -26,6 +26,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ..graph.text_kinds import raw_text
 from .alternatives import listed
+from .nodes import OF_TEXT
 from .rules import Rules, encoded_literal, quoted
 
 MAX_COUNTED = 100
@@ -36,9 +37,6 @@ COUNTS = ("minLength", "maxLength")
 FREE = "(?s:.*)"
 ANY = f"/{FREE}/"
 SOME = "/(?s:.+)/"
-_TEXT_KEYWORDS = frozenset(
-    {"type", "enum", "const", "minLength", "maxLength", "pattern", "format", "allOf"}
-)
 
 
 @dataclass(frozen=True)
@@ -87,9 +85,7 @@ class RawStrings:
         if values is not None:
             texts = [value for value in values if isinstance(value, str)]
             return self._one_of(texts, forbidden)
-        beyond = schema.keys() - _TEXT_KEYWORDS - {"$defs"}
-        unknown = sorted(beyond & {"$ref", "anyOf", "oneOf", "not", "if"})
-        if unknown:
+        if unknown := sorted(schema.keys() & {"$ref", "anyOf", "oneOf", "not", "if"}):
             raise GrammarRefused(f"{unknown[0]} of a raw text is not supported", "")
         uncounted = too_long(schema)
         schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
@@ -97,7 +93,8 @@ class RawStrings:
         if parts != [FREE] or forbidden or self._cdata:
             self._rules.has_constrained = True
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
-        can_be_empty = jsonschema_rs.is_valid(_text_schema(schema), "", validate_formats=True)
+        constraints = {each: schema[each] for each in OF_TEXT if each in schema}
+        can_be_empty = jsonschema_rs.is_valid(constraints, "", validate_formats=True)
         if not self._cdata:
             return self._terminal(body, forbidden, can_be_empty=can_be_empty)
         plain = self._rules.add("TEXT", r"/[^<&\n\r]*/")
@@ -209,11 +206,6 @@ def patterns_of(schema: dict[str, Any]) -> list[str]:
             raise GrammarRefused("allOf of a raw text is not supported", "")
         found += patterns_of(each)
     return found
-
-
-def _text_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    kept = ("minLength", "maxLength", "pattern", "format", "allOf")
-    return {keyword: schema[keyword] for keyword in kept if keyword in schema}
 
 
 _HEX = "[0-9A-Fa-f]"

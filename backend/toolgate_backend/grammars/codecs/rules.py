@@ -81,31 +81,47 @@ class Rules:
             schema = {**schema, "$defs": definitions}
         return self.add("json", f"%json {json.dumps(schema | {'x-guidance': dict(options)})}")
 
-    def undeclared(self, names: str, declared: Iterable[str]) -> str:
-        """Add a terminal of the texts of `names` that are not among `declared`."""
-        key = self.add("KEY", names)
-        known = " | ".join(map(quoted, declared))
-        return self.add("KEY", f"{key} & ~{self.add('KEY', known)}") if known else key
-
     def any_order(
-        self, name: str, members: Sequence[tuple[str, bool]], further: str | None, separator: str
+        self,
+        members: Sequence[tuple[str, bool]],
+        further: str | None,
+        separator: str,
+        least: int = 0,
+        most: int | None = None,
     ) -> str:
         """Define rules of members in any order, with one bit for each that was written, and return
         a reference to the first. `members` are at most `MAX_UNORDERED` rules, each with whether it
-        is required; `further` is the rule of others."""
-        needed = [f"bit_set({at})" for at, (_, required) in enumerate(members) if required]
-        end = f'""{f" %if {all_of(needed)}" if needed else ""}'
+        is required; `further` is the rule of others, without which there can be bounds on the
+        number of members."""
+        name = f"order_{len(self.lines)}"
+        # The bits of the required members come first, so that one condition covers them.
+        ranked = sorted(members, key=lambda each: not each[1])
+        needed = sum(required for _, required in members)
+        optional = f"[{needed}:{len(members)}]"
+        conditions = [f"is_ones([0:{needed}])"] if needed else []
+        if least > needed:
+            conditions.append(f"bit_count_ge({optional}, {least - needed})")
+        end = f'""{f" %if {all_of(conditions)}" if conditions else ""}'
+        full = [] if most is None else [f"bit_count_lt({optional}, {most - needed})"]
         rest = f"{name}_more" if separator else name
-        for rule, before in {name: "", rest: separator}.items():
-            ways = [end]
-            ways += [
-                f"{before} {member} {rest}::set_bit({at}) %if bit_clear({at})"
-                for at, (member, _) in enumerate(members)
-            ]
-            if further:
-                ways.append(f"{before} {further} {rest}::_")
-            self.define(f"{rule}::_", "\n  | ".join(ways))
+        following = []
+        for at, (member, required) in enumerate(ranked):
+            free = [f"bit_clear({at})", *([] if required else full)]
+            following.append(f"{member} {rest}::set_bit({at}) %if {all_of(free)}")
+        # A repetition, not a rule for each one: the parser's rows grow with nested rules.
+        more = f"{self.add('more', f'({separator} {further})*')} " if further else ""
+        ways = [f"{more}{each}" for each in (end, *(f"{separator} {each}" for each in following))]
+        self.define(f"{rest}::_", "\n  | ".join(ways))
+        if separator:
+            begin = [end, *following, *([f"{further} {rest}::_"] if further else [])]
+            self.define(f"{name}::_", "\n  | ".join(begin))
         return f"{name}::0x0"
+
+    def repeated(self, item: str, separator: str, least: int, most: int | None) -> str:
+        """Add a rule of items, which may be none if `least` is 0. `most` is not 0."""
+        upper = "" if most is None else most - 1
+        more = "" if most == 1 else f"({separator} {item}){{{max(0, least - 1)},{upper}}}"
+        return self.add("items", f"{item} {more}" if least else f'{item} {more} | ""')
 
     def leave(self, schema: Any, keywords: Iterable[str], pointer: str = "") -> None:
         """Leave keywords of the tool's schema to validation. `pointer` is the place of `schema`."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
+from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import without_root_references
@@ -57,11 +58,7 @@ class StructuredGrammar(ABC):
         self._references = {
             name: f"definition_{at}" for at, name in enumerate(self._structure.definitions)
         }
-        ways = [
-            self.outermost(self._arguments(at, each))
-            for at, each in enumerate(found)
-            if isinstance(each, Object)
-        ]
+        ways = [self.outermost(self._arguments(each)) for each in found if isinstance(each, Object)]
         self.rules.define("arguments", " | ".join(ways))
         for name, node in self._structure.definitions.items():
             self.rules.define(self._references[name], self.value(node))
@@ -119,18 +116,19 @@ class StructuredGrammar(ABC):
     def container(self, node: Object | Array) -> str: ...
 
     @abstractmethod
-    def argument(self, name: str, value: str) -> str:
-        """Return a member of the outermost object."""
-
-    @abstractmethod
-    def further_argument(self, declared: frozenset[str], value: str) -> str:
-        """Return an undeclared member of the outermost object."""
-
-    @abstractmethod
     def member(self, name: str, value: str) -> str: ...
 
     @abstractmethod
-    def further_member(self, declared: frozenset[str], value: str) -> str: ...
+    def further_member(self, names: FurtherMembers, value: str) -> str | None:
+        """Return an undeclared member; None if no name can be written."""
+
+    def argument(self, name: str, value: str) -> str:
+        """Return a member of the outermost object."""
+        return self.member(name, value)
+
+    def further_argument(self, names: FurtherMembers, value: str) -> str | None:
+        """Return an undeclared member of the outermost object; None if no name can be written."""
+        return self.further_member(names, value)
 
     def item(self, value: str) -> str:
         """Return an item of an array."""
@@ -174,12 +172,16 @@ class StructuredGrammar(ABC):
         """Return the members of an object in order. A rule stands for the members from one on,
         after a number of written ones that is counted as far as it matters."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
-        further = (
-            None
-            if is_nothing(node.further)
-            else self.further_member(node.declared, self.value(node.further))
-        )
+        further = self._further_way(node, self.further_member)
         return self._counted(node, written, further)
+
+    def _further_way(
+        self, node: Object, write: Callable[[FurtherMembers, str], str | None]
+    ) -> str | None:
+        """Return a member that is not declared; None if there is none."""
+        ways = [write(each.names, self.value(each.value)) for each in node.further]
+        found = [each for each in ways if each is not None]
+        return self.one_of(found) if found else None
 
     def _counted(self, node: Object, written: Sequence[str], further: str | None) -> str:
         if node.least <= sum(each.required for each in node.members):
@@ -229,7 +231,7 @@ class StructuredGrammar(ABC):
         if further is not None and (most is None or most > count):
             least = max(0, node.least - count)
             if not first:
-                return self._repeated(further, node.least, most)
+                return self.rules.repeated(further, self._between, node.least, most)
             upper = "" if most is None else most - count
             rest = f"({self._separated(True, further)}){{{least},{upper}}}"
         for at in range(min(count, count if most is None else most) - 1, -1, -1):
@@ -237,33 +239,24 @@ class StructuredGrammar(ABC):
             rest = self.rules.add("items", one if at < node.least else f'{one} | ""')
         return rest
 
-    def _repeated(self, item: str, least: int, most: int | None) -> str:
-        upper = "" if most is None else most - 1
-        more = f"({self._separated(True, item)}){{{max(0, least - 1)},{upper}}}"
-        if most == 1:
-            more = ""
-        some = f"{item} {more}"
-        return self.rules.add("items", some if least else f'{some} | ""')
+    @property
+    def _between(self) -> str:
+        return quoted(self.separator) if self.separator else ""
 
     def _separated(self, follows: bool, text: str) -> str:
-        return f"{quoted(self.separator)} {text}" if follows and self.separator else text
+        return f"{self._between} {text}" if follows and self.separator else text
 
     # --- the outermost object ---
 
-    def _arguments(self, number: int, node: Object) -> str:
+    def _arguments(self, node: Object) -> str:
         written = [self.argument(each.name, self.value(each.value)) for each in node.members]
-        further = (
-            None
-            if is_nothing(node.further)
-            else self.further_argument(node.declared, self.value(node.further))
-        )
+        further = self._further_way(node, self.further_argument)
         required = [each.required for each in node.members]
         bounded = node.least > sum(required) or node.most is not None
         if bounded or not written or len(written) > MAX_UNORDERED:
             return self._counted(node, written, further)
         members = [*zip(written, required, strict=True)]
-        separator = quoted(self.separator) if self.separator else ""
-        return self.rules.any_order(f"arguments_{number}", members, further, separator)
+        return self.rules.any_order(members, further, self._between)
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,14 +7,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolgate_core.dialects.arguments.scalars import PATTERNS
-from toolgate_core.dialects.arguments.value_types import argument_types
+from toolgate_core.dialects.arguments.value_types import TypeReader, argument_types
 from toolgate_core.dialects.codecs import Tagged
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
+from toolgate_core.schema.preparation.further_members import (
+    FurtherMembers,
+    declared_members,
+    further_members,
+)
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import alternatives, listed, restricted, types, without_root_references
-from .nodes import BOUNDS, OF_OBJECTS
+from .names import further_names
+from .nodes import BOUNDS, OF_OBJECTS, UNREADABLE_NAMES
 from .raw_strings import RawStrings, exactly
 from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
 
@@ -22,7 +28,8 @@ _OBJECT_KEYWORDS = frozenset({"type", "$defs", *OF_OBJECTS})
 _SCALARS = frozenset({"null", "boolean", "integer", "number"})
 _CONTAINERS = frozenset({"object", "array"})
 _FIRST_CHARACTERS = {"object": r"\{", "array": r"\["}
-_UNDECLARED_KEY = r"/[^\x00-\x20<>\"'&=|]{1,64}/"
+_KEY = r"[^\x00-\x20<>\"'&=|]"
+"""A character of a key that is written without an escape."""
 
 
 class TaggedGrammar:
@@ -49,12 +56,12 @@ class TaggedGrammar:
             "key_separator": codec.key_separator,
         }
         objects = [each for each in alternatives(schema, schema) if "object" in types(each)]
-        ways = [self._object(at, each) for at, each in enumerate(objects)]
+        ways = [self._object(each) for each in objects]
         if not ways:
             raise GrammarRefused("no object satisfies it", "")
         self.rules.define("arguments", " | ".join(ways))
 
-    def _object(self, number: int, schema: dict[str, Any]) -> str:
+    def _object(self, schema: dict[str, Any]) -> str:
         """Return the arguments of one alternative of the schema."""
         if beyond := sorted(schema.keys() - _OBJECT_KEYWORDS):
             raise GrammarRefused(f"{beyond[0]!r} of arguments in tags", f"/{escape(beyond[0])}")
@@ -63,30 +70,28 @@ class TaggedGrammar:
             declared = {key: self._typed_by[key] for key in kept if key in self._typed_by}
             declared["properties"] = dict.fromkeys(declared["properties"], True)
             schema = schema | declared
-        properties: dict[str, Any] = dict(schema.get("properties", {}))
+        further = further_members(schema)
+        if further is None:
+            raise GrammarRefused(UNREADABLE_NAMES, "/patternProperties")
+        properties = declared_members(schema)
         required = set(schema.get("required", ()))
-        further = schema.get("additionalProperties", True)
-        for name in required - properties.keys():
-            properties[name] = further
         if schema.get("minProperties", 0) > len(required):
             raise GrammarRefused("'minProperties' of arguments in tags", "/minProperties")
         if "maxProperties" in schema:
             if schema["maxProperties"] > len(required):
                 raise GrammarRefused("'maxProperties' of arguments in tags", "/maxProperties")
-            properties, further = {name: properties[name] for name in required}, False
+            properties, further = {name: properties[name] for name in required}, []
         arguments: list[tuple[str, bool]] = []
         for name, value in properties.items():
             rule = self._argument(name, value, needed=name in required)
             if rule is not None:
                 arguments.append((rule, name in required))
-        other = self._further_arguments(further, properties)
-        name = f"arguments_{number}"
+        other = self._further_arguments(further)
         if 1 <= len(arguments) <= MAX_UNORDERED:
-            return self.rules.any_order(name, arguments, other, "")
+            return self.rules.any_order(arguments, other, "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
         ordered.append(f"{other}*" if other else '""')
-        self.rules.define(name, " ".join(ordered))
-        return name
+        return self.rules.add("ordered", " ".join(ordered))
 
     def _argument(self, name: str, schema: Any, *, needed: bool) -> str | None:
         """Return the rule of one argument; None if it cannot be written and is optional."""
@@ -195,20 +200,23 @@ class TaggedGrammar:
         schema = found[0] if len(found) == 1 else {"anyOf": found}
         return self.rules.json(schema, self._definitions, self._options)
 
-    def _further_arguments(self, schema: Any, declared: Mapping[str, Any]) -> str:
-        """Return the rule of an argument that the schema does not declare; empty if there is
-        none."""
-        if schema is False or "patternProperties" in self._typed_by:
+    def _further_arguments(self, further: list[FurtherMembers]) -> str:
+        """Return the rule of an argument that the schema does not declare; empty if there is none,
+        or if the types of its values depend on its name."""
+        combined = TypeReader(self._typed_by).combined(self._typed_by)
+        if not further or any("patternProperties" in each for each in combined):
             return ""
         probe = "undeclared"
-        while probe in declared:
+        while probe in further[0].declared:
             probe += "_"
-        values = self._values(probe, schema)
-        if not values:
-            return ""
         self.rules.tags[OTHERS] = tag_text(argument_types(self._typed_by, probe))
-        key = self.rules.undeclared(_UNDECLARED_KEY, filter(None, declared))
         begin = encoded_literal(self._marks.encode(self._codec.begin), self._marks)
         after_key = self._codec.middle.partition("{type}")[0]
         after = encoded_literal(self._marks.encode(after_key), self._marks)
-        return self.rules.add("further", f"{begin} {key} {after} ({' | '.join(values)})")
+        ways = []
+        for each in further:
+            values = self._values(probe, each.schema)
+            key = further_names(self.rules, each, f"{_KEY}{{1,64}}", f"{_KEY}+")
+            if values and key:
+                ways.append(f"{begin} {key} {after} ({' | '.join(values)})")
+        return self.rules.add("further", " | ".join(ways)) if ways else ""

@@ -38,10 +38,11 @@ def _is_finite(node: Node, finite: set[str]) -> bool:
             return name in finite
         case Union(options):
             return any(_is_finite(each, finite) for each in options)
-        case Object(members, further, _, least):
+        case Object(members, further, least):
             needed = [_is_finite(each.value, finite) for each in members if each.required]
             some = [_is_finite(each.value, finite) for each in members]
-            return all(needed) and (_is_finite(further, finite) or sum(some) >= least)
+            more = any(_is_finite(each.value, finite) for each in further)
+            return all(needed) and (more or sum(some) >= least)
         case Array(first, further, least):
             count = min(len(first), least)
             needed = [_is_finite(each, finite) for each in first[:count]]
@@ -82,8 +83,9 @@ class _Writable:
                 members.append(replace(each, value=value))
             elif each.required:
                 return NOTHING
-        further = self.without(node.further)
-        if is_nothing(further) and len(members) < node.least:
+        found = [replace(each, value=self.without(each.value)) for each in node.further]
+        further = tuple(each for each in found if not is_nothing(each.value))
+        if not further and len(members) < node.least:
             return NOTHING
         return replace(node, members=tuple(members), further=further)
 

@@ -19,7 +19,6 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_canonical,
     prepare_compilable,
     prepare_type_only,
-    prepare_without_uncertain,
 )
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
@@ -77,7 +76,6 @@ def fallback_choices(
     if not first.residual and (form := prepare_canonical(parameters)) is not None:
         yield _choice(form)
     yield _choice(prepare_compilable(parameters, compiles))
-    yield _choice(prepare_without_uncertain(parameters))
     yield _choice(prepare_type_only(parameters))
 
 

@@ -13,19 +13,22 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from toolgate_core.schema.preparation.further_members import (
+    FurtherMembers,
+    declared_members,
+    further_members,
+)
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
-from ..codecs.rules import Rules, all_of, quoted
+from ..codecs.names import undeclared
+from ..codecs.nodes import OF_OBJECTS
+from ..codecs.rules import Rules, quoted
 from .objects import (
-    OF_OBJECTS,
-    declared,
     is_plain_array,
     is_plain_object,
     merged,
     only,
-    other_names,
-    pattern_of_names,
     possible,
 )
 
@@ -67,7 +70,6 @@ class _Members:
         self._references: dict[str, str] = {}
         self._merged: dict[str, dict[str, Any] | None] = {}
         self._known: dict[int, bool] = {}
-        self._objects = 0
         self._length = 0
 
     def has_order(self, node: Any) -> bool:
@@ -88,7 +90,7 @@ class _Members:
         if only(node, "allOf"):
             return self.has_order(self._merge(node["allOf"]))
         if is_plain_object(node):
-            names = declared(node)
+            names = declared_members(node)
             inside = [*names.values(), node.get("additionalProperties")]
             inside += node.get("patternProperties", {}).values()
             return len(names) > 1 or any(map(self.has_order, inside))
@@ -163,78 +165,38 @@ class _Members:
         return self.rules.add("value", " | ".join(dict.fromkeys(ways)))
 
     def _array(self, node: dict[str, Any]) -> str:
-        item = self.value(node["items"])
-        least, most = int(node.get("minItems", 0)), node.get("maxItems")
+        item, most = self.value(node["items"]), node.get("maxItems")
         if most == 0:
             return '"[" "]"'
-        upper = "" if most is None else int(most) - 1
-        more = "" if most == 1 else f"({self._item} {item}){{{max(0, least - 1)},{upper}}}"
-        some = f'"[" {item} {more} "]"'
-        return self.rules.add("array", some if least else f'{some} | "[" "]"')
+        least, upper = int(node.get("minItems", 0)), None if most is None else int(most)
+        items = self.rules.repeated(item, self._item, least, upper)
+        return self.rules.add("array", f'"[" {items} "]"')
 
     def _object(self, node: dict[str, Any]) -> str:
         further = self._further(node)
-        properties = possible(node)
-        if not properties:
-            members = f"({further} ({self._item} {further})*)?" if further else ""
-            return self.rules.add("object", f'"{{" {members} "}}"')
-        needed = [name for name in properties if name in node.get("required", ())]
-        # The bits of the required members come first, so that one condition covers them.
-        bits = {name: at for at, name in enumerate(dict.fromkeys([*needed, *properties]))}
-        optional = f"[{len(needed)}:{len(bits)}]"
-        end, most = '""', ""
-        conditions = [f"is_ones([0:{len(needed)}])"] if needed else []
-        if "minProperties" in node:
-            conditions.append(
-                f"bit_count_ge({optional}, {max(0, node['minProperties'] - len(needed))})"
-            )
-        if "maxProperties" in node:
-            most = f"bit_count_lt({optional}, {node['maxProperties'] - len(needed)})"
-        if conditions:
-            end += f" %if {all_of(conditions)}"
-        first, rest = f"first_{self._objects}", f"rest_{self._objects}"
-        self._objects += 1
-        following = []
-        for name, each in properties.items():
-            member = self.rules.add(
-                "member", f"{quoted(_name(name))} {self._colon} {self.value(each)}"
-            )
-            free = [f"bit_clear({bits[name]})", *([most] if most and name not in needed else ())]
-            following.append(f"{member} {rest}::set_bit({bits[name]}) %if {all_of(free)}")
-        begin = [end, *following]
-        after = ""
-        if further is not None:
-            # A repetition, not a rule for each one: the parser's rows grow with nested rules.
-            after = self.rules.add("more", f"({self._item} {further})*") + " "
-            begin.append(f"{further} {rest}::_")
-        self.rules.define(f"{first}::_", "\n  | ".join(begin))
-        ways = [f"{after}{end}", *(f"{after}{self._item} {each}" for each in following)]
-        self.rules.define(f"{rest}::_", "\n  | ".join(ways))
-        return self.rules.add("object", f'"{{" {first}::0x0 "}}"')
+        required = node.get("required", ())
+        members = []
+        for name, each in possible(node).items():
+            body = f"{quoted(_name(name))} {self._colon} {self.value(each)}"
+            members.append((self.rules.add("member", body), name in required))
+        if members:
+            counts = node.get("minProperties", 0), node.get("maxProperties")
+            inner = self.rules.any_order(members, further, self._item, *counts)
+        else:
+            inner = self.rules.repeated(further, self._item, 0, None) if further else ""
+        return self.rules.add("object", f'"{{" {inner} "}}"')
 
     def _further(self, node: dict[str, Any]) -> str | None:
         """Return an undeclared member; None if there may be none."""
-        ways = []
-        patterns = node.get("patternProperties", {})
-        for pattern, schema in patterns.items():
-            if schema is not False:
-                name = self._matching(pattern_of_names(node, pattern))
-                ways.append(f"{name} {self._colon} {self.value(schema)}")
-        other = node.get("additionalProperties", True)
-        if other is not False and not (patterns and other_names(node).is_empty):
-            ways.append(f"{self._other_name(node)} {self._colon} {self.value(other)}")
+        found = further_members(node)
+        assert found is not None  # is_plain_object
+        ways = [f"{self._names(each)} {self._colon} {self.value(each.schema)}" for each in found]
         return self.rules.add("further", " | ".join(ways)) if ways else None
 
-    def _other_name(self, node: dict[str, Any]) -> str:
-        """Add a rule of the names that are not declared and match no pattern."""
-        if node.get("patternProperties"):
-            return self._matching(other_names(node).pattern)
-        names = " | ".join(quoted(_name(name)) for name in declared(node))
-        return self.rules.add("KEY", f"{KEY} & ~({names})" if names else KEY)
-
-    def _matching(self, pattern: str | None) -> str:
-        assert pattern is not None  # is_plain_object
-        return self._json({"type": "string", "pattern": pattern})
+    def _names(self, names: FurtherMembers) -> str:
+        if names.pattern is not None:
+            return self._json({"type": "string", "pattern": names.pattern})
+        return undeclared(self.rules, KEY, map(_name, sorted(names.declared)))
 
 
 def _is_to_definition(place: tuple[str, Any]) -> bool:

@@ -15,7 +15,7 @@ from ...pattern_match import matches
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
 from ..refs import find_references, move_targets_to_defs
-from ..regular.languages import Matching, Union
+from ..regular.languages import Matching, Union, texts
 from ..regular.reading import parse
 from ..regular.text import text_of
 from ..regular.whole import has_inner_anchor, whole
@@ -134,11 +134,16 @@ def _property_names(node: dict[str, Any]) -> None:
         allowed = {name: declared.get(name, rest) for name in listed if isinstance(name, str)}
         node["properties"] = allowed
     elif names.keys() <= {"pattern", "type"} and isinstance(names.get("pattern"), str):
-        kept = {name: each for name, each in declared.items() if matches(names["pattern"], name)}
-        if kept and rest not in (True, {}):
-            return  # the declared properties would have to satisfy the schema of the rest too
+        given = names["pattern"]
+        kept = {name: each for name, each in declared.items() if matches(given, name)}
+        others = Matching(given) & ~texts(kept)
+        # The schema of the rest is none of declared members.
+        pattern = others.pattern if kept and rest not in (True, {}) else given
+        if pattern is None:
+            return
         node["properties"] = kept
-        node["patternProperties"] = {names["pattern"]: rest}
+        if rest is not False and not others.is_empty:
+            node["patternProperties"] = {pattern: rest}
     else:
         return
     node["additionalProperties"] = False

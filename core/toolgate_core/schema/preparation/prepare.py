@@ -21,13 +21,8 @@ from ..keywords import ASSERTIONS
 from ..walk import values
 from .engine_form import PropertyOrder
 from .multiples import with_bounded_multiples
-from .relaxation import (
-    Occurrence,
-    relax,
-    removed_occurrences,
-    uncertain_occurrences,
-)
-from .removal import Search, canonical_engine_form, engine_form, is_plain
+from .relaxation import Occurrence, removed_occurrences
+from .removal import Search, canonical_engine_form, is_plain
 from .unread_patterns import problem_of
 from .year_zero import without_year_zero
 
@@ -73,15 +68,6 @@ def _search(schema: Any, compiles: Callable[[Any], bool] | None = None) -> Prepa
     if search.without(removed) is None:
         removed = search.smallest_removal()
     return _prepared(schema, search.without(removed), removed)
-
-
-def prepare_without_uncertain(schema: Any) -> PreparedSchema:
-    """Prepare a schema without any keyword that an engine may refuse because of its value. For
-    schemas whose prepared form was refused by an engine."""
-    schema = without_year_zero(schema)
-    removed = uncertain_occurrences(schema)
-    rest = engine_form(relax(schema, removed), PropertyOrder(schema), whole=False)
-    return _prepared(schema, rest, removed)
 
 
 def prepare_type_only(schema: Any) -> PreparedSchema:

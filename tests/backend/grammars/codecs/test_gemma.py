@@ -132,6 +132,52 @@ def test_undeclared_arguments() -> None:
     assert not made.accepts(grammar, "{a:null,a:true}")
 
 
+NAMES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "integer"}}
+LETTERS = NAMES | {"propertyNames": {"pattern": "^[a-z ]+$"}}
+LISTED = NAMES | {"propertyNames": {"enum": ["a", "b c"]}}
+DECLARED = {"properties": {"id": {"type": "null"}, "No": {"type": "null"}}, "required": ["id"]}
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize(
+    ("schema", "members", "accepted"),
+    [
+        (LETTERS, "", True),
+        (LETTERS, "ab:1,c:2", True),
+        (LETTERS, "Qa bQ:1,ab:2", True),
+        (LETTERS, "ab:1,a1:2", False),
+        (LETTERS, "a b:1", False),
+        (LETTERS, "Qa 1Q:1", False),
+        (LETTERS, "QabQ:1", False),
+        (LETTERS, "ab:null", False),
+        (LETTERS | DECLARED, "id:null,ab:1", True),
+        (LETTERS | DECLARED, "id:null,Qi dQ:1", True),
+        (LETTERS | DECLARED, "id:null,id:1", False),
+        (LETTERS | DECLARED, "ab:1", False),
+        (LETTERS | DECLARED, "id:null,No:null", False),
+        (LISTED, "a:1,Qb cQ:2", True),
+        (LISTED, "c:1", False),
+    ],
+)
+def test_names_by_pattern_and_by_list(name: str, schema: Any, members: str, accepted: bool) -> None:
+    made, codec = model(name), CODECS[name]
+    inner = members.replace("Q", codec.quote)
+    for parameters, text in [
+        ({"properties": {"o": schema}, "required": ["o"]}, f"o:{{{inner}}}"),
+        (schema, inner),
+    ]:
+        verdict, grammar = made.verdict(parameters)
+        assert grammar is not None, verdict
+        assert not verdict.residual
+        assert made.accepts(grammar, f"{{{text}}}" if codec.braces else text) is accepted
+
+
+def test_names_that_only_the_mark_could_write_are_not_written() -> None:
+    made = model("text")
+    schema = NAMES | {"propertyNames": {"pattern": "^<escape>$"}}
+    assert made.accepts(made.grammar({"properties": {"o": schema}, "required": ["o"]}), "{o:{}}")
+
+
 @pytest.mark.parametrize("name", ["tokens", "text"])
 def test_values_that_cannot_be_written_are_refused_by_name(name: str) -> None:
     made, quote = model(name), CODECS[name].quote

@@ -165,6 +165,39 @@ def test_values_that_cannot_be_written_are_refused_by_name(schema: Any) -> None:
     assert made.accepts(made.grammar({"properties": {"a": schema}}), "")
 
 
+NAMES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "integer"}}
+LETTERS = NAMES | {"propertyNames": {"pattern": "^[a-z ]+$"}}
+LISTED = NAMES | {"propertyNames": {"enum": ["a", "b"]}}
+DECLARED = {"properties": {"id": {"type": "string"}, "No": {"type": "string"}}, "required": ["id"]}
+
+
+@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize(
+    ("schema", "members", "accepted"),
+    [
+        (LETTERS, "", True),
+        (LETTERS, tag("ab", "1"), False),  # only names that the schema has are written
+        (LETTERS | DECLARED, tag("id", "x"), True),
+        (LETTERS | DECLARED, tag("id", "x") + tag("No", "x"), False),
+        (LETTERS | DECLARED, "", False),
+        (LETTERS | {"required": ["id"]}, tag("id", "1"), True),
+        (LETTERS | {"required": ["id"]}, tag("id", "x"), False),
+        (LISTED, tag("a", "1") + tag("b", "2"), True),
+        (LISTED, tag("c", "1"), False),
+    ],
+)
+def test_names_by_pattern_and_by_list(name: str, schema: Any, members: str, accepted: bool) -> None:
+    made = model(name)
+    for parameters, text in [
+        ({"properties": {"o": schema}, "required": ["o"]}, tag("o", members)),
+        (schema, members),
+    ]:
+        verdict, grammar = made.verdict(parameters)
+        assert grammar is not None, verdict
+        assert not verdict.residual
+        assert made.accepts(grammar, text) is accepted
+
+
 def test_recursion_through_null_ends() -> None:
     node = {
         "type": "object",

@@ -157,8 +157,62 @@ def test_keywords_of_python_can_be_names() -> None:
     assert made.accepts(grammar, "from=1")
 
 
-def test_a_keyword_without_grammar_is_left_to_validation() -> None:
-    inner = {"type": "object", "patternProperties": {"^x": {"type": "integer"}}}
+NAMES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "integer"}}
+LETTERS = NAMES | {"propertyNames": {"pattern": "^[a-z ]+$"}}
+LISTED = NAMES | {"propertyNames": {"enum": ["a", "b c"]}}
+DECLARED = {"properties": {"id": {"type": "null"}, "No": {"type": "null"}}, "required": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "accepted"),
+    [
+        (LETTERS, {}, True),
+        (LETTERS, {"ab": 1, "a b": 2}, True),
+        (LETTERS, {"ab": 1, "a1": 2}, False),
+        (LETTERS, {"": 1}, False),
+        (LETTERS, {"a": None}, False),
+        (LETTERS | DECLARED, {"id": None, "ab": 1}, True),
+        (LETTERS | DECLARED, {"id": None, "id ": 1}, True),
+        (LETTERS | DECLARED, {"id": 1}, False),
+        (LETTERS | DECLARED, {"ab": 1}, False),
+        (LETTERS | DECLARED, {"id": None, "No": None}, False),
+        (LETTERS | {"required": ["id"]}, {"id": 1, "x": 2}, True),
+        (LETTERS | {"required": ["id"]}, {"x": 2}, False),
+        (LISTED, {"a": 1, "b c": 2}, True),
+        (LISTED, {"c": 1}, False),
+    ],
+)
+@pytest.mark.parametrize("name", CODECS)
+def test_names_by_pattern_and_by_list(
+    name: str, schema: Any, value: dict[str, Any], accepted: bool
+) -> None:
+    made = model(name)
+    verdict, grammar = made.verdict({"properties": {"o": schema}, "required": ["o"]})
+    assert grammar is not None, verdict
+    assert not verdict.residual
+    written = [json.dumps(value)]
+    if name == "double":
+        written = [repr(value), written[0].replace("null", "None")]
+    for text in written:
+        assert made.accepts(grammar, f"o={text}") is accepted
+
+
+def test_names_of_arguments_by_pattern() -> None:
+    made = model("double")
+    verdict, grammar = made.verdict(LETTERS | DECLARED)
+    assert grammar is not None
+    assert not verdict.residual
+    assert made.accepts(grammar, "ab=1, id=None, c=2")
+    assert not made.accepts(grammar, "id=None, a1=2")
+    assert not made.accepts(grammar, "id=None, a b=2")
+    assert not made.accepts(grammar, "id=None, id=2")
+    digits = NAMES | {"propertyNames": {"pattern": "^ [0-9]+$"}}
+    assert made.accepts(made.grammar(digits), "")
+
+
+def test_overlapping_patterns_of_names_are_left_to_validation() -> None:
+    patterns = {"^x": {"type": "integer"}, "a$": {"type": "string"}}
+    inner = {"type": "object", "patternProperties": patterns}
     verdict, grammar = model("double").verdict({"properties": {"o": inner}, "required": ["o"]})
     assert grammar is not None
     assert "/properties/o/patternProperties" in [one.pointer for one in verdict.residual]

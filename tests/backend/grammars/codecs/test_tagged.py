@@ -76,6 +76,34 @@ def test_values_that_cannot_be_written_are_refused_by_name() -> None:
     assert not made.accepts(grammar, qwen(a="x</parameter>"))
 
 
+def test_names_of_arguments_by_pattern() -> None:
+    made = model("lines")
+    schema = {
+        "properties": {"id": {"type": "string"}},
+        "propertyNames": {"pattern": "^[a-z ]+$"},
+        "additionalProperties": {"type": "integer"},
+        "required": ["id"],
+    }
+    verdict, grammar = made.verdict(schema)
+    assert grammar is not None
+    assert not verdict.residual
+    assert made.accepts(grammar, qwen(id="x"))
+    assert made.accepts(grammar, qwen(ab="1", id="x", c="2"))
+    assert not made.accepts(grammar, qwen(id="x", a1="2"))
+    assert not made.accepts(grammar, qwen(id="x") + qwen(id="2"))
+    assert not made.accepts(grammar, qwen(id="x", ab="y"))
+
+
+def test_arguments_by_patterns_are_not_written() -> None:
+    """Their types depend on their names."""
+    made = model("lines")
+    verdict, grammar = made.verdict({"patternProperties": {"^x": {"type": "integer"}}})
+    assert grammar is not None
+    assert not verdict.residual
+    assert made.accepts(grammar, "")
+    assert not made.accepts(grammar, qwen(xa="1"))
+
+
 def test_bounds_of_a_number_beside_a_string_are_left_to_validation() -> None:
     either = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 3}]}
     verdict, grammar = model("lines").verdict({"properties": {"a": either}})
