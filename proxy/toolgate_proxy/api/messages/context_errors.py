@@ -3,35 +3,34 @@ they shorten the conversation, or lower `max_tokens` by the numbers."""
 
 from __future__ import annotations
 
-import re
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ContextLengthExceeded
+from toolgate_core.text_size import text_bytes
 
-BUDGET = re.compile(
-    r"context length is (?P<context>[\d,]+) tokens\. The prompt takes (?P<prompt>[\d,]+) and "
-    r"max_tokens is (?P<most>[\d,]+)"
-)
-"""Of the backend, which has rendered the prompt."""
-RENDERER = re.compile(
-    r"maximum context length is (?P<context>[\d,]+) tokens.*?(?P<prompt>[\d,]+) input tokens",
-    re.DOTALL,
-)
-"""Of vLLM's renderer, which stops at the context length."""
+BYTES_PER_TOKEN = 4
+"""Of English text and code, about. Nobody counts the tokens of a prompt that is much too long, but
+clients drop turns by their number."""
+MAX_BYTES = 2**40
 
 
-def context_message(text: str) -> str:
-    """`text`: the message of a ContextLengthExceeded."""
-    if found := BUDGET.search(text):
-        prompt, most, context = (_number(found[name]) for name in ("prompt", "most", "context"))
-        if prompt < context:
-            return (
-                f"input length and `max_tokens` exceed context limit: {prompt} + {most} > "
-                f"{context}, decrease input length or `max_tokens` and try again"
-            )
-        return f"prompt is too long: {prompt} tokens > {context} maximum"
-    if found := RENDERER.search(text):
-        prompt, context = _number(found["prompt"]), _number(found["context"])
-        return f"prompt is too long: {max(prompt, context + 1)} tokens > {context} maximum"
-    return f"prompt is too long: {text}"
+def context_message(error: ContextLengthExceeded, request: ChatRequest | None) -> str:
+    """Return the message of an error. `request`: the request that failed, if it was parsed."""
+    context, prompt, output = error.context, error.prompt, error.output
+    if context is None:
+        return f"prompt is too long: {error.message}"
+    if prompt is not None and output is not None:
+        return (
+            f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}, "
+            "decrease input length or `max_tokens` and try again"
+        )
+    if output is not None:
+        return error.message
+    counted = f"about {_estimate(context, request)}" if prompt is None else f"{prompt}"
+    return f"prompt is too long: {counted} tokens > {context} maximum"
 
 
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))
+def _estimate(context: int, request: ChatRequest | None) -> int:
+    if request is None:
+        return context + 1
+    tools = [tool.definition for tool in request.tools]
+    return max(context + 1, text_bytes(request.messages, tools, limit=MAX_BYTES) // BYTES_PER_TOKEN)

@@ -66,8 +66,9 @@ def error_body(
 
 
 def _message(error: ToolgateError, request: ChatRequest | None) -> str:
-    text = _in_own_words(error.message, request)
-    return context_message(text) if isinstance(error, ContextLengthExceeded) else text
+    if isinstance(error, ContextLengthExceeded):
+        return context_message(error, request)
+    return _in_own_words(error.message, request)
 
 
 def _in_own_words(text: str, request: ChatRequest | None) -> str:

@@ -9,6 +9,7 @@ import re
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 NAMES = {
@@ -20,13 +21,17 @@ NAMES = {
 NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
 MESSAGE = re.compile(r"(?<![\w.])messages\[(?P<at>\d+)\](?P<content>\.content(?=\[))?")
 QUOTED_MESSAGES = re.compile(r"(['`\"])messages\1")
+TOO_LONG = "Your input exceeds the context window of this model."
+"""OpenAI's words, by which clients of this API recognize a prompt that is too long."""
 
 
 def in_own_words(body: dict[str, Any], request: ChatRequest | None) -> dict[str, Any]:
     """`body`: an error in OpenAI's form. `request`: the request that failed, if it was parsed."""
     error = body["error"]
-    param = error.get("param")
-    own = {"message": shortened(_replaced(error["message"], request), MAX_MESSAGE)}
+    param, message = error.get("param"), _replaced(error["message"], request)
+    if error["code"] == ContextLengthExceeded.code and param == "messages":
+        message = f"{TOO_LONG} {message}"
+    own = {"message": shortened(message, MAX_MESSAGE)}
     if isinstance(param, str):
         own["param"] = "input" if param == "messages" else _replaced(param, request)
         own["param"] = shortened(own["param"], MAX_PARAM)
