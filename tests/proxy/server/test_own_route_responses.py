@@ -75,9 +75,11 @@ async def test_an_error_in_a_stream_is_a_failed_response(gateway: Gateway) -> No
 async def test_an_error_after_a_keep_alive_is_an_error_event(gateway: Gateway) -> None:
     gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=1.0)
     response = await ask(gateway, "late", stream=True)
-    (event,) = events_of(response)
+    event, failed = events_of(response)
     check_event(event)
     assert (event["type"], event["code"]) == ("error", "enforcement_failed")
+    check_event(failed)
+    assert failed["response"]["error"]["code"] == "enforcement_failed"
 
 
 async def test_the_backend_stops_when_the_client_leaves(gateway: Gateway) -> None:

@@ -14,7 +14,7 @@ from ...context import RateLimitHeaders
 from ..surface import ANY_CLIENT, COMMENT, Client, Counting
 from .defaults import with_defaults
 from .error_words import in_own_words
-from .output.stream import ResponseStream, WholeResponse, error_event
+from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME
 from .request import parse_request
 from .state.history import recall
@@ -26,7 +26,7 @@ PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
 COUNTING = Counting(
     path=re.compile(r"(?:(?:/openai)?/v1)?/responses/input_tokens"),
     prepared=dict,
-    body=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+    body=lambda tokens, _: {"object": "response.input_tokens", "input_tokens": tokens},
 )
 
 
@@ -69,4 +69,4 @@ class Responses:
         return in_own_words(error.body(), request)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        return error_event(shown["error"])
+        return failed_events(shown["error"])

@@ -14,7 +14,7 @@ from ....response_store.live import LiveResponse
 from ...shared.sse import with_escaped_line_ends
 from ...surface import Client
 from ..state.storing import begin, store
-from .body import Body, is_summarized
+from .body import Body, failed_response, is_summarized
 from .collector import Output
 from .items import Event
 
@@ -137,6 +137,13 @@ def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
     return server_sent(
         "error", {"type": "error", "sequence_number": number, **shown, "error": error}
     )
+
+
+def failed_events(error: Mapping[str, Any]) -> bytes:
+    """Return the events that report an error before the first event of a response, as OpenAI sends
+    them: SDKs raise the first one, and Codex reads the second one only."""
+    failed = {"type": "response.failed", "response": failed_response(error)}
+    return error_event(error) + b"".join(numbered([failed], 1))
 
 
 def server_sent(kind: str, data: Mapping[str, Any]) -> bytes:
