@@ -1,6 +1,7 @@
 """`toolgate launch`: runs a coding agent with a gateway, its key and a model.
 
-Everything is given in the environment and on the command line of one run. No file of the user is
+Everything is given in the environment and on the command line of one run, and in a file of
+Toolgate's own where a client reads the context length from nothing else. No file of the user is
 changed.
 """
 
@@ -10,122 +11,23 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, NoReturn
+from urllib.parse import quote
 
 import typer
 
-from . import gateway as gateways
-from .main import PASSED_ON, command, examples
-from .output import CommandFailed
+from .. import gateway as gateways
+from ..main import PASSED_ON, command, examples
+from ..output import CommandFailed
+from .clients import CLIENTS, KEY_VARIABLE, LaunchedClient
+from .target import MIN_WINDOW, Target, Window
 
-KEY_VARIABLE = "TOOLGATE_API_KEY"
-
-
-@dataclass(frozen=True)
-class Gateway:
-    url: str
-    """Without a path."""
-    model: str
-
-
-def _nothing(_: Gateway) -> tuple[str, ...]:
-    return ()
-
-
-@dataclass(frozen=True)
-class LaunchedClient:
-    command: str
-    install: str
-    """The command that installs it."""
-    key_variables: tuple[str, ...]
-    """Environment variables that get the API key."""
-    variables: Callable[[Gateway], Mapping[str, str]] = field(default=lambda _: {})
-    """Further environment variables."""
-    arguments: Callable[[Gateway], tuple[str, ...]] = _nothing
-    """Arguments before those of the user."""
-    removed: tuple[str, ...] = ()
-    """Environment variables that would send requests elsewhere."""
-
-
-def _claude(gateway: Gateway) -> Mapping[str, str]:
-    models = ("ANTHROPIC_MODEL", *(f"ANTHROPIC_DEFAULT_{kind}_MODEL" for kind in MODEL_KINDS))
-    return {
-        "ANTHROPIC_BASE_URL": gateway.url,
-        **dict.fromkeys(models, gateway.model),
-        "CLAUDE_CODE_SUBAGENT_MODEL": gateway.model,
-        # The gateway refuses tools that are loaded later, and Claude Code would ask again.
-        "ENABLE_TOOL_SEARCH": "false",
-        # Telemetry, updates and error reports go to Anthropic, not to the gateway.
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
-
-
-MODEL_KINDS = ("OPUS", "SONNET", "HAIKU")
-"""Claude Code chooses one of three models for a task. All are the gateway's."""
-
-
-def _codex(gateway: Gateway) -> tuple[str, ...]:
-    provider = {
-        "name": "Toolgate",
-        "base_url": f"{gateway.url}/v1",
-        "env_key": KEY_VARIABLE,
-        "wire_api": "responses",
-    }
-    settings = {"model": gateway.model, "model_provider": "toolgate"}
-    settings |= {f"model_providers.toolgate.{name}": value for name, value in provider.items()}
-    return tuple(
-        part for name, value in settings.items() for part in ("-c", f"{name}={json.dumps(value)}")
-    )
-
-
-def _opencode(gateway: Gateway) -> Mapping[str, str]:
-    provider = {
-        "npm": "@ai-sdk/openai-compatible",
-        "name": "Toolgate",
-        "options": {"baseURL": f"{gateway.url}/v1", "apiKey": f"{{env:{KEY_VARIABLE}}}"},
-        "models": {gateway.model: {"name": gateway.model}},
-    }
-    model = f"toolgate/{gateway.model}"
-    content = {"model": model, "small_model": model, "provider": {"toolgate": provider}}
-    return {"OPENCODE_CONFIG_CONTENT": json.dumps(content)}
-
-
-def _qwen(gateway: Gateway) -> Mapping[str, str]:
-    return {"OPENAI_BASE_URL": f"{gateway.url}/v1", "OPENAI_MODEL": gateway.model}
-
-
-CLIENTS: Mapping[str, LaunchedClient] = {
-    "claude": LaunchedClient(
-        command="claude",
-        install="npm install -g @anthropic-ai/claude-code",
-        key_variables=("ANTHROPIC_AUTH_TOKEN",),
-        variables=_claude,
-        # Claude Code prefers them to the token, or sends its requests to a cloud.
-        removed=("ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX"),
-    ),
-    "codex": LaunchedClient(
-        command="codex",
-        install="npm install -g @openai/codex",
-        key_variables=(KEY_VARIABLE,),
-        arguments=_codex,
-    ),
-    "opencode": LaunchedClient(
-        command="opencode",
-        install="npm install -g opencode-ai",
-        key_variables=(KEY_VARIABLE,),
-        variables=_opencode,
-    ),
-    "qwen": LaunchedClient(
-        command="qwen",
-        install="npm install -g @qwen-code/qwen-code",
-        key_variables=("OPENAI_API_KEY",),
-        variables=_qwen,
-        arguments=lambda _: ("--auth-type", "openai"),
-    ),
-}
-"""By name on the command line."""
+NO_WINDOW = (
+    f"The context of the model has fewer than {MIN_WINDOW:,} tokens, or its backend has not "
+    "responded yet. The client assumes a context length of its own."
+)
 
 
 @command(
@@ -137,7 +39,7 @@ CLIENTS: Mapping[str, LaunchedClient] = {
 )
 def launch(
     context: typer.Context,
-    client: Annotated[str, typer.Argument(help="claude, codex, opencode or qwen.")],
+    client: Annotated[str, typer.Argument(help=f"One of: {', '.join(CLIENTS)}.")],
     url: gateways.Url = gateways.DEFAULT_URL,
     model: gateways.Model = None,
     key: gateways.Key = None,
@@ -147,36 +49,80 @@ def launch(
 ) -> None:
     """Run a coding agent with the gateway.
 
-    The gateway, the key and the model are set for this run only. No file is changed."""
+    The gateway, the key, the model and its context length are set for this run only. No file of
+    yours is changed."""
     if client not in CLIENTS:
         raise typer.BadParameter(f"{client!r} is not one of {', '.join(CLIENTS)}.")
     url, key = gateways.root(url), gateways.api_key(url, key)
-    gateway = Gateway(url, gateways.chosen_model(url, key, model))
-    typer.echo("\n".join(shell_lines(CLIENTS[client], gateway, context.args)), err=not as_text)
-    if not as_text:
-        run(CLIENTS[client], gateway, key, context.args)
+    model = gateways.chosen_model(url, key, model)
+    target, chosen = Target(url, model, _window(url, key, model)), CLIENTS[client]
+    if target.window is None:
+        typer.echo(NO_WINDOW, err=True)
+    lines = shell_lines(chosen, target, context.args)
+    if as_text:
+        typer.echo("\n".join([*file_lines(chosen, target), *lines]))
+        return
+    typer.echo("\n".join(lines), err=True)
+    run(chosen, target, key, context.args)
 
 
-def shell_lines(client: LaunchedClient, gateway: Gateway, arguments: Sequence[str]) -> list[str]:
+def _window(url: str, key: str, model: str) -> Window | None:
+    try:
+        return Window.of_model(gateways.ask(url, key, f"/v1/models/{quote(model)}"))
+    except CommandFailed:  # LiteLLM answers, for example, if the gateway has another authentication
+        return None
+
+
+def file_lines(client: LaunchedClient, target: Target) -> list[str]:
+    """Return shell commands that write the client's file, if it has one."""
+    if client.file is None or target.window is None:
+        return []
+    path = target.file(client.command)
+    return [
+        f"mkdir -p {shlex.quote(str(path.parent))}",
+        f"cat > {shlex.quote(str(path))} <<'END'",
+        json.dumps(client.file(target), indent=2),
+        "END",
+    ]
+
+
+def shell_lines(client: LaunchedClient, target: Target, arguments: Sequence[str]) -> list[str]:
     """Return what `run` does as shell commands, with the variable of the key instead of the key."""
     keys = (name for name in client.key_variables if name != KEY_VARIABLE)
-    variables = client.variables(gateway)
+    variables = client.variables(target)
     return [
         *(f"unset {name}" for name in client.removed),
         *(f'export {name}="${KEY_VARIABLE}"' for name in keys),
         *(f"export {name}={shlex.quote(value)}" for name, value in variables.items()),
-        shlex.join([client.command, *client.arguments(gateway), *arguments]),
+        shlex.join([client.command, *client.arguments(target), *arguments]),
     ]
 
 
-def run(client: LaunchedClient, gateway: Gateway, key: str, arguments: Sequence[str]) -> NoReturn:
-    """Replace this process by the client. Raises CommandFailed if it is not installed."""
-    path = shutil.which(client.command)
-    if path is None:
+def run(client: LaunchedClient, target: Target, key: str, arguments: Sequence[str]) -> NoReturn:
+    """Replace this process by the client. Raises CommandFailed if it is not installed, or if its
+    file can't be written."""
+    program = shutil.which(client.command)
+    if program is None:
         raise CommandFailed(
             f"The command `{client.command}` is not installed. Install it with `{client.install}`."
         )
+    if client.file is not None and target.window is not None:
+        _write(target.file(client.command), client.file(target))
     inherited = {name: value for name, value in os.environ.items() if name not in client.removed}
     keys = dict.fromkeys(client.key_variables, key)
-    environment = {**inherited, **client.variables(gateway), **keys}
-    os.execve(path, [client.command, *client.arguments(gateway), *arguments], environment)
+    environment = {**inherited, **client.variables(target), **keys}
+    os.execve(program, [client.command, *client.arguments(target), *arguments], environment)
+
+
+def _write(path: Path, content: object) -> None:
+    """Write a file in one step: another client may read it at the same time."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps(content, indent=2), encoding="utf-8")
+        partial.replace(path)
+    except OSError as error:
+        raise CommandFailed(
+            f"The file {path} can't be written ({type(error).__name__}). Set XDG_CACHE_HOME to a "
+            "folder that you can write to."
+        ) from error
