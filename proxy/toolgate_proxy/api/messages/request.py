@@ -24,7 +24,7 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
-from .context_management import check_edits
+from .context_management import read_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
@@ -53,7 +53,6 @@ def parse_request(
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
-    check_edits(values.get("context_management", {}).get("edits", ()))
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
@@ -86,6 +85,7 @@ def parse_request(
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
+        edits=read_edits(values.get("context_management", {}).get("edits", ())),
         repeated={
             "context_management": "context_management" in values,
             "eager": tools.eager,

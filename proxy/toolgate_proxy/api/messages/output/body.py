@@ -8,7 +8,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse
 from ...shared.response_fields import prompt_fields, with_receipt
-from ..context_management import NONE_APPLIED
+from ..context_management import shown_edits
 from .collector import Content
 
 
@@ -66,8 +66,10 @@ class Body:
         }
 
     def _edits(self) -> dict[str, Any]:
-        asked = self._response.request.repeated.get("context_management")
-        return {"context_management": NONE_APPLIED} if asked else {}
+        request = self._response.request
+        if not request.repeated.get("context_management"):
+            return {}
+        return {"context_management": shown_edits(request.applied_edits)}
 
     def _additions(self, content: Content) -> dict[str, Any]:
         """Fields beyond Anthropic's, as in chat completions."""
