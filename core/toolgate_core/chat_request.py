@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from . import wire
+from .context_edits import AppliedEdit, ContextEdit
 from .tools import Tool
 
 
@@ -61,6 +62,9 @@ class ChatRequest:
     tools: tuple[Tool, ...] = ()
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
+    edits: tuple[ContextEdit, ...] = ()
+    """Edits of the messages, in their order, that are not applied yet."""
+    applied_edits: tuple[AppliedEdit, ...] = ()
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"

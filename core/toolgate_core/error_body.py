@@ -8,6 +8,7 @@ from .errors import (
     BackendFailed,
     BackendUnavailable,
     BudgetTooSmall,
+    ContextLengthExceeded,
     GrammarUnknown,
     InvalidRequest,
     SchemaNotEnforceable,
@@ -35,7 +36,15 @@ def from_body(status: int, body: object) -> ToolgateError:
             [key for key in keys if isinstance(key, str)] if isinstance(keys, list) else []
         )
     if code == BudgetTooSmall.code:
-        return BudgetTooSmall(message, least=_least(error), param=param)
+        return BudgetTooSmall(message, least=_count(error, "least_max_tokens") or 0, param=param)
+    if code == ContextLengthExceeded.code:
+        return ContextLengthExceeded(
+            message,
+            context=_count(error, "context_length"),
+            prompt=_count(error, "prompt_tokens"),
+            output=_count(error, "max_tokens"),
+            param=param,
+        )
     for refused in (SchemaNotEnforceable, SchemaTooComplex):
         if code == refused.code:
             return refused(message, pointer=_text(error, "pointer") or "", param=param)
@@ -52,9 +61,9 @@ def _text(error: dict[str, Any], name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _least(error: dict[str, Any]) -> int:
-    value = error.get("least_max_tokens")
-    return value if type(value) is int and 0 <= value < 2**31 else 0
+def _count(error: dict[str, Any], name: str) -> int | None:
+    value = error.get(name)
+    return value if type(value) is int and 0 <= value < 2**31 else None
 
 
 def _generic(status: int, message: str) -> ToolgateError:

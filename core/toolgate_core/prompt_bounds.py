@@ -36,7 +36,9 @@ def check_text(*values: object, context: int, max_token_bytes: int) -> None:
     most = context * max_token_bytes
     if text_bytes(*values, limit=most) > most:
         raise ContextLengthExceeded(
-            f"The messages and tools have more than {most:,} bytes of text, which can't fit into "
-            f"this model's context of {context:,} tokens. Shorten them.",
+            f"This model's maximum context length is {context} tokens. However, the messages and "
+            f"tools have more than {most} bytes of text, which can't fit. Please reduce the length "
+            "of the messages.",
+            context=context,
             param="messages",
         )

@@ -151,6 +151,8 @@ class RequestContext:
     """Names of the parameters that no row defines and that were dropped."""
     dropped_messages: int = 0
     """Number of the oldest messages that were dropped so that the prompt fits the context."""
+    cleared_tokens: int | None = None
+    """Number of tokens that context edits removed from the prompt. None without such edits."""
     resamples: int = 0
     grammars: int = 0
     tier: Tier = "memory"

@@ -129,7 +129,7 @@ class _Exchange:
             tokens = await failover.count(here.engine, *places, context)
             context.note_tokens(0, 0, complete=True)  # nothing was computed
             disconnect.ignore()
-            await self.reply.json(counting.body(tokens))
+            await self.reply.json(counting.body(tokens, context.cleared_tokens))
             return
         async with failover.respond(here.engine, *places, context) as (answer, events):
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)

@@ -7,6 +7,7 @@ from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
     BackendUnavailable,
+    ContextLengthExceeded,
     GrammarUnknown,
     InvalidRequest,
     SchemaNotEnforceable,
@@ -30,6 +31,9 @@ def test_every_error_class_documents_its_cause_and_remedy() -> None:
         UnknownTool("no such tool", param="tool_choice"),
         SchemaNotEnforceable("not this", pointer="/properties/a/not", param="tools"),
         GrammarUnknown(["k1", "k2"]),
+        ContextLengthExceeded("too long", param="messages"),
+        ContextLengthExceeded.of_tokens(4096),
+        ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens"),
     ],
 )
 def test_an_error_is_rebuilt_from_its_body(error: ToolgateError) -> None:
@@ -51,3 +55,10 @@ def test_bodies_of_other_servers_become_errors(
     status: int, body: object, kind: type[ToolgateError]
 ) -> None:
     assert type(from_body(status, body)) is kind
+
+
+def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message() -> None:
+    error = ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens")
+    assert error.details() == {"context_length": 4096, "prompt_tokens": 4000, "max_tokens": 100}
+    assert "(4000 in the messages, 100 in the completion)" in error.message
+    assert ContextLengthExceeded.of_tokens(4096).details() == {"context_length": 4096}

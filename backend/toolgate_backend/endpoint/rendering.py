@@ -39,6 +39,11 @@ LENGTH_ERROR = re.compile(
     r"The (?:decoder|encoder) prompt \(length "
 )
 """Beginnings of vLLM's errors about lengths. Other errors can contain the text of messages."""
+LENGTHS = re.compile(
+    r"This model's maximum context length is (?P<context>\d+) tokens\. However, your prompt "
+    r"contains (?:(?P<prompt>\d+) input tokens)?"
+)
+"""One of them. vLLM stops to count above the context length (`at least`)."""
 
 
 class Renderer:
@@ -110,11 +115,7 @@ class Renderer:
     def _tokens(self, prompt: TokensPrompt) -> dict[str, Any]:
         ids = prompt.token_ids
         if len(ids) > self._context:
-            raise ContextLengthExceeded(
-                f"The prompt has {len(ids):,} tokens, but this model's context length is "
-                f"{self._context:,} tokens. Shorten it.",
-                param="prompt.token_ids",
-            )
+            raise ContextLengthExceeded.of_tokens(self._context, len(ids), param="prompt.token_ids")
         if not ids or not all(0 <= token < self._vocabulary_size for token in ids):
             raise InvalidRequest(
                 f"token_ids must contain at least one id, and each id must be below "
@@ -130,8 +131,10 @@ def _max_prompt_tokens(context: int, max_tokens: int) -> int:
     remaining = context - max(max_tokens, 1)
     if remaining < 1:
         raise ContextLengthExceeded(
-            f"max_tokens is {max_tokens}, but this model's context length is {context} tokens, "
-            "which leaves no room for the prompt. Lower max_tokens.",
+            f"This model's maximum context length is {context} tokens. However, max_tokens is "
+            f"{max_tokens}, which leaves no room for the prompt. Please lower max_tokens.",
+            context=context,
+            output=max_tokens,
             param="max_tokens",
         )
     return remaining
@@ -179,6 +182,9 @@ def continues_message(prompt: Prompt) -> bool:
 def rendering_error(error: Exception) -> InvalidRequest:
     """Return the error for one of vLLM's renderer."""
     text = str(error)
+    if found := LENGTHS.match(text):
+        prompt = found["prompt"] and int(found["prompt"])
+        return ContextLengthExceeded.of_tokens(int(found["context"]), prompt)
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
     return TemplateRefused(

@@ -259,10 +259,10 @@ class Service:
         room: int = self._config.max_model_len - prompt_tokens
         wanted = sampling.max_tokens or self._config.get_diff_sampling_param().get("max_tokens")
         if room < 1 or (sampling.max_tokens or 1) > room:
-            raise ContextLengthExceeded(
-                f"This model's context length is {self._config.max_model_len} tokens. The prompt "
-                f"takes {prompt_tokens} and max_tokens is {sampling.max_tokens or 1}. Shorten the "
-                "messages or lower max_tokens.",
+            raise ContextLengthExceeded.of_tokens(
+                self._config.max_model_len,
+                prompt_tokens,
+                sampling.max_tokens if room >= 1 else None,
                 param="messages" if room < 1 else "max_tokens",
             )
         return min(room, wanted or room)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 from .base import ToolgateError, shortened
 
@@ -175,6 +175,56 @@ class ContextLengthExceeded(InvalidRequest):
     """The prompt and `max_tokens` together exceed the model's context length.
 
     Shorten the messages, or lower `max_tokens`.
+
+    `context_length`: the model's, in tokens. `prompt_tokens`: those of the prompt, if all of them
+    were counted. `max_tokens`: those of the response, if the prompt alone would fit.
     """
 
     code = "context_length_exceeded"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        context: int | None = None,
+        prompt: int | None = None,
+        output: int | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message, param=param)
+        self.context, self.prompt, self.output = context, prompt, output
+
+    @classmethod
+    def of_tokens(
+        cls,
+        context: int,
+        prompt: int | None = None,
+        output: int | None = None,
+        *,
+        param: str = "messages",
+    ) -> Self:
+        """Return the error in the words by which clients of OpenAI's API recognize it, with plain
+        numbers. `prompt`: None if the prompt is too long to be counted. `output`: None if the
+        prompt alone is too long."""
+        message = f"This model's maximum context length is {context} tokens. However, "
+        if prompt is not None and output is not None:
+            message += (
+                f"you requested {prompt + output} tokens ({prompt} in the messages, {output} in "
+                "the completion). Please reduce the length of the messages or completion "
+                "(max_tokens)."
+            )
+        else:
+            counted = f"more than {context}" if prompt is None else f"{prompt}"
+            message += (
+                f"your messages have {counted} tokens, which leaves no room for a response. Please "
+                "reduce the length of the messages."
+            )
+        return cls(message, context=context, prompt=prompt, output=output, param=param)
+
+    def details(self) -> dict[str, Any]:
+        shown = {
+            "context_length": self.context,
+            "prompt_tokens": self.prompt,
+            "max_tokens": self.output,
+        }
+        return {name: value for name, value in shown.items() if value is not None}

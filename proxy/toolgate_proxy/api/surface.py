@@ -51,8 +51,9 @@ class Counting:
     path: re.Pattern[str]
     prepared: Callable[[Mapping[str, Any]], dict[str, Any]]
     """Returns the body as a request for a response. It is parsed as such."""
-    body: Callable[[int], dict[str, Any]]
-    """Returns the body of the response."""
+    body: Callable[[int, int | None], dict[str, Any]]
+    """Returns the body of the response, given the number of tokens and of those that context edits
+    removed, if the request has edits."""
 
 
 class Stream(Protocol):

@@ -23,6 +23,7 @@ from ..validation.service import ValidationService
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
+from .request.context_edits import edited
 from .request.preparation import Preparation, prepared
 from .request.truncation import fitted
 from .response import ChatResponse
@@ -47,13 +48,14 @@ class Engine:
         self._receipts.check(request)
         _check_trace(request, context)
         request = await self._preparation.with_images(request, deployment, context)
+        request = await self._edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
         except ContextLengthExceeded:
             if not request.drop_oldest:
                 raise
             info = await deployment.backend.info()
-            count = partial(self.count, deployment=deployment, context=context)
+            count = partial(self._count, deployment=deployment, context=context)
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
@@ -91,15 +93,33 @@ class Engine:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        found = await self._preparation.prepared(request, deployment)
-        found = await self._constraints.offered(found, deployment, context)
-        return await deployment.backend.count(found.count_message())
+        request = await self._edited(request, deployment, context)
+        return await self._count(request, deployment, context)
 
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
         """Generate without enforcement, from the same prompt as `generate`. Raise ToolgateError if
         the request is refused or the backend fails."""
         found = await self._preparation.prepared(request, deployment)
         return await begun_unconstrained(found, deployment)
+
+    async def _edited(
+        self, request: ChatRequest, deployment: Deployment, context: RequestContext
+    ) -> ChatRequest:
+        """Return the request with its context edits applied. Raise ToolgateError."""
+        if not request.edits:
+            return request
+        info = await deployment.backend.info()
+        count = partial(self._count, deployment=deployment, context=context)
+        request = await edited(request, count, info.limits.max_model_len)
+        context.cleared_tokens = sum(edit.tokens for edit in request.applied_edits)
+        return request
+
+    async def _count(
+        self, request: ChatRequest, deployment: Deployment, context: RequestContext
+    ) -> int:
+        found = await self._preparation.prepared(request, deployment)
+        found = await self._constraints.offered(found, deployment, context)
+        return await deployment.backend.count(found.count_message())
 
 
 def _check_trace(request: ChatRequest, context: RequestContext) -> None:

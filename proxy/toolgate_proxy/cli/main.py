@@ -18,7 +18,7 @@ COMMANDS = {
     "serve": "start",
     "demo": "start",
     "chat": "chat",
-    "launch": "launch",
+    "launch": "launch.command",
     "proxy": "start",
     "backend": "start",
     "keys": "keys.commands",

@@ -1,9 +1,9 @@
 """`GET /v1/models/{id}` and `GET /v1/models`, in OpenAI's and in Anthropic's form.
 
 LiteLLM's own handler refuses virtual keys for a single model (its list of routes for ordinary keys
-has the list only), has no ids with slashes, and does not know `max_model_len`. The list in OpenAI's
-form is LiteLLM's if it has wildcards or aliases, or if the request has a query: LiteLLM resolves
-them.
+has the list only), has no ids with slashes, and does not know the context length. The list in
+OpenAI's form is LiteLLM's if it has wildcards or aliases, or if the request has a query: LiteLLM
+resolves them.
 """
 
 from __future__ import annotations
@@ -34,6 +34,13 @@ STARTED = int(time.time())
 PAGE = 20
 """Number of models in a page of Anthropic's API, unless the request sets one."""
 MAX_PAGE = 1000
+WINDOW = ("max_model_len", "context_length", "context_window", "max_input_tokens")
+"""The names that clients read the context length from: vLLM's, OpenRouter's, Groq's and
+LiteLLM's."""
+OUTPUT_SHARE = 8
+MAX_OUTPUT = 32_000
+"""Clients that reserve a part of the context for the response are told an eighth, and at most this
+number of tokens. Prompt and response share the context, so there is no other maximum."""
 
 
 async def answer(scope: Scope, context: RequestContext) -> Response | None:
@@ -90,19 +97,19 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
 
 
 def _model(model: str) -> dict[str, object]:
-    """Show a model in OpenAI's form, with vLLM's `max_model_len` once a backend of the model has
-    responded."""
-    places = placements(model)
+    """Show a model in OpenAI's form."""
     shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
-    if not places:
+    if not placements(model):
         return {**shown, "owned_by": "openai"}  # as LiteLLM shows it
     shown |= {"created": STARTED, "owned_by": "toolgate"}
-    found = [gateway().deployments.at(place).backend.last_info for place in places]
-    lengths = [info.limits.max_model_len for info in found if info is not None]
-    return shown | ({"max_model_len": min(lengths)} if lengths else {})
+    if (window := _window(model)) is not None:
+        shown |= dict.fromkeys(WINDOW, window) | {"max_output_tokens": _output(window)}
+    return shown
 
 
 def _model_info(model: str) -> dict[str, object]:
+    """Show a model in Anthropic's form."""
+    window = _window(model)
     created = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
     return {
         "type": "model",
@@ -110,4 +117,17 @@ def _model_info(model: str) -> dict[str, object]:
         "display_name": model,
         "created_at": created,
         "lifecycle": "active",
+        "max_input_tokens": window,
+        "max_tokens": None if window is None else _output(window),
     }
+
+
+def _window(model: str) -> int | None:
+    """Return the context length in tokens, the smallest of the model's backends. None until one of
+    them has responded, and for models of other providers."""
+    found = [gateway().deployments.at(place).backend.last_info for place in placements(model)]
+    return min((info.limits.max_model_len for info in found if info is not None), default=None)
+
+
+def _output(window: int) -> int:
+    return min(window // OUTPUT_SHARE, MAX_OUTPUT)

@@ -21,6 +21,16 @@ OF_HANDSHAKE = (b"connection", b"upgrade", b"content-", b"transfer-encoding", b"
 REQUEST_ID = b"x-request-id"
 """Each request has one of its own."""
 DATA = b"data: "
+STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "requests": 429,
+    "tokens": 429,
+    "service_unavailable_error": 503,
+    "timeout_error": 504,
+}
+"""By type of an error after a keep-alive, whose HTTP status was 200; 500 for others."""
 SendText = Callable[[str], Awaitable[None]]
 
 
@@ -51,6 +61,8 @@ class Turn:
         self._read = False
         self.failed = True
         """Until an event has ended the response as completed or incomplete."""
+        self._refused = False
+        """An event `error` was sent. It is the last one of this mode."""
 
     async def run(self, app: ASGIApp, handshake: Scope) -> None:
         await app(self._scope(handshake), self._receive, self._send)
@@ -98,15 +110,16 @@ class Turn:
     async def _forward(self, event: bytes) -> None:
         """Keep-alives have no data."""
         data = event.partition(b"\n")[2] if event.startswith(b"event: ") else event
-        if not data.startswith(DATA):
+        if not data.startswith(DATA) or self._refused:
             return
         text = data.removeprefix(DATA)
         if event.startswith((b"event: response.completed", b"event: response.incomplete")):
             self.failed = False
             self._size += len(text)
         if event.startswith(b"event: error"):
+            self._refused = True
             error = orjson.loads(text)["error"]
-            text = error_message(500, {"error": error}).encode()
+            text = error_message(STATUSES.get(error["type"], 500), {"error": error}).encode()
         await self._send_text(text.decode())
 
 

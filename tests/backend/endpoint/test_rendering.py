@@ -63,6 +63,24 @@ def test_errors_about_lengths_are_recognized(text: str) -> None:
     assert isinstance(error, ContextLengthExceeded)
 
 
+@pytest.mark.parametrize(
+    ("contained", "prompt"),
+    [
+        ("4500 input tokens, which exceeds this limit even without any output tokens.", 4500),
+        ("at least 4097 input tokens, which exceeds this limit.", None),
+        ("99999 characters (more than 40960 characters).", None),
+    ],
+)
+def test_numbers_of_an_error_about_lengths_are_known(contained: str, prompt: int | None) -> None:
+    text = (
+        "This model's maximum context length is 4096 tokens. However, your prompt contains "
+        f"{contained}"
+    )
+    error = rendering_error(VLLMValidationError(text, parameter="input_tokens", value=1))
+    assert isinstance(error, ContextLengthExceeded)
+    assert (error.context, error.prompt, error.param) == (4096, prompt, "messages")
+
+
 def test_messages_with_the_words_of_those_errors_are_not() -> None:
     text = "continue_final_message is set but … Rendered chat: the maximum context length is"
     assert isinstance(rendering_error(ValueError(text)), TemplateRefused)

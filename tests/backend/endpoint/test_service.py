@@ -102,6 +102,19 @@ async def test_a_truncated_prompt_leaves_room_for_max_tokens(
     assert (len(ids), budget) == (kept, CONTEXT - kept)
 
 
+async def test_tokens_that_do_not_fit_are_counted_in_the_error(
+    service: Service, engine: Engine
+) -> None:
+    sampling = wire.Sampling(max_tokens=CONTEXT)
+    request = chat("t").model_copy(update={"sampling": sampling})
+    with pytest.raises(ContextLengthExceeded) as refused:
+        await prompt_and_budget(service, engine, request)
+    counted = refused.value.details()
+    assert 0 < counted.pop("prompt_tokens") < CONTEXT
+    assert counted == {"context_length": CONTEXT, "max_tokens": CONTEXT}
+    assert refused.value.param == "max_tokens"
+
+
 @pytest.mark.parametrize("max_tokens", [CONTEXT, CONTEXT + 1])
 async def test_max_tokens_without_room_for_the_prompt_are_rejected(
     service: Service, engine: Engine, max_tokens: int

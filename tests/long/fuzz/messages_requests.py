@@ -190,4 +190,6 @@ def _extras(rng: Random, body: dict[str, Any]) -> None:
     if rng.random() < 0.1:
         body["cache_control"] = {"type": "ephemeral"}
     if rng.random() < 0.1:
-        body["context_management"] = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+        edit = {"type": "clear_tool_uses_20250919", "keep": {"type": "tool_uses", "value": 1}}
+        edit |= {"trigger": {"type": "tool_uses", "value": rng.randint(0, 3)}}
+        body["context_management"] = {"edits": [{"type": "clear_thinking_20251015"}, edit]}

@@ -7,17 +7,19 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
 
 class ScriptedGateway:
-    """`GET /v1/models` lists `names`. Each chat completion is the next of `answers`: chunks, or a
-    status and an error. Keys other than `key` get a 401."""
+    """`GET /v1/models` lists `names`, each model with the fields in `shown`. Each chat completion
+    is the next of `answers`: chunks, or a status and an error. Keys other than `key` get a 401."""
 
     def __init__(self) -> None:
         self.key = "sk-of-the-gateway"
         self.names: tuple[str, ...] = ("m",)
+        self.shown: dict[str, Any] = {}
         self.answers: list[Any] = []
         self.requests: list[dict[str, Any]] = []
         """The bodies of chat completions."""
@@ -29,10 +31,12 @@ class ScriptedGateway:
             def do_GET(self) -> None:
                 gateway.paths.append(self.path)
                 allowed = self.headers["Authorization"] == f"Bearer {gateway.key}"
-                found = allowed and self.path.partition("?")[0] == "/v1/models"
+                path, _, name = self.path.partition("?")[0].partition("/v1/models")
+                models = [{"id": name, **gateway.shown} for name in gateway.names]
+                one = [model for model in models if f"/{model['id']}" == unquote(name)]
+                found = allowed and not path and (not name or bool(one))
                 self._answer(200 if found else 401)
-                models = {"data": [{"id": name} for name in gateway.names]}
-                self.wfile.write(json.dumps(models).encode())
+                self.wfile.write(json.dumps(one[0] if one else {"data": models}).encode())
 
             def do_POST(self) -> None:
                 length = int(self.headers["Content-Length"])

@@ -82,9 +82,10 @@ async def test_an_error_after_a_keep_alive_is_an_event(gateway: Gateway, api: st
     gateway.backend.scripts["late"] = Script(("x",), error_after=0, queued=TICK * 6)
     response = await gateway.ask(body_of(api, "late", stream=True), path=PATHS[api])
     assert (response.status, response.bodies[0]) == (200, KEEP_ALIVE[api])
-    [event] = [each for each in response.events if each.get("type") != "ping"]
+    event, *failed = (each for each in response.events if each.get("type") != "ping")
     assert event["error"]["code"] == "enforcement_failed"
     CHECKS[api](event)
+    assert [each["type"] for each in failed] == ["response.failed"] * (api == "responses")
     if api == "messages":
         assert event["request_id"] == response.context.request_id
     assert response.context.failed

@@ -29,6 +29,20 @@ TOOLS: dict[str, list[dict[str, Any]]] = {
 }
 FORMAT = {"type": "json_schema", "schema": SCHEMA}
 NAMED = {"name": "x", "schema": SCHEMA}
+CLEAR_ALL = {
+    "type": "clear_tool_uses_20250919",
+    "trigger": {"type": "tool_uses", "value": 0},
+    "keep": {"type": "tool_uses", "value": 0},
+}
+CALLED = [
+    *HELLO,
+    {"role": "assistant", "content": [
+        {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"a": 1}}]},
+    {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": "toolu_1", "content": "A bridge."},
+        {"type": "text", "text": "hi"}]},
+]  # fmt: skip
+"""A conversation with the result of a call, in Anthropic's form."""
 TURN = [*HELLO, {"role": "assistant", "content": "Well"}]
 
 VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
@@ -65,7 +79,7 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
         "output_format.": (FORMAT,),
         "output_format.schema": ({"type": "object"},),
         "cache_control": ({"type": "ephemeral"},),
-        "context_management.edits": ([{"type": "clear_tool_uses_20250919"}],),
+        "context_management.edits": ([CLEAR_ALL],),
     },
 }
 """Values of parameters whose types have no examples. `path.`: the object around the members."""
@@ -101,6 +115,7 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
     },
     "messages": {
         "include_stop_str_in_output": {"stop_sequences": ["there"]},
+        "context_management.edits": {"messages": CALLED},
     },
 }
 REFUSED = {

@@ -200,6 +200,7 @@ class FakeBackend:
             asked += WITHOUT_MASKS
         script = self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
         if script.error_status is not None:
+            await asyncio.sleep(script.queued)
             return JSONResponse({"error": script.error}, script.error_status)
         if message.stream:
             return StreamingResponse(self._sse(script, message), media_type="text/event-stream")

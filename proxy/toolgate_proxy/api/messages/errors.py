@@ -13,6 +13,8 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
+from .context_errors import context_message
+
 TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -64,8 +66,9 @@ def error_body(
 
 
 def _message(error: ToolgateError, request: ChatRequest | None) -> str:
-    text = _in_own_words(error.message, request)
-    return context_message(text) if isinstance(error, ContextLengthExceeded) else text
+    if isinstance(error, ContextLengthExceeded):
+        return context_message(error, request)
+    return _in_own_words(error.message, request)
 
 
 def _in_own_words(text: str, request: ChatRequest | None) -> str:
@@ -88,35 +91,3 @@ def _path(found: re.Match[str], request: ChatRequest) -> str:
     paths = request.repeated["part_paths"][at]
     path: str = paths[int(part)] if int(part) < len(paths) else request.message_paths[at]
     return f"{path}.source" if found["image"] else path
-
-
-BUDGET = re.compile(
-    r"context length is (?P<context>[\d,]+) tokens\. The prompt takes (?P<prompt>[\d,]+) and "
-    r"max_tokens is (?P<most>[\d,]+)"
-)
-"""Of the backend, which has rendered the prompt."""
-RENDERER = re.compile(
-    r"maximum context length is (?P<context>[\d,]+) tokens.*?(?P<prompt>[\d,]+) input tokens",
-    re.DOTALL,
-)
-"""Of vLLM's renderer, which stops at the context length."""
-
-
-def context_message(text: str) -> str:
-    """`text`: the message of a ContextLengthExceeded."""
-    if found := BUDGET.search(text):
-        prompt, most, context = (_number(found[name]) for name in ("prompt", "most", "context"))
-        if prompt < context:
-            return (
-                f"input length and `max_tokens` exceed context limit: {prompt} + {most} > "
-                f"{context}, decrease input length or `max_tokens` and try again"
-            )
-        return f"prompt is too long: {prompt} tokens > {context} maximum"
-    if found := RENDERER.search(text):
-        prompt, context = _number(found["prompt"]), _number(found["context"])
-        return f"prompt is too long: {max(prompt, context + 1)} tokens > {context} maximum"
-    return f"prompt is too long: {text}"
-
-
-def _number(text: str) -> int:
-    return int(text.replace(",", ""))

@@ -116,9 +116,7 @@ OWN: tuple[Parameter, ...] = (
     Parameter(
         "context_management",
         Object({"edits": Array("edits", maximum=100)}),
-        note="Edits of the types `clear_thinking_…` and `clear_tool_uses_…` are not applied. "
-        "Others are rejected.",
-        without_effect=("edits",),
+        note="See [context editing](messages.md#context-editing).",
     ),
     default_only("Anthropic", "speed", "standard", note="There is one speed."),
     default_only("Anthropic", "mcp_servers", [], note="Call MCP servers from the client."),

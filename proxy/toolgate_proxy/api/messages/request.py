@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import invalid_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
@@ -24,6 +24,7 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
+from .context_management import read_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
@@ -50,7 +51,6 @@ def parse_request(
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
-    check_edits(values.get("context_management", {}).get("edits", ()))
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
@@ -83,6 +83,7 @@ def parse_request(
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
+        edits=read_edits(values.get("context_management", {}).get("edits", ())),
         repeated={
             "context_management": "context_management" in values,
             "eager": tools.eager,
@@ -157,29 +158,3 @@ def is_shown(values: Mapping[str, Any], mode: wire.ReasoningMode) -> bool:
 def is_omitted(values: Mapping[str, Any]) -> bool:
     """Return whether thinking blocks have a signature only."""
     return bool(values.get("thinking", {}).get("display") == "omitted")
-
-
-EDITS_WITHOUT_EFFECT = ("clear_thinking_", "clear_tool_uses_")
-"""Beginnings of the types of edits that shorten a conversation. Without them it has more tokens."""
-
-
-def check_edits(edits: Sequence[object]) -> None:
-    """Check `context_management`: edits that Anthropic's servers apply to long conversations.
-
-    Clients such as Claude Code send some with each request. The gateway applies none: the client's
-    messages are the prompt. The templates of most models leave out the thinking of earlier turns.
-    Raise InvalidRequest and UnsupportedParameter."""
-    for at, edit in enumerate(edits):
-        path = f"context_management.edits[{at}]"
-        if not isinstance(edit, dict):
-            raise invalid_value(path, "an object", edit)
-        fields = Fields(edit, path)
-        kind = fields.text("type")
-        if kind is None:
-            raise fields.wrong("type", "the type of an edit")
-        if not kind.startswith(EDITS_WITHOUT_EFFECT):
-            raise UnsupportedParameter(
-                f"{fields.path('type')!r} is {kind!r}, which is not supported. Shorten the "
-                "messages in the client.",
-                param=fields.path("type"),
-            )

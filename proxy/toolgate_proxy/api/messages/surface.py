@@ -25,11 +25,18 @@ VERSION_HEADER = "anthropic-version"
 """A header that only clients of Anthropic's API send. Some paths are in both APIs."""
 
 
+def _counted(tokens: int, cleared: int | None) -> dict[str, Any]:
+    body: dict[str, Any] = {"input_tokens": tokens}
+    if cleared is not None:
+        body["context_management"] = {"original_input_tokens": tokens + cleared}
+    return body
+
+
 COUNTING = Counting(
     path=re.compile(r"/v1/messages/count_tokens"),
     # `max_tokens` is required for a message, and no parameter here.
     prepared=lambda body: {**body, "max_tokens": body.get("max_tokens") or 1},
-    body=lambda tokens: {"input_tokens": tokens},
+    body=_counted,
 )
 
 

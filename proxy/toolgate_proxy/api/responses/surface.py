@@ -10,14 +10,14 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
 from ..shared.sse import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting
-from .output.stream import ResponseStream, WholeResponse, error_event
+from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
 from .request import parse_request
 from .state.history import recall
@@ -29,7 +29,7 @@ PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
 COUNTING = Counting(
     path=re.compile(r"(?:(?:/openai)?/v1)?/responses/input_tokens"),
     prepared=dict,
-    body=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+    body=lambda tokens, _: {"object": "response.input_tokens", "input_tokens": tokens},
 )
 
 
@@ -72,7 +72,7 @@ class Responses:
         return in_own_words(error.body(), request)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        return error_event(shown["error"])
+        return failed_events(shown["error"])
 
 
 NAMES = {
@@ -84,13 +84,17 @@ NAMES = {
 NAME = re.compile(rf"(?<![\w.])(?:{'|'.join(NAMES)})(?!\w)")
 MESSAGE = re.compile(r"(?<![\w.])messages\[(?P<at>\d+)\](?P<content>\.content(?=\[))?")
 QUOTED_MESSAGES = re.compile(r"(['`\"])messages\1")
+TOO_LONG = "Your input exceeds the context window of this model."
+"""OpenAI's words, by which clients of this API recognize a prompt that is too long."""
 
 
 def in_own_words(body: dict[str, Any], request: ChatRequest | None) -> dict[str, Any]:
     """`body`: an error in OpenAI's form. `request`: the request that failed, if it was parsed."""
     error = body["error"]
-    param = error.get("param")
-    own = {"message": shortened(_replaced(error["message"], request), MAX_MESSAGE)}
+    param, message = error.get("param"), _replaced(error["message"], request)
+    if error["code"] == ContextLengthExceeded.code and param == "messages":
+        message = f"{TOO_LONG} {message}"
+    own = {"message": shortened(message, MAX_MESSAGE)}
     if isinstance(param, str):
         own["param"] = "input" if param == "messages" else _replaced(param, request)
         own["param"] = shortened(own["param"], MAX_PARAM)

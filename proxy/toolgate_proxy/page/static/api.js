@@ -66,9 +66,17 @@ export async function* events(response) {
 
 let known = null;
 
+// By name: a model with its context length, as the gateway shows it.
+export const shownModels = new Map();
+
 export async function models() {
   if (!key()) return [];
-  known ??= ask("v1/models").then((list) => list.data.map((model) => model.id));
+  known ??= ask("v1/models").then((list) =>
+    list.data.map((model) => {
+      shownModels.set(model.id, model);
+      return model.id;
+    }),
+  );
   try {
     return await known;
   } catch (error) {

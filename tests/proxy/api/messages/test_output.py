@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from tests.support.apis.messages_api import (
 )
 from tests.support.apis.typed_events import read_events
 from tests.support.servers.script import call
+from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.messages.surface import Messages
@@ -204,9 +206,21 @@ def test_ids_are_in_anthropics_form() -> None:
     assert all(each.startswith("toolu_") and len(each) == 30 for each in ids)
 
 
-def test_edits_are_said_not_to_be_applied() -> None:
+def test_applied_edits_are_shown() -> None:
     _, whole = streamed_and_whole(*_of("edits"))
     assert whole["context_management"] == {"applied_edits": []}
+    asked, sent = _of("edits")
+    thinking, uses = "clear_thinking_20251015", "clear_tool_uses_20250919"
+    applied = (
+        AppliedEdit(ClearThinking(thinking), 2, 100),
+        AppliedEdit(ClearToolUses(uses), 3, 5000),
+    )
+    made, whole = streamed_and_whole(replace(asked, applied_edits=applied), sent)
+    assert whole["context_management"]["applied_edits"] == [
+        {"type": thinking, "cleared_thinking_turns": 2, "cleared_input_tokens": 100},
+        {"type": uses, "cleared_tool_uses": 3, "cleared_input_tokens": 5000},
+    ]
+    assert made[-2]["context_management"] == whole["context_management"]
     _, whole = streamed_and_whole(*_of("text"))
     assert "context_management" not in whole
 

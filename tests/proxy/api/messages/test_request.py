@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.apis.messages_api import HI, LOOK, WALK, parsed
 from toolgate_core.chat_request import NamedTool
+from toolgate_core.context_edits import ClearThinking, ClearToolUses
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
 from toolgate_proxy.api.messages.errors import error_body
 from toolgate_proxy.api.messages.surface import Messages
@@ -163,9 +164,61 @@ def test_a_tool_may_have_fields_without_effect() -> None:
     }
 
 
-def test_edits_that_shorten_a_conversation_are_taken() -> None:
-    edits = [{"type": "clear_thinking_20251015", "keep": "all"}, {"type": "clear_tool_uses_2025"}]
-    assert parsed(context_management={"edits": edits}).repeated["context_management"]
+USES, THOUGHTS = "clear_tool_uses_20250919", "clear_thinking_20251015"
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        ({"type": USES}, ClearToolUses(USES)),
+        (
+            {
+                "type": USES,
+                "trigger": {"type": "tool_uses", "value": 7},
+                "keep": {"type": "tool_uses", "value": 0},
+                "clear_at_least": {"type": "input_tokens", "value": 50},
+                "exclude_tools": ["look"],
+                "clear_tool_inputs": True,
+            },
+            ClearToolUses(USES, 7, "tool_uses", 0, 50, frozenset({"look"}), inputs=True),
+        ),
+        (
+            {"type": USES, "clear_tool_inputs": ["walk"], "clear_at_least": None, "keep": None},
+            ClearToolUses(USES, inputs=frozenset({"walk"})),
+        ),
+        ({"type": THOUGHTS}, ClearThinking(THOUGHTS, 1)),
+        ({"type": THOUGHTS, "keep": "all"}, ClearThinking(THOUGHTS, None)),
+        ({"type": THOUGHTS, "keep": {"type": "all"}}, ClearThinking(THOUGHTS, None)),
+        (
+            {"type": THOUGHTS, "keep": {"type": "thinking_turns", "value": 2}},
+            ClearThinking(THOUGHTS, 2),
+        ),
+    ],
+)
+def test_edits_that_shorten_a_conversation_are_read(edit: Any, expected: Any) -> None:
+    assert parsed(context_management={"edits": [edit]}).edits == (expected,)
+
+
+@pytest.mark.parametrize(
+    ("edit", "param"),
+    [
+        ({"type": USES, "keep": {"type": "messages", "value": 1}}, ".keep.type"),
+        ({"type": USES, "keep": {"type": "tool_uses"}}, ".keep.value"),
+        ({"type": USES, "trigger": {"type": "input_tokens", "value": -1}}, ".trigger.value"),
+        ({"type": USES, "clear_at_least": 5}, ".clear_at_least"),
+        ({"type": USES, "clear_tool_inputs": "all"}, ".clear_tool_inputs"),
+        ({"type": USES, "exclude_tools": [5]}, ".exclude_tools"),
+        ({"type": USES, "unknown": 1}, ".unknown"),
+        ({"type": THOUGHTS, "keep": "none"}, ".keep"),
+        ({"type": THOUGHTS, "keep": {"type": "tool_uses", "value": 1}}, ".keep.type"),
+        ({"type": THOUGHTS, "trigger": None, "other": 1}, ".other"),
+        ({"keep": "all"}, ".type"),
+    ],
+)
+def test_a_wrong_member_of_an_edit_is_named(edit: Any, param: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parsed(context_management={"edits": [edit]})
+    assert refused.value.param == f"context_management.edits[0]{param}"
 
 
 @pytest.mark.parametrize(

@@ -241,11 +241,15 @@ def test_an_error_in_a_stream_ends_it_as_failed(text: str) -> None:
     assert not [event for event in made if event["type"].endswith(".done")]
 
 
-def test_an_error_before_the_first_event_has_both_forms() -> None:
+def test_an_error_before_the_first_event_is_an_error_and_a_failed_response() -> None:
     surface = Responses()
     body = surface.error(BackendLost("Gone.", param="messages"))
-    (event,) = read_events(surface.error_event(body))
+    event, failed = read_events(surface.error_event(body))
     check_event(event)
+    check_event(failed)
+    assert (failed["type"], failed["sequence_number"]) == ("response.failed", 1)
+    assert failed["response"]["status"] == "failed"
+    assert failed["response"]["error"] == {"code": BackendLost.code, "message": "Gone."}
     assert (event["code"], event["param"], event["sequence_number"]) == (
         BackendLost.code,
         "input",

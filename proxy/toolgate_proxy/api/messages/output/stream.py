@@ -11,11 +11,9 @@ from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.response_fields import prompt_fields, with_receipt
 from ...shared.sse import typed_events
 from ...surface import Stateless
+from ..context_management import shown_edits
 from .blocks import Event
 from .collector import Content
-
-NONE_APPLIED: Mapping[str, Any] = {"applied_edits": []}
-"""The value of `context_management`: the gateway applies no edits to conversations."""
 
 
 class Body:
@@ -72,8 +70,10 @@ class Body:
         }
 
     def _edits(self) -> dict[str, Any]:
-        asked = self._response.request.repeated.get("context_management")
-        return {"context_management": NONE_APPLIED} if asked else {}
+        request = self._response.request
+        if not request.repeated.get("context_management"):
+            return {}
+        return {"context_management": shown_edits(request.applied_edits)}
 
     def _additions(self, content: Content) -> dict[str, Any]:
         """Fields beyond Anthropic's, as in chat completions."""

@@ -48,22 +48,13 @@ class Body:
 
     def failed(self, output: Output, error: Mapping[str, Any]) -> dict[str, Any]:
         """`error`: the error object, with `code` and `message`."""
-        shown = {"code": error["code"], "message": error["message"]}
         usage = _usage(self._response.counts)
-        return self._made("failed", output.items(), error=shown, usage=usage, store=False)
+        return self._made("failed", output.items(), error=_shown(error), usage=usage, store=False)
 
     def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         head = self._response.head
         return {
-            "id": head.id,
-            "object": "response",
-            "created_at": head.created,
-            "completed_at": None,
-            "status": status,
-            "background": False,
-            "error": None,
-            "incomplete_details": None,
-            "model": self._model,
+            **_response(head.id, head.created, self._model, status),
             "output": output,
             **self._repeated,
             "usage": None,
@@ -76,6 +67,36 @@ class Body:
         if self._response.request.return_token_ids:
             fields["token_ids"] = output.token_ids
         return with_receipt(fields | prompt_fields(self._response), self._response)
+
+
+def failed_response(error: Mapping[str, Any]) -> dict[str, Any]:
+    """The object of a response that failed before it began, so that it has no id. `error`: the
+    error object."""
+    return {
+        **_response("resp_0", 0, "", "failed"),
+        "error": _shown(error),
+        "output": [],
+        **_repeated({"store": False}, ()),
+        "usage": None,
+    }
+
+
+def _response(response_id: str, created: int, model: str, status: Status) -> dict[str, Any]:
+    return {
+        "id": response_id,
+        "object": "response",
+        "created_at": created,
+        "completed_at": None,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "model": model,
+    }
+
+
+def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
+    return {"code": error["code"], "message": error["message"]}
 
 
 def is_summarized(repeated: Mapping[str, Any]) -> bool:

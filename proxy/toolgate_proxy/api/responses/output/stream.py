@@ -12,7 +12,7 @@ from ....response_store.live import LiveResponse
 from ...shared.sse import typed_events
 from ...surface import Client
 from ..state.history import begin, store
-from .body import Body, is_summarized
+from .body import Body, failed_response, is_summarized
 from .collector import Output
 from .items import Event
 
@@ -133,3 +133,10 @@ def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
     fields at the top of the event and sends them in `error`, so both forms are there."""
     shown = {name: error.get(name) for name in ("code", "message", "param")}
     return typed_events([{"type": "error", "sequence_number": number, **shown, "error": error}])
+
+
+def failed_events(error: Mapping[str, Any]) -> bytes:
+    """Return the events that report an error before the first event of a response, as OpenAI sends
+    them: SDKs raise the first one, and Codex reads the second one only."""
+    failed = {"type": "response.failed", "response": failed_response(error)}
+    return error_event(error) + b"".join(numbered([failed], 1))

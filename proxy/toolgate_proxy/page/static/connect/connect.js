@@ -1,6 +1,6 @@
-import { address } from "../api.js";
+import { address, shownModels } from "../api.js";
 import { by, element } from "../dom.js";
-import { snippets } from "./snippets.js";
+import { snippets, windowOf } from "./snippets.js";
 
 let started = false;
 
@@ -13,7 +13,8 @@ export function show() {
 }
 
 function draw() {
-  const made = snippets(address(), by("connect-model").value || "MODEL");
+  const model = by("connect-model").value || "MODEL";
+  const made = snippets(address(), model, windowOf(shownModels.get(model)));
   by("snippets").replaceChildren(...made.map(([title, text]) => shown(title, text)));
 }
 

@@ -107,7 +107,18 @@ message = client.messages.create(
 )
 print(message.content)`;
 
-const claude = (url, model) => `# With Toolgate installed: toolgate launch claude --url ${url} --model ${inShell(model)}
+// As in toolgate_proxy/cli/launch/target.py: a smaller context is left to the client.
+const MIN_WINDOW = 32_768;
+
+export const windowOf = (shown) =>
+  shown?.max_model_len >= MIN_WINDOW ? { tokens: shown.max_model_len, output: shown.max_output_tokens } : null;
+
+const claudeWindow = ({ tokens, output }) => `
+export CLAUDE_CODE_MAX_CONTEXT_TOKENS=${tokens}
+export CLAUDE_CODE_AUTO_COMPACT_WINDOW=${tokens}
+export CLAUDE_CODE_MAX_OUTPUT_TOKENS=${output}`;
+
+const claude = (url, model, window) => `# With Toolgate installed: toolgate launch claude --url ${url} --model ${inShell(model)}
 unset ANTHROPIC_API_KEY CLAUDE_CODE_USE_BEDROCK CLAUDE_CODE_USE_VERTEX
 export ANTHROPIC_AUTH_TOKEN="$TOOLGATE_API_KEY"
 export ANTHROPIC_BASE_URL=${inShell(url)}
@@ -117,10 +128,10 @@ export ANTHROPIC_DEFAULT_SONNET_MODEL=${inShell(model)}
 export ANTHROPIC_DEFAULT_HAIKU_MODEL=${inShell(model)}
 export CLAUDE_CODE_SUBAGENT_MODEL=${inShell(model)}
 export ENABLE_TOOL_SEARCH=false
-export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1${window ? claudeWindow(window) : ""}
 claude`;
 
-function codex(url, model) {
+function codex(url, model, window) {
   const settings = {
     model,
     model_provider: "toolgate",
@@ -129,13 +140,17 @@ function codex(url, model) {
     "model_providers.toolgate.env_key": "TOOLGATE_API_KEY",
     "model_providers.toolgate.wire_api": "responses",
   };
+  if (window) {
+    settings.model_context_window = window.tokens;
+    settings.model_auto_compact_token_limit = Math.floor((window.tokens * 3) / 4);
+  }
   const flags = Object.entries(settings).map(([name, value]) => `  -c ${inShell(`${name}=${quoted(value)}`)}`);
   return `# With Toolgate installed: toolgate launch codex --url ${url} --model ${inShell(model)}
 codex \\
 ${flags.join(" \\\n")}`;
 }
 
-export const snippets = (url, model) =>
+export const snippets = (url, model, window) =>
   Object.entries({
     curl,
     "OpenAI SDK (Python)": python,
@@ -145,4 +160,4 @@ export const snippets = (url, model) =>
     "Anthropic SDK (Python)": anthropic,
     "Claude Code": claude,
     "Codex CLI": codex,
-  }).map(([title, snippet]) => [title, snippet(url, model)]);
+  }).map(([title, snippet]) => [title, snippet(url, model, window)]);

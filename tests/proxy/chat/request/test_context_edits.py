@@ -1,0 +1,256 @@
+"""Edits that clear the results of old calls and the reasoning of old turns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.context_edits import ClearThinking, ClearToolUses, ContextEdit
+from toolgate_core.errors import ContextLengthExceeded
+from toolgate_proxy.chat.request.context_edits import (
+    BYTES_PER_TOKEN,
+    CLEARED,
+    edited,
+    without_reasoning,
+    without_results,
+)
+
+Message = dict[str, Any]
+USES, THINKING = "clear_tool_uses_20250919", "clear_thinking_20251015"
+LONG = "word " * 200
+
+
+def user(text: str = "hi") -> Message:
+    return {"role": "user", "content": text}
+
+
+def turn(*names: str, thought: str | None = None, ids: Sequence[str] = ()) -> list[Message]:
+    """A message with calls, and their results."""
+    ids = ids or [f"{name}-{at}" for at, name in enumerate(names)]
+    calls = [
+        {"id": call_id, "type": "function", "function": {"name": name, "arguments": '{"a": 1}'}}
+        for call_id, name in zip(ids, names, strict=True)
+    ]
+    message: Message = {"role": "assistant", "content": None, "tool_calls": calls}
+    if thought is not None:
+        message["reasoning_content"] = thought
+    results = [{"role": "tool", "tool_call_id": call_id, "content": LONG} for call_id in ids]
+    return [message, *results]
+
+
+def said(text: str | None = "Done.", thought: str | None = None) -> Message:
+    message: Message = {"role": "assistant", "content": text}
+    return message if thought is None else {**message, "reasoning_content": thought}
+
+
+def contents(messages: Sequence[Message]) -> list[str]:
+    """The results: `-` for one that was cleared."""
+    results = [message["content"] for message in messages if message["role"] == "tool"]
+    return ["-" if content == CLEARED else "+" for content in results]
+
+
+def asked(messages: Sequence[Message], *edits: ContextEdit, output: int = 10) -> ChatRequest:
+    return ChatRequest(
+        request_id="x",
+        model="tiny",
+        messages=tuple(messages),
+        sampling=wire.Sampling(max_tokens=output),
+        edits=edits,
+    )
+
+
+class Counter:
+    """A token is a byte of text; reasoning is not in the prompt."""
+
+    def __init__(self, context: int = 10**6) -> None:
+        self.context = context
+        self.asked: list[int] = []
+
+    async def __call__(self, request: ChatRequest) -> int:
+        assert not request.edits
+        tokens = sum(len(str(message["content"])) for message in request.messages)
+        self.asked.append(tokens)
+        if tokens > self.context:
+            raise ContextLengthExceeded.of_tokens(self.context)
+        return tokens
+
+
+HISTORY = [user(), *turn("look"), *turn("look", "walk"), *turn("walk"), said(), user()]
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (ClearToolUses(USES), "-+++"),
+        (ClearToolUses(USES, keep=0), "----"),
+        (ClearToolUses(USES, keep=1), "---+"),
+        (ClearToolUses(USES, keep=4), "++++"),
+        (ClearToolUses(USES, keep=9), "++++"),
+        (ClearToolUses(USES, keep=0, excluded=frozenset({"look"})), "++--"),
+        (ClearToolUses(USES, keep=1, excluded=frozenset({"walk"})), "--++"),
+        (ClearToolUses(USES, keep=1, excluded=frozenset({"look", "walk"})), "++++"),
+    ],
+)
+def test_results_of_old_calls_are_cleared(edit: ClearToolUses, expected: str) -> None:
+    messages, cleared = without_results(tuple(HISTORY), edit)
+    assert "".join(contents(messages)) == expected
+    assert cleared == expected.count("-")
+    assert [m["role"] for m in messages] == [m["role"] for m in HISTORY]
+    assert "".join(contents(HISTORY)) == "++++", "the request itself stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "expected"),
+    [(False, []), (True, ["look", "look", "walk"]), (frozenset({"walk"}), ["walk"])],
+)
+def test_arguments_of_these_calls_are_cleared_on_request(
+    inputs: bool | frozenset[str], expected: list[str]
+) -> None:
+    edit = ClearToolUses(USES, keep=1, inputs=inputs)
+    messages, _ = without_results(tuple(HISTORY), edit)
+    calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]
+    assert [call["name"] for call in calls if call["arguments"] == "{}"] == expected
+    assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
+
+
+def test_an_id_that_is_used_again_is_another_call() -> None:
+    again = [user(), *turn("look", ids=["0"]), *turn("walk", ids=["0"])]
+    messages, cleared = without_results(tuple(again), ClearToolUses(USES, keep=1))
+    assert (contents(messages), cleared) == (["-", "+"], 1)
+
+
+def test_a_call_without_a_result_is_not_counted() -> None:
+    open_call = turn("walk")[:1]
+    messages, _ = without_results((*HISTORY, *open_call), ClearToolUses(USES, keep=3))
+    assert "".join(contents(messages)) == "-+++"
+
+
+THOUGHTS = [
+    user(),
+    *turn("look", thought="one"),
+    user("<system-reminder>"),
+    *turn("look", thought="still one"),
+    said("a", "one again"),
+    user(),
+    said("b"),
+    user(),
+    said(None, "three"),
+    user(),
+    said("d", "four"),
+    user(),
+]
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept", "cleared"),
+    [
+        (1, ["four"], 2),
+        (2, ["three", "four"], 1),
+        (3, ["three", "four"], 1),
+        (4, ["one", "still one", "one again", "three", "four"], 0),
+        (0, [], 3),
+        (None, ["one", "still one", "one again", "three", "four"], 0),
+    ],
+)
+def test_reasoning_of_old_turns_is_cleared(keep: int | None, kept: list[str], cleared: int) -> None:
+    """A message of the user that follows a result does not end the turn."""
+    messages, turns = without_reasoning(tuple(THOUGHTS), ClearThinking(THINKING, keep))
+    found = [m["reasoning_content"] for m in messages if "reasoning_content" in m]
+    assert (found, turns) == (kept, cleared)
+    assert all(m["content"] is not None or "tool_calls" in m or "reasoning_content" in m
+               for m in messages)  # fmt: skip
+
+
+SIZE = 4 * len(LONG) + 2 * len("hi") + len("Done.") + 3 * len("None")
+SAVED = 3 * (len(LONG) - len(CLEARED))
+
+
+@pytest.mark.parametrize(
+    ("fields", "output", "applies"),
+    [
+        ({}, 10, False),
+        ({"trigger": SIZE}, 10, False),
+        ({"trigger": SIZE - 1}, 10, True),
+        ({"trigger": 4, "unit": "tool_uses"}, 10, False),
+        ({"trigger": 3, "unit": "tool_uses"}, 10, True),
+        ({"trigger": 0, "at_least": SAVED}, 10, True),
+        ({"trigger": 0, "at_least": SAVED + 1}, 10, False),
+        ({}, 10**6 - SIZE, False),
+        ({}, 10**6 - SIZE + 1, True),
+    ],
+    ids=lambda value: str(value),
+)
+async def test_an_edit_applies_when_it_is_due(
+    fields: dict[str, Any], output: int, applies: bool
+) -> None:
+    edit = ClearToolUses(USES, keep=1, **fields)
+    made = await edited(asked(HISTORY, edit, output=output), Counter(), 10**6)
+    assert made.edits == ()
+    if not applies:
+        assert (made.messages, made.applied_edits) == (tuple(HISTORY), ())
+        return
+    assert "".join(contents(made.messages)) == "---+"
+    [applied] = made.applied_edits
+    assert (applied.edit, applied.cleared, applied.tokens) == (edit, 3, SAVED)
+
+
+async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimated() -> None:
+    edit = ClearToolUses(USES, keep=1, at_least=100)
+    made = await edited(asked(HISTORY, edit), Counter(2000), 2000)
+    [applied] = made.applied_edits
+    assert applied.tokens == SAVED // BYTES_PER_TOKEN
+
+
+async def test_edits_apply_one_after_the_other() -> None:
+    messages = [*THOUGHTS, *HISTORY]
+    edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
+    counter = Counter()
+    made = await edited(asked(messages, *edits), counter, 10**6)
+    assert [(each.edit.type, each.cleared) for each in made.applied_edits] == [
+        (THINKING, 3), (USES, 3)
+    ]  # fmt: skip
+    assert len(counter.asked) == 3, "before, between and after"
+
+
+async def test_edits_of_a_short_conversation_cost_no_count() -> None:
+    counter = Counter()
+    edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
+    made = await edited(asked([user(), *turn("look"), user()], *edits), counter, 10**6)
+    assert (counter.asked, made.applied_edits) == ([], ())
+
+
+turns = st.lists(
+    st.one_of(
+        st.just([user()]),
+        st.builds(lambda thought: [said("x", thought)], st.none() | st.just("hm")),
+        st.lists(st.sampled_from(["look", "walk"]), min_size=1, max_size=3).map(
+            lambda names: turn(*names, thought="hm")
+        ),
+    ),
+    max_size=12,
+)
+
+
+@given(turns=turns, keep=st.integers(0, 5), inputs=st.booleans())
+async def test_calls_and_results_stay_together(
+    turns: list[list[Message]], keep: int, inputs: bool
+) -> None:
+    messages = [message for each in turns for message in each]
+    edits = (ClearThinking(THINKING, keep), ClearToolUses(USES, 0, keep=keep, inputs=inputs))
+    first = await edited(asked(messages, *edits), Counter(), 10**6)
+    assert await edited(asked(messages, *edits), Counter(), 10**6) == first
+    assert len(first.messages) == len(messages)
+    for before, after in zip(messages, first.messages, strict=True):
+        assert before["role"] == after["role"]
+        ids = [[call["id"] for call in each.get("tool_calls", ())] for each in (before, after)]
+        assert ids[0] == ids[1]
+        assert before.get("tool_call_id") == after.get("tool_call_id")
+    results = contents(first.messages)
+    assert results[len(results) - min(keep, len(results)) :] == ["+"] * min(keep, len(results))
