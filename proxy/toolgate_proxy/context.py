@@ -153,6 +153,10 @@ class RequestContext:
     last_event: float | None = None
 
     enforced: Literal["full", "residual", "none"] | None = None
+    fallback: str | None = None
+    """The model to which the request went on, because `model` failed."""
+    attempted_fallbacks: int = 0
+    """Number of models to which it went on."""
     is_fallback: bool = False
     """Another provider's model answers for a Toolgate model."""
     residual_tools: int = 0
@@ -298,6 +302,11 @@ class RequestContext:
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
 
+    def go_on(self, fallback: str | None, attempted: int) -> None:
+        """Note that the request goes on to another model; None: that it failed at all of them."""
+        self.fallback, self.attempted_fallbacks = fallback, attempted
+        self.is_fallback, self.error_code = False, None
+
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an
         earlier attempt at a backend noted."""
@@ -330,6 +339,9 @@ class RequestContext:
             headers["x-toolgate-dropped-messages"] = str(self.dropped_messages)
         if self.ignored_parameters:
             headers["x-toolgate-ignored-parameters"] = ",".join(self.ignored_parameters)
+        if self.fallback is not None:
+            headers["x-litellm-model-group"] = self.fallback
+            headers["x-litellm-attempted-fallbacks"] = str(self.attempted_fallbacks)
         if self.is_fallback:
             headers["x-toolgate-fallback"] = "not-enforced"
         if self.enforced is None:

@@ -16,6 +16,7 @@ from .defaults import with_defaults
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage, server_sent
 from .parameters import BY_NAME
+from .portable import portable
 from .request import parse_request
 
 PATH = re.compile(r"/v1/messages")
@@ -43,6 +44,7 @@ class Messages(Stateless):
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
+    portable = staticmethod(portable)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:

@@ -16,6 +16,7 @@ from .defaults import with_defaults
 from .error_words import in_own_words
 from .output.stream import ResponseStream, WholeResponse, error_event
 from .parameters import BY_NAME
+from .portable import portable
 from .request import parse_request
 from .state.history import recall
 
@@ -40,6 +41,7 @@ class Responses:
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
+    portable = staticmethod(portable)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
