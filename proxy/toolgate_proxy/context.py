@@ -134,6 +134,10 @@ class RequestContext:
     last_event: float | None = None
 
     enforced: Literal["full", "residual", "none"] | None = None
+    fallback: str | None = None
+    """The model to which the request went on, because `model` failed."""
+    attempted_fallbacks: int = 0
+    """Number of models to which it went on."""
     is_fallback: bool = False
     """Another provider's model answers for a Toolgate model."""
     residual_tools: int = 0
@@ -273,6 +277,11 @@ class RequestContext:
         client leaves, only a stream shows how much of the response was generated."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
         self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
+
+    def go_on(self, fallback: str | None, attempted: int) -> None:
+        """Note that the request goes on to another model; None: that it failed at all of them."""
+        self.fallback, self.attempted_fallbacks = fallback, attempted
+        self.is_fallback, self.error_code = False, None
 
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an

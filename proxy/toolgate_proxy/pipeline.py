@@ -3,20 +3,23 @@
     key → body → chat request → lease of limits → deployment → events → bytes
 
 Each step is a call into the room of its name. A request for a model that LiteLLM serves leaves
-after its body was read. A request to count tokens has another last step.
+after its body was read. A request to count tokens has another last step. If the model fails before
+the first byte, the last steps are repeated with its fallbacks.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
-from .api.surface import Counting, Stream, Surface, Whole, is_streamed
+from .api.surface import Client, Counting, Surface, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
@@ -25,6 +28,7 @@ from .server.authorization import authenticate
 from .server.client import client_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
+from .server.sending import Sending
 from .server.transport.connection import Disconnect, Reply
 from .state import gateway
 
@@ -106,13 +110,34 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        here, context, host = gateway(), self.context, self.host
-        surface, counting = self.pipeline.surface, self.pipeline.counting
+        context, host, counting = self.context, self.host, self.pipeline.counting
         values = await host.admitted(self.content)
         client = client_of(self.scope, context)
-        values, recalled = await surface.recall(values, client)
+        values, recalled = await self.pipeline.surface.recall(values, client)
         if context.key is not None:
-            await here.limiter.reserve(context, values, output=counting is None)
+            await gateway().limiter.reserve(context, values, output=counting is None)
+        while True:
+            try:
+                if host.is_litellms:
+                    await self.pipeline.litellm.fall_back(
+                        self.scope, self.pipeline.surface, host, client, self.reply, disconnect
+                    )
+                else:
+                    await self._attempt(host.adapted(values), client, recalled, disconnect)
+            except ToolgateError as error:
+                if counting is not None or self.reply.has_output:
+                    raise
+                await host.fall_back(error)
+                self.reply.restart()
+            else:
+                return
+
+    async def _attempt(
+        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
+    ) -> None:
+        """Respond with one of our models."""
+        here, context, host = gateway(), self.context, self.host
+        surface, counting = self.pipeline.surface, self.pipeline.counting
         target = await host.choose(values, client.owner)
         request = self.reply.request = await incoming.chat_request(
             surface,
@@ -131,42 +156,13 @@ class _Exchange:
             disconnect.ignore()
             await self.reply.json(counting.body(tokens, context.cleared_tokens))
             return
+        sending = Sending(host, self.reply, context, disconnect)
         async with failover.respond(here.engine, *places, context) as (answer, events):
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:
-                await self._send_whole(whole(), events, disconnect)
+                await sending.whole(whole(), events)
                 return
             host.answered(whole)
-            stream = surface.stream(answer, host.model, client)
-            last = await self._send_stream(stream, events, disconnect)
+            last = await sending.stream(surface.stream(answer, host.model, client), events)
         await self.reply.end(last)
-
-    async def _send_whole(
-        self, whole: Whole, events: failover.Events, disconnect: Disconnect
-    ) -> None:
-        self.host.answered(lambda: whole)
-        async for pieces in events:
-            whole.add(pieces)
-        self.context.complete = True
-        await whole.keep()
-        shown = whole.body()
-        disconnect.ignore()
-        await self.reply.json(shown)
-
-    async def _send_stream(
-        self, stream: Stream, events: failover.Events, disconnect: Disconnect
-    ) -> bytes:
-        """Send all events but the last ones, which are returned."""
-        self.reply.stream = stream
-        async for pieces in events:
-            self.host.note_events(pieces)
-            if data := stream.events(pieces):
-                self.context.note_event()
-                if not self.reply.has_output:
-                    self.host.note_first_event()
-                await self.reply.event(data)
-        self.context.complete = True
-        disconnect.ignore()  # a client that leaves now must not cancel what is being stored
-        await stream.keep()
-        return stream.end()

@@ -110,6 +110,10 @@ class Surface(Form, Protocol):
 
         Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
+    def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a recalled body without the parts that only this gateway can read. Another
+        provider gets it."""
+
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
         completions, where the body does not set them."""

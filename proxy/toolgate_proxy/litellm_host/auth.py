@@ -97,7 +97,10 @@ async def _authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
             "`custom_auth_run_common_checks: true` in general_settings and "
             "`enable_post_custom_auth_checks: true` in litellm_settings."
         )
-    return caller(key)
+    described = caller(key)
+    if isinstance(context, RequestContext) and context.fallback and described.models:
+        described.models.append(context.fallback)  # the key may use the model that failed
+    return described
 
 
 def address_of(scope: object) -> str:
@@ -180,23 +183,35 @@ async def check_model(key: Key, named: str) -> None:
     """Raise PermissionDenied if the key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""
     allowed = key.terms.models
-    if not allowed or named in allowed:
+    if not allowed or named in allowed or await may_call(caller(key), named):
         return
+    raise PermissionDenied(
+        f"This API key may not use the model {named!r}. Use one of: {', '.join(allowed)}."
+    )
+
+
+async def may_call(described: UserAPIKeyAuth, model: str) -> bool:
+    """Return whether a key may use a model. `described`: LiteLLM's description of its holder."""
     from litellm.proxy import proxy_server
     from litellm.proxy.auth.auth_checks import can_key_call_model
 
-    held = proxy_server.llm_router
     try:
         await can_key_call_model(
-            model=named,
+            model=model,
             llm_model_list=proxy_server.llm_model_list,
-            valid_token=caller(key),
-            llm_router=held,
+            valid_token=described,
+            llm_router=proxy_server.llm_router,
         )
     except ProxyException:
-        raise PermissionDenied(
-            f"This API key may not use the model {named!r}. Use one of: {', '.join(allowed)}."
-        ) from None
+        return False
+    return True
+
+
+def restricts_fallbacks() -> bool:
+    """Return whether LiteLLM's configuration allows a key only the fallbacks that it may use."""
+    from litellm.proxy import proxy_server
+
+    return bool(proxy_server.general_settings.get("enforce_fallback_model_access"))
 
 
 def checks_models() -> bool:

@@ -13,6 +13,7 @@ from toolgate_core.host_probe import PrivateName, find_problems, incompatibility
 
 LOGGING = "litellm.litellm_core_utils.litellm_logging:Logging"
 ROUTER = "litellm.router:Router"
+FALLBACKS = "litellm.router_utils.fallback_event_handlers"
 SERVER = "litellm.proxy.proxy_server"
 HOOKS = "litellm.proxy.utils:ProxyLogging"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
@@ -104,6 +105,31 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     ),
     PrivateName(
         f"{ROUTER}.async_routing_strategy_pre_call_checks", "limits of deployments", ("deployment",)
+    ),
+    # Retries and fallbacks.
+    PrivateName(
+        "litellm:get_num_retries_from_retry_policy",
+        "retry policies",
+        ("exception", "retry_policy", "model_group", "model_group_retry_policy"),
+    ),
+    PrivateName(
+        f"{FALLBACKS}:get_fallback_model_group",
+        "fallbacks of a model",
+        ("fallbacks", "model_group"),
+    ),
+    PrivateName(
+        f"{FALLBACKS}:check_non_standard_fallback_format",
+        "form of fallbacks",
+        ("fallbacks",),
+        older=f"{FALLBACKS}:_check_non_standard_fallback_format",
+    ),
+    *(
+        PrivateName(
+            f"{FALLBACKS}:{name}",
+            "events of fallbacks",
+            ("original_model_group", "kwargs", "original_exception"),
+        )
+        for name in ("log_success_fallback_event", "log_failure_fallback_event")
     ),
     # Keys.
     PrivateName(

@@ -14,14 +14,17 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ModelNotFound
 
+from ..api.surface import Client, Surface
 from ..context import RequestContext, context_of
+from ..litellm_host.callbacks.host_side import HostSide
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
+from .fallback import FallbackReply, body_of, checked_values, scope_of
 from .traffic.recording import noting_events
-from .transport.connection import Reply
+from .transport.connection import Disconnect, Reply
 
 Answer = Callable[[Scope, RequestContext], Awaitable[ASGIApp | None]]
 """Returns the response to a request; None: LiteLLM answers it. Raises ToolgateError."""
@@ -85,6 +88,26 @@ class Forwarding:
         reply = Reply(send, context)
         async with reply.kept_alive(gateway().settings.keepalive_seconds):
             await self._host(scope, receive, noting_events(reply.forward, context))
+
+    async def fall_back(
+        self,
+        scope: Scope,
+        surface: Surface,
+        host: HostSide,
+        client: Client,
+        reply: Reply,
+        disconnect: Disconnect,
+    ) -> None:
+        """Answer a request for one of our models with its fallback. LiteLLM's hooks get the request
+        as it was sent. Raise ToolgateError if it is refused or fails before the response begins."""
+        context = context_of(scope)
+        sent, _ = await surface.recall(host.body, client)
+        values = host.adapted(surface.portable(sent))
+        scope = scope_of(scope, context, host.model)
+        await self._check(scope, checked_values(values))
+        answer = FallbackReply(reply, context, disconnect)
+        await self._host(scope, body_of(values).again(answer.receive), answer.send)
+        answer.require_begun()
 
     async def _host(self, scope: Scope, receive: Receive, send: Send) -> None:
         carry(context_of(scope))

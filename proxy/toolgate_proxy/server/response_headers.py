@@ -82,6 +82,9 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         headers["x-toolgate-dropped-messages"] = str(context.dropped_messages)
     if context.ignored_parameters:
         headers["x-toolgate-ignored-parameters"] = ",".join(context.ignored_parameters)
+    if context.fallback is not None:
+        headers["x-litellm-model-group"] = context.fallback
+        headers["x-litellm-attempted-fallbacks"] = str(context.attempted_fallbacks)
     if context.is_fallback:
         headers["x-toolgate-fallback"] = "not-enforced"
     if context.enforced is None:

@@ -88,6 +88,7 @@ SHARED_VALUES: dict[str, tuple[Any, ...]] = {
     "documents": ([{"title": "a", "text": "b"}],),
     "chat_template_kwargs": ({"a": 1},),
     "structured_outputs": ({"json": SCHEMA}, {"choice": ["a"]}, {"regex": "a"}),
+    "fallbacks": (["other one"],),
     "stop": (["there"],),
     "stop_sequences": (["there"],),
     "allowed_token_ids": ([300],),
@@ -125,6 +126,7 @@ REFUSED = {
 }
 """Examples of supported parameters that are refused, and why."""
 ELSEWHERE = {
+    "fallbacks": "other models: server/fallbacks/",
     "prompt_cache_key": "the choice of a deployment: process/routing/test_prefix_affinity.py",
 }
 """What has its effect elsewhere."""

@@ -35,6 +35,7 @@ class Passed:
     """A request that LiteLLM's app got."""
 
     path: str
+    headers: dict[bytes, bytes]
     body: bytes
     context: RequestContext
     carried: RequestContext
@@ -42,19 +43,22 @@ class Passed:
 
 @dataclass
 class Host:
-    """LiteLLM's app: answers everything with 299, after a pause."""
+    """LiteLLM's app: answers everything with 299, or with an error, after a pause."""
 
     passed: list[Passed] = field(default_factory=list)
     pause: float = 0.0
+    error: int | None = None
+    """The status of the error."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body, more = b"", scope["method"] == "POST"
         while more:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
-        self.passed.append(Passed(scope["path"], body, context_of(scope), current()))
+        headers = dict(scope["headers"])
+        self.passed.append(Passed(scope["path"], headers, body, context_of(scope), current()))
         await asyncio.sleep(self.pause)
-        status = 200 if self.pause else 299
+        status = self.error or (200 if self.pause else 299)
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b"data: litellm\n\n"})
 

@@ -56,6 +56,9 @@ class ChatCompletions(Stateless):
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
 
+    def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(body)
+
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
 

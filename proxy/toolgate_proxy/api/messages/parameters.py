@@ -134,7 +134,6 @@ OWN: tuple[Parameter, ...] = (
         compaction="Shorten `messages` in the client.",
         container="Containers are not supported.",
         fallback_credit_token="Nothing is billed.",  # noqa: S106
-        fallbacks="Name one model. The operator configures fallbacks.",
         thread="Conversations are not stored. Send all `messages`.",
     ),
     Parameter(

@@ -16,6 +16,7 @@ from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage
 from .parameters import BY_NAME, with_defaults
+from .portable import portable
 from .request import parse_request
 
 PATH = re.compile(r"/v1/messages")
@@ -50,6 +51,7 @@ class Messages(Stateless):
     request_id_header: str | None = "request-id"
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
+    portable = staticmethod(portable)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:

@@ -19,6 +19,7 @@ from ..shared.sse import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
+from .portable import portable
 from .request import parse_request
 from .state.history import recall
 
@@ -43,6 +44,7 @@ class Responses:
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
+    portable = staticmethod(portable)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None

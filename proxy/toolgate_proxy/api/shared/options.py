@@ -1,11 +1,11 @@
-"""Parameters that all APIs treat alike: vLLM's and Toolgate's for scheduling, caching and extra
-output, and those that have no effect here or are rejected."""
+"""Parameters that all APIs treat alike: those of vLLM, LiteLLM and Toolgate for scheduling,
+caching, fallbacks and extra output, and those that have no effect here or are rejected."""
 
 from __future__ import annotations
 
 from .collection_types import Object
 from .parameter import Parameter, default_only, ignored, rejected
-from .value_types import INT64_MAX, INT64_MIN, Choice, Flag, Integer, Text
+from .value_types import INT64_MAX, INT64_MIN, Anything, Choice, Flag, Integer, Text
 
 PROMPT_CACHE_KEY = Parameter(
     "prompt_cache_key",
@@ -15,7 +15,20 @@ PROMPT_CACHE_KEY = Parameter(
 )
 """Of OpenAI's APIs."""
 
+LITELLM: tuple[Parameter, ...] = (
+    Parameter(
+        "fallbacks",
+        Anything("an array of models"),
+        origin="LiteLLM",
+        note="Models to try if the model fails, instead of those that the operator has "
+        "configured ([fallbacks](gateway.md#fallbacks)).",
+    ),
+)
+"""Parameters of requests for our models that other providers' models may not have."""
+
+
 OPTIONS: tuple[Parameter, ...] = (
+    *LITELLM,
     Parameter(
         "toolgate",
         Object(

@@ -1,14 +1,16 @@
 """LiteLLM's side of a request on our own route: another authentication, hooks, the choice of a
-deployment, and the log event.
+deployment, fallbacks, and the log event.
 
 Without callbacks and with our own authentication, only the deployment is chosen.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
+from litellm.proxy._types import UserAPIKeyAuth
 from starlette.requests import Request
 
 from toolgate_core.errors import ClientDisconnected, GatewayMisconfigured, ToolgateError
@@ -20,12 +22,17 @@ from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
 from .. import auth
 from ..context import identity_of
+from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
 from ..deployments.model_route import ModelRoute
-from ..deployments.router import Target
+from ..deployments.retries import delay, retries_after
+from ..deployments.router import Target, is_foreign
 from ..errors import own_errors
 from ..state import model_routes, selection
 from .configured import wants_events
+from .request_data import RequestData
 from .request_events import RequestEvents
+
+logger = logging.getLogger("toolgate")
 
 
 class HostSide:
@@ -40,12 +47,23 @@ class HostSide:
         body: Mapping[str, Any],
     ) -> None:
         self.model: str = body["model"]
-        """The model's name as the client sent it, or as a hook changed it."""
+        """The model's name as the client sent it, as a hook changed it, or that of a fallback."""
+        self.body = body
+        self.is_litellms = False
+        """LiteLLM's handler serves the fallback at which the request is."""
         self._surface = surface
         self._scope = scope
         self._context = context
         self._route = route
-        self._body = body
+        self._first = route
+        self._fallbacks = Fallbacks()
+        self._fallback: Fallback | None = None
+        """The fallback at which the request is."""
+        self._retried = 0
+        """Number of retries at the model."""
+        self._request = Request(scope)
+        self._caller: UserAPIKeyAuth | None = None
+        """The sender, as another authentication describes it."""
         self._events: RequestEvents | None = None
         """None if nobody observes the request."""
         self._whole: Callable[[], Whole] | None = None
@@ -59,27 +77,27 @@ class HostSide:
         another authentication may read.
 
         Raise ToolgateError."""
-        own = self._context.authenticated
-        request = Request(self._scope)
-        if own:
-            observed = self._route.events or self._route.hooks
-            caller = auth.caller(self._context.key, self._scope["path"]) if observed else None
-        else:
-            request._body = content
+        key, own = self._context.key, self._context.authenticated
+        if not own:
+            self._request._body = content
             with own_errors():
-                caller = await auth.litellm_caller(request, self._body)
-            self._context.identity = identity_of(caller)
-        if caller is not None:
-            self._events = RequestEvents(request, caller, self._body, self._surface, self._context)
-        if self._context.key is not None:
-            await auth.check_model(self._context.key, self.model)
-        if self._events is None or (own and not self._route.hooks):
-            return self._body
-        with own_errors():
-            changed = await self._events.before()
-        if changed.get("model") != self.model:
-            self._reroute(changed.get("model"))
-        return changed
+                self._caller = await auth.litellm_caller(self._request, self.body)
+            self._context.identity = identity_of(self._caller)
+        if not own or self._route.events or self._route.hooks:
+            self._events = self._observed()
+        if key is not None:
+            await auth.check_model(key, self.model)
+        values = self.body
+        if self._events is not None and (not own or self._route.hooks):
+            with own_errors():
+                values = await self._events.before()
+            if values.get("model") != self.model:
+                self._reroute(values.get("model"))
+        if (requested := requested_fallbacks(values)) is not None:
+            for model in models_of(requested) if key is not None else ():
+                await auth.check_model(key, model)
+            self._fallbacks = Fallbacks(requested)
+        return values
 
     async def choose(self, body: Mapping[str, Any], owner: str) -> Target:
         """Return the deployment for the request. `owner`: the key or team that sent it."""
@@ -99,6 +117,43 @@ class HostSide:
     def alternatives(self, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""
         return selection().alternatives([target.row for target in self._route.targets], tried)
+
+    async def fall_back(self, error: ToolgateError) -> None:
+        """Repeat the request at its model, which failed with `error`, or go on to the next
+        fallback. Raise the error of the first model if there is no other one."""
+        failed = self.model if self.is_litellms else self._route.model
+        if not self.is_litellms and self._retried < retries_after(failed, error):
+            await delay(self._retried, len(self._route.targets))
+            self._retried += 1
+            self._whole, self._pieces = None, []
+            return
+        if self._fallback is None:
+            self._first = self._route
+        elif self._events is not None:
+            await self._events.fallback_failed(self._fallbacks, failed)
+        self._fallbacks.note_failure(failed, error)
+        self._fallback = await self._fallbacks.next(self._may_use)
+        if self._fallback is not None:
+            logger.warning(
+                "Model %r failed (%s), so the request goes on to %r.",
+                failed,
+                error.code,
+                self._fallback.model,
+            )
+            if self._events is not None:
+                await self._events.attempt_failed(failed, error)
+            self._go_on(self._fallback)
+            return
+        self._route, self.is_litellms = self._first, False
+        self._context.go_on(None, 0)
+        assert self._fallbacks.first_error is not None  # it was noted
+        raise self._fallbacks.first_error
+
+    def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body for the model at which the request is."""
+        if self._fallback is None:
+            return body
+        return {**body, **self._fallback.parameters, "model": self.model}
 
     def answered(self, whole: Callable[[], Whole]) -> None:
         """Note that a backend responds. `whole` makes the response, to which the events of
@@ -124,14 +179,48 @@ class HostSide:
         `begun` counts as a success, as in LiteLLM."""
         if self._events is None:
             return
+        if self._fallback is not None and failed is None:
+            in_background(self._events.fallback_succeeded(self._fallbacks, self.model))
+        if self.is_litellms:
+            return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
         if self._whole is not None and (failed is None or left):
             whole = self._whole()
             whole.add(self._pieces)
-            stream = is_streamed(self._body)
+            stream = is_streamed(self.body)
             in_background(self._events.succeeded(self._route.model, whole.body(), stream=stream))
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
+
+    def _observed(self) -> RequestEvents:
+        caller = self._caller or auth.caller(self._context.key, self._scope["path"])
+        return RequestEvents(
+            RequestData(self._request, caller, self.body, self._surface, self._context)
+        )
+
+    async def _may_use(self, model: str) -> bool:
+        """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
+        permission for it, unless the configuration requires one."""
+        key = self._context.key
+        if key is not None and key.terms.enforced_only and is_foreign(model):
+            return False
+        if not auth.restricts_fallbacks():
+            return True
+        return await auth.may_call(self._caller or auth.caller(key), model)
+
+    def _go_on(self, fallback: Fallback) -> None:
+        route = own_route(fallback.model)
+        self.model, self.is_litellms = fallback.model, route is None
+        self._whole, self._pieces, self._retried = None, [], 0
+        self._context.go_on(self.model, self._fallbacks.attempted)
+        if is_foreign(self.model):
+            self._context.note_fallback()
+        if route is not None:
+            self._route = route
+            if route.events and self._events is None:
+                self._events = self._observed()
+        if self._events is not None:
+            self._events.next_model(self._fallbacks)
 
     def _reroute(self, model: object) -> None:
         """Take the model to which a hook changed the request. Raise GatewayMisconfigured."""

@@ -31,7 +31,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
     ) -> None:
         context, model = carried(), data.get("model")
         named = model if isinstance(model, str) else None
-        if context is not None:
+        if context is not None and context.fallback is None:
             context.model, context.call_id = named, _call_id(data)
         try:
             check_operation(named, call_type)

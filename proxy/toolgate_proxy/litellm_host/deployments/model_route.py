@@ -22,6 +22,7 @@ from ..callbacks.configured import (
     wants_pre_call,
 )
 from ..private_names import either
+from .fallbacks import configured_parameters
 from .router import Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
@@ -54,7 +55,6 @@ DEPLOYMENT_FIELDS = frozenset(
 )
 """Fields of `litellm_params`, besides request parameters, that our route supports, or that have no
 effect on `toolgate/` models on either route (time-outs are settings of the gateway)."""
-FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
 
 
 @dataclass(frozen=True)
@@ -129,13 +129,11 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name in ("completion_model", "allowed_ips", "pass_through_endpoints"):
         if general.get(name):
             yield f"`{name}` in general_settings"
-    for name in FALLBACKS:
-        if _names(getattr(held, name, None), model):
-            yield f"`{name}` for this model"
+    for name, parameter in configured_parameters(model):
+        if parameter not in FALLBACK_PARAMETERS:
+            yield f"`{parameter}` in `{name}`"
     if getattr(held, "default_max_parallel_requests", None) is not None:
         yield "`default_max_parallel_requests` in router_settings"
-    if held.retry_policy is not None or model in (held.model_group_retry_policy or {}):
-        yield "a retry policy"
     for name, value in (held.default_litellm_params or {}).items():
         if value and name not in (*DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
@@ -147,9 +145,11 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
             yield "a deployment of one of LiteLLM's teams"
 
 
-PARAMETERS = frozenset(BY_NAME) - {"messages", "model", "stream", "tools"}
+PARAMETERS = frozenset(BY_NAME) - {"fallbacks", "messages", "model", "stream", "tools"}
 """Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
 the request's, so `tools` is not among them."""
+FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
+"""Parameters that a fallback may replace."""
 _CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
 
 
@@ -201,14 +201,6 @@ def _text(strategy: Any) -> str:
 def _is_special(row: Row) -> bool:
     params, info = row["litellm_params"], row.get("model_info") or {}
     return params.get("order") is not None or bool(params.get("tags")) or bool(info.get("blocked"))
-
-
-def _names(fallbacks: object, model: str) -> bool:
-    """Return whether `fallbacks` apply to `model`. The form is [{"model": ["other"]}, …]; "*"
-    matches every model."""
-    if not isinstance(fallbacks, list):
-        return bool(fallbacks)
-    return any(isinstance(each, str) or model in each or "*" in each for each in fallbacks if each)
 
 
 def _caches(cache: Any) -> bool:

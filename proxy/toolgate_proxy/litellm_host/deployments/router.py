@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import litellm
+
 from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
@@ -118,3 +120,26 @@ def group_of(params: Mapping[str, Any]) -> str | None:
         if isinstance(group, str):
             return group
     return None
+
+
+async def within_limits(model: str, data: dict[str, Any], messages: object) -> Row:
+    """Return the row that LiteLLM's router selects. Raises RateLimitError if all are at their
+    limits.
+
+    LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
+    selected for between the two, so that a row can be full although another one is not.
+    """
+    for left in reversed(range(max(1, len(rows_of(model))))):
+        row: Row = await router().async_get_available_deployment(
+            model=model, request_kwargs=data, messages=messages
+        )
+        try:
+            await router().async_routing_strategy_pre_call_checks(
+                deployment=row, parent_otel_span=None
+            )
+        except litellm.RateLimitError:
+            if not left:
+                raise
+        else:
+            break
+    return row

@@ -74,6 +74,12 @@ class Reply:
         if self.stream is not None:
             self.stream.close()
 
+    def restart(self) -> None:
+        """Forget a response of which nothing was sent, because another model responds."""
+        if self.stream is not None:
+            self.stream.close()
+        self.stream = self.request = None
+
     @asynccontextmanager
     async def kept_alive(self, seconds: float, comment: bytes = COMMENT) -> AsyncIterator[None]:
         """Send `comment` after each `seconds` of silence. 0 turns comments off."""

@@ -202,12 +202,13 @@ def test_model_route_is_cached_for_one_second(monkeypatch: pytest.MonkeyPatch) -
     known = ModelRoutes(Settings(route="auto"))
     first = known.find("tiny")
     assert first is not None
-    use(monkeypatch, row("a"), row("b"), fallbacks=[{"*": ["tiny"]}])
+    use(monkeypatch, row("a"), row("b"), default_max_parallel_requests=3)
     assert known.find("tiny") is first
     clock[0] += module.FRESH + 0.01
     second = known.find("tiny")
     assert second is not None
-    assert (len(second.targets), second.reason) == (2, "`fallbacks` for this model")
+    reason = "`default_max_parallel_requests` in router_settings"
+    assert (len(second.targets), second.reason) == (2, reason)
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01
     assert known.find("tiny") is None

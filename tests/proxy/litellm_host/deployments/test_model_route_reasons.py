@@ -12,7 +12,7 @@ from litellm.proxy import proxy_server
 from tests.support.litellm.model_routes import reason, route_of
 from tests.support.litellm.router import Row, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
-from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, litellm_reason
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.settings import Settings
 
@@ -57,74 +57,37 @@ def test_unsupported_deployment_field_sends_requests_to_litellm(
     assert route_of().reason == found
 
 
+@pytest.mark.parametrize("name", ["fallbacks", "context_window_fallbacks"])
 @pytest.mark.parametrize(
-    "name", ["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
-)
-@pytest.mark.parametrize(
-    ("configured", "concerned"),
+    ("parameters", "expected"),
     [
-        ([{"tiny": ["other"]}], True),
-        ([{"another": ["other"]}], False),
-        ([{"another": ["other"]}, {"tiny": ["other"]}], True),
-        ([{"*": ["other"]}], True),
-        ([], False),
-        (None, False),
+        ({"temperature": 0.5, "max_tokens": 7, "tools": [TOOL]}, None),
+        ({"api_base": "http://x"}, "api_base"),
+        ({"stream": True}, "stream"),
     ],
+    ids=["parameters", "address", "stream"],
 )
-def test_fallbacks_for_one_or_all_models_send_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch, name: str, configured: Any, concerned: bool
+def test_fallbacks_may_replace_parameters_only(
+    monkeypatch: pytest.MonkeyPatch, name: str, parameters: Row, expected: str | None
 ) -> None:
-    found = reason(monkeypatch, row("a"), row("b", group="other"), **{name: configured})
-    assert found == (f"`{name}` for this model" if concerned else None)
-
-
-def test_default_fallbacks_apply_to_all_models(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = (row("a"), row("b", group="other"))
-    assert reason(monkeypatch, *rows, default_fallbacks=["other"]) == "`fallbacks` for this model"
-    monkeypatch.setattr(litellm, "default_fallbacks", ["other"])
-    assert reason(monkeypatch, *rows) == "`fallbacks` for this model"
+    for models in ("tiny", "*"):
+        configured = [{models: [{"model": "other", **parameters}]}]
+        found = reason(monkeypatch, *rows, **{name: configured})
+        assert found == (expected and f"`{expected}` in `{name}`")
+    for configured in ([{"tiny": ["other"]}], [{"other": [{"model": "tiny", **parameters}]}], []):
+        assert reason(monkeypatch, *rows, **{name: configured}) is None
 
 
-@pytest.mark.parametrize(("name", "concerned"), [("nick", True), ("tiny", False)])
-async def test_alias_has_its_own_fallbacks(
-    monkeypatch: pytest.MonkeyPatch, name: str, concerned: bool
-) -> None:
-    """As in LiteLLM, which does not fall back by the model that an alias stands for."""
-    tried: list[str] = []
-
-    async def fail(**arguments: Any) -> None:
-        tried.append(arguments["api_base"])
-        raise litellm.InternalServerError("No.", "toolgate", "tiny")
-
-    router = use(
-        monkeypatch,
-        row("a"),
-        row("b", group="other"),
-        model_group_alias={"nick": "tiny"},
-        fallbacks=[{name: ["other"]}],
-    )
-    found = litellm_reason("nick", rows_of("nick"))
-    assert found == ("`fallbacks` for this model" if concerned else None)
-    monkeypatch.setattr(litellm, "acompletion", fail)
-    with pytest.raises(litellm.InternalServerError):
-        await router.acompletion("nick", messages=[{"role": "user", "content": "hi"}])
-    assert tried == (["http://a", "http://b"] if concerned else ["http://a"])
-
-
-@pytest.mark.parametrize(
-    ("settings", "concerned"),
-    [
-        ({"retry_policy": {"TimeoutErrorRetries": 1}}, True),
-        ({"model_group_retry_policy": {"tiny": {"TimeoutErrorRetries": 1}}}, True),
-        ({"model_group_retry_policy": {"other": {"TimeoutErrorRetries": 1}}}, False),
-        ({"num_retries": 3}, False),
-    ],
-)
-def test_model_retry_policy_sends_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch, settings: Row, concerned: bool
-) -> None:
-    """But not retries: our own route moves a request to another backend by itself."""
-    assert reason(monkeypatch, **settings) == ("a retry policy" if concerned else None)
+def test_fallbacks_are_served_by_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (row("a"), row("b", group="other"))
+    for settings in (
+        {"default_fallbacks": ["other"]},
+        {"fallbacks": [{"tiny": ["other"]}]},
+        {"context_window_fallbacks": [{"tiny": ["other"]}]},
+        {"content_policy_fallbacks": [{"tiny": ["other"]}]},
+    ):
+        assert reason(monkeypatch, *rows, **settings) is None
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,14 @@ from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
-CHAT = "/v1/chat/completions"
-TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+LOOK = {"name": "look", "parameters": {"type": "object"}}
+PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
+TOOLS: dict[str, dict[str, Any]] = {
+    "chat": {"type": "function", "function": LOOK},
+    "responses": {"type": "function", **LOOK},
+    "messages": {"name": "look", "input_schema": {"type": "object"}},
+}
+APIS = pytest.mark.parametrize("api", list(PATHS))
 ERROR = {"message": "It broke.", "type": "server_error", "code": "backend_failed"}
 
 
@@ -65,32 +71,52 @@ def _scripts(spare_backend: FakeBackend) -> None:
 
 
 async def ask(
-    fleet: Fleet, model: str, content: str = "hi", *, stream: bool = False, **terms: Any
+    fleet: Fleet,
+    model: str,
+    content: str = "hi",
+    *,
+    api: str = "chat",
+    stream: bool = False,
+    **terms: Any,
 ) -> httpx.Response:
     sent, _ = await make_key(fleet.redis, fleet.url, **terms)
-    messages = [{"role": "user", "content": content}]
-    body = {"model": model, "messages": messages, "tools": [TOOL], "stream": stream}
+    body: dict[str, Any] = {"model": model, "tools": [TOOLS[api]], "stream": stream}
+    body["input" if api == "responses" else "messages"] = [{"role": "user", "content": content}]
+    if api == "messages":
+        body["max_tokens"] = 100
     async with http_client(fleet.url, headers=bearer(sent), timeout=60) as http:
-        return await http.post(CHAT, json=body)
+        return await http.post(PATHS[api], json=body)
 
 
+@APIS
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("model", "content"), [("down", "hi"), ("tiny", "breaks")])
 async def test_an_answer_of_a_fallback_says_that_nothing_is_enforced(
-    fleet: Fleet, model: str, content: str, stream: bool
+    fleet: Fleet, api: str, model: str, content: str, stream: bool
 ) -> None:
     """Also if the backend had accepted the request, and had its grammars."""
-    response = await ask(fleet, model, content, stream=stream)
-    assert response.status_code == 200
+    response = await ask(fleet, model, content, api=api, stream=stream, tpm=100_000)
+    assert response.status_code == 200, response.text
     assert "word" in response.text
     assert response.headers["x-toolgate-fallback"] == "not-enforced"
     assert response.headers["x-toolgate-enforced"] == "none"
+    assert response.headers.get_list("x-litellm-model-group") == ["hosted"]
+    assert response.headers.get_list("x-litellm-attempted-fallbacks") == ["1"]
     assert "x-toolgate-grammar" not in response.headers
 
 
-async def test_answers_of_backends_are_no_fallbacks(fleet: Fleet) -> None:
+@APIS
+async def test_a_fallback_needs_no_permission_of_the_key(fleet: Fleet, api: str) -> None:
+    """As in LiteLLM, unless `enforce_fallback_model_access` is configured."""
+    for model in ("down", "to-down"):
+        response = await ask(fleet, model, api=api, models=(model,))
+        assert response.status_code == 200, response.text
+
+
+@APIS
+async def test_answers_of_backends_are_no_fallbacks(fleet: Fleet, api: str) -> None:
     for model in ("tiny", "to-down"):
-        response = await ask(fleet, model)
+        response = await ask(fleet, model, api=api)
         assert response.status_code == 200
         assert response.headers["x-toolgate-enforced"] == "full"
         assert "x-toolgate-fallback" not in response.headers
@@ -99,16 +125,17 @@ async def test_answers_of_backends_are_no_fallbacks(fleet: Fleet) -> None:
     assert "x-toolgate-fallback" not in hosted.headers
 
 
+@APIS
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("model", "content", "status", "code"),
     [("down", "hi", 503, "backend_unavailable"), ("tiny", "breaks", 502, "backend_failed")],
 )
 async def test_a_key_can_refuse_such_a_fallback(
-    fleet: Fleet, model: str, content: str, status: int, code: str, stream: bool
+    fleet: Fleet, api: str, model: str, content: str, status: int, code: str, stream: bool
 ) -> None:
     """The error is that of the backend."""
-    response = await ask(fleet, model, content, stream=stream, enforced_only=True)
+    response = await ask(fleet, model, content, api=api, stream=stream, enforced_only=True)
     assert (response.status_code, response.json()["error"]["code"]) == (status, code)
     assert "x-toolgate-fallback" not in response.headers
     assert "word" not in response.text

@@ -1,0 +1,30 @@
+"""A request as other gateways and providers can read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .state.history import PREVIOUS
+
+REASONING = "reasoning"
+
+
+def portable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recalled body without what only this gateway knows: the ids of stored responses and
+    items, and reasoning that is encrypted for it."""
+    kept = {name: value for name, value in body.items() if name != PREVIOUS}
+    items = body.get("input")
+    if isinstance(items, list):
+        kept["input"] = [_without_id(item) for item in items if not _is_reasoning(item)]
+    return kept
+
+
+def _is_reasoning(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") == REASONING
+
+
+def _without_id(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    return {name: value for name, value in item.items() if name != "id"}

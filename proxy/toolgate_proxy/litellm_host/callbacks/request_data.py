@@ -1,0 +1,150 @@
+"""What LiteLLM's hooks and log events get of a request: the body with LiteLLM's own fields, and
+LiteLLM's logging object."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import litellm.utils
+from litellm.litellm_core_utils.get_litellm_params import get_litellm_params
+from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.litellm_pre_call_utils import add_litellm_data_to_request
+from starlette.requests import Request
+
+from ...api.surface import Surface
+from ...context import RequestContext
+from ..deployments.fallbacks import Fallbacks
+from ..deployments.router import PROVIDER, Row, placement_of, router
+from ..private_names import either
+
+UNSEEN = frozenset({"previous_response_id"})
+"""Parameters that LiteLLM does not get. It refuses ids of responses that it did not make."""
+LITELLMS = frozenset({"metadata", "litellm_metadata"})
+"""Where LiteLLM keeps data of its own."""
+
+
+class RequestData:
+    """`body`: as the client sent it."""
+
+    def __init__(
+        self,
+        request: Request,
+        caller: UserAPIKeyAuth,
+        body: Mapping[str, Any],
+        surface: Surface,
+        context: RequestContext,
+    ) -> None:
+        self.caller = caller
+        self.body = body
+        self.call_type = surface.call_type
+        self.began = datetime.datetime.fromtimestamp(context.arrived)  # naive, like LiteLLM's
+        self.request = request
+        self.context = context
+        self.logging: Any = None
+        """LiteLLM's logging object, once there are data."""
+        self.row: Row | None = None
+        """The deployment, once it is chosen."""
+        self._names = surface.parameters - UNSEEN
+        self._data: dict[str, Any] | None = None
+        self._tags: Sequence[str] | None = None
+        """Of the request, without those of its deployment."""
+
+    async def prepared(self) -> dict[str, Any]:
+        """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
+        from litellm.proxy import proxy_server
+
+        if self._data is None:
+            self.request.state.litellm_received_at = self.began.astimezone()
+            data = await add_litellm_data_to_request(
+                # Known parameters only: other fields could become arguments of LiteLLM's functions.
+                data={name: value for name, value in self.body.items() if name in self._names},
+                request=self.request,
+                user_api_key_dict=self.caller,
+                proxy_config=proxy_server.proxy_config,
+                general_settings=proxy_server.general_settings,
+                version=proxy_server.version,
+            )
+            data["litellm_call_id"] = self.context.call_id
+            self.logging, self._data = litellm.utils.function_setup(
+                self.call_type, litellm.utils.Rules(), self.began, **data
+            )
+            self._data["litellm_logging_obj"] = self.logging
+        return self._data
+
+    def take(self, changed: dict[str, Any]) -> dict[str, Any]:
+        """Take the data as the hooks changed them. Return the request's body in them."""
+        self._data = changed
+        hidden = {name: value for name, value in self.body.items() if name not in self._names}
+        known = {name: value for name, value in changed.items() if name in self._names}
+        for name in LITELLMS - self.body.keys():
+            known.pop(name, None)
+        return known | hidden
+
+    def next_model(self, fallbacks: Fallbacks) -> None:
+        """Forget the deployment of the model that failed: the request is at a fallback."""
+        self.row = None
+        if self._data is not None:
+            metadata = self._data.setdefault("metadata", {})
+            metadata["original_model_group"] = fallbacks.first_model
+            metadata["attempted_fallbacks"] = fallbacks.attempted
+            if self._tags is not None:
+                metadata["tags"] = self._tags
+
+    async def described(self, model: str, *, stream: bool) -> dict[str, Any]:
+        """Add the model and the deployment to the data and to the logging object."""
+        data = await self.prepared()
+        metadata = data.setdefault("metadata", {})
+        held = router()
+        alias = (
+            model
+            if held is not None and either(held, "get_model_from_alias")(model=model)
+            else None
+        )
+        metadata |= {"model_group": model, "model_group_alias": alias}
+        if self._tags is None:
+            self._tags = metadata.get("tags") or ()
+        data["model"] = model
+        params: dict[str, Any] = {}
+        if self.row is not None:
+            params = dict(self.row["litellm_params"])
+            placement = placement_of(self.row)
+            metadata |= {
+                "deployment": params["model"],
+                "model_info": dict(self.row.get("model_info") or {}),
+                "api_base": params.get("api_base"),
+                "deployment_model_name": self.row["model_name"],
+                "tags": list(dict.fromkeys([*self._tags, *(params.get("tags") or ())])),
+            }
+            data["model_info"] = metadata["model_info"]
+            data["model"] = placement.model if placement else params["model"]
+        optional = {
+            name: value
+            for name, value in data.items()
+            if name in self._names and name not in ("model", "messages", "input", "metadata")
+        }
+        optional["stream"] = stream
+        self.logging.update_messages(data.get("messages") or [])  # hooks may have changed them
+        self.logging.update_from_kwargs(
+            kwargs=data,
+            model=data["model"],
+            user=data.get("user"),
+            optional_params=optional,
+            litellm_params=get_litellm_params(
+                acompletion=True,
+                api_base=params.get("api_base"),
+                custom_llm_provider=PROVIDER if self.row is not None else None,
+                litellm_call_id=data["litellm_call_id"],
+                metadata=metadata,
+                model_info=data.get("model_info"),
+                proxy_server_request=data.get("proxy_server_request"),
+                input_cost_per_token=params.get("input_cost_per_token"),
+                output_cost_per_token=params.get("output_cost_per_token"),
+            ),
+            custom_llm_provider=PROVIDER if self.row is not None else None,
+            stream=stream,
+        )
+        self.logging.stream = stream
+        self.logging.model_call_details["stream"] = stream
+        return data

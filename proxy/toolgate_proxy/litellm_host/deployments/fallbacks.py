@@ -1,0 +1,182 @@
+"""The fallbacks of a request: the models to which it goes on if its model fails.
+
+They are those of LiteLLM's configuration, or the request's own. Which they are, their order and
+their number are decided as in LiteLLM's router (`async_function_with_fallbacks_common_utils`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from litellm.router_utils import fallback_event_handlers
+
+from toolgate_core.errors import (
+    ContextLengthExceeded,
+    InternalFault,
+    InvalidKey,
+    KeysUnavailable,
+    LimitsUnavailable,
+    RateLimited,
+    ResponsesUnavailable,
+    ToolgateError,
+    UnsupportedParameter,
+)
+
+from ...request_fields import invalid_value
+from ..control_fields import is_control
+from ..private_names import either
+from .router import router
+
+NAME = "fallbacks"
+CONTEXT_WINDOW = "context_window_fallbacks"
+CONFIGURED = (NAME, CONTEXT_WINDOW)
+"""LiteLLM's fields. `content_policy_fallbacks` apply to errors that our models do not have."""
+EXPECTED = "an array of models"
+MAX_REQUESTED = 20
+"""Maximum number of fallbacks in a request."""
+MAX_NAME = 256
+"""Maximum length of the name of a model in a request, in characters."""
+OF_THE_KEY = (InvalidKey, RateLimited)
+"""Errors that end the request, whichever model it is at."""
+OF_THE_GATEWAY = (InternalFault, KeysUnavailable, LimitsUnavailable, ResponsesUnavailable)
+
+
+@dataclass(frozen=True)
+class Fallback:
+    model: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """Parameters of the request that are replaced."""
+
+
+class Fallbacks:
+    """The models of one request, in the order in which they are tried. `requested`: the value of
+    the request's own `fallbacks`, if it has one."""
+
+    def __init__(self, requested: Sequence[Any] | None = None) -> None:
+        self._requested = requested
+        self._pending: list[Fallback] = []
+        self._seen: list[Fallback] = []
+        self.attempted = 0
+        """Number of fallbacks that were tried."""
+        self.first_model = ""
+        self.first_error: ToolgateError | None = None
+        """The error of the first model, which the client gets if all models fail."""
+
+    def note_failure(self, model: str, error: ToolgateError) -> None:
+        """Add the fallbacks of a model that failed. Raise an error of the key."""
+        if isinstance(error, OF_THE_KEY):
+            raise error
+        if self.first_error is None:
+            self.first_model, self.first_error = model, error
+        self._seen.append(Fallback(model))
+        if is_of_the_model(error) and self.attempted < router().max_fallbacks:
+            self._pending[:0] = self._targets(model, error)
+
+    async def next(self, may_use: Callable[[str], Awaitable[bool]]) -> Fallback | None:
+        """Return the next model that was not tried and that the request may use."""
+        while self._pending:
+            fallback = self._pending.pop(0)
+            if fallback in self._seen:
+                continue
+            self._seen.append(fallback)
+            if await may_use(fallback.model):
+                self.attempted += 1
+                return fallback
+        return None
+
+    def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
+        held, requested = router(), self._requested
+        fallbacks = held.fallbacks if requested is None else requested
+        for_context = getattr(held, CONTEXT_WINDOW, None)
+        if (
+            isinstance(error, ContextLengthExceeded)
+            and for_context is not None
+            and not _is_list_of_models(requested)
+        ):
+            fallbacks = for_context
+        return _found(fallbacks, model, self.first_model)
+
+
+def requested_fallbacks(body: Mapping[str, Any]) -> list[Any] | None:
+    """Return the request's own fallbacks. Raise InvalidRequest and UnsupportedParameter."""
+    given = body.get(NAME)
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) > MAX_REQUESTED:
+        raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
+    for at, entry in enumerate(given):
+        path, named = f"{NAME}[{at}]", [*_named(entry)]
+        if not named or any(len(fallback.model) > MAX_NAME for fallback in named):
+            raise invalid_value(path, "a model, or an object with a model", entry)
+        for name in (name for fallback in named for name in fallback.parameters):
+            if is_control(name):
+                raise UnsupportedParameter(
+                    f"{name!r} can't be set per request. Remove it from {path!r}.", param=path
+                )
+    return given
+
+
+def models_of(requested: Sequence[Any]) -> list[str]:
+    """Return the models that the request's own fallbacks name."""
+    return [fallback.model for entry in requested for fallback in _named(entry)]
+
+
+def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
+    """Yield the parameters that the configured fallbacks of a model replace, each with the name of
+    the setting."""
+    for name in CONFIGURED:
+        for fallback in _found(getattr(router(), name, None), model):
+            yield from ((name, parameter) for parameter in fallback.parameters)
+
+
+def is_of_the_model(error: ToolgateError) -> bool:
+    """Return whether another model may succeed. LiteLLM falls back after every error; a request
+    that is invalid for one model is not sent to others."""
+    if isinstance(error, OF_THE_GATEWAY):
+        return False
+    return isinstance(error, ContextLengthExceeded) or error.status == 429 or error.status >= 500
+
+
+def _found(fallbacks: Any, *models: str) -> list[Fallback]:
+    """Return the fallbacks of the first model: those of a list for all models, or of [{"model":
+    ["other"]}, …], where "*" is every model. Those of a later model have precedence over "*"."""
+    if not fallbacks:
+        return []
+    if _is_list_of_models(fallbacks):
+        return [fallback for entry in fallbacks for fallback in _as_fallback(entry)]
+    general: list[Any] | None = None
+    for model in models:
+        entries, at = fallback_event_handlers.get_fallback_model_group(
+            fallbacks=fallbacks, model_group=model
+        )
+        if entries is not None and at is not None and entries is fallbacks[at]["*"]:
+            general = entries
+        elif entries is not None:
+            general = entries
+            break
+    return [fallback for entry in general or () for fallback in _as_fallback(entry)]
+
+
+def _is_list_of_models(fallbacks: Any) -> bool:
+    check = either(fallback_event_handlers, "check_non_standard_fallback_format")
+    return bool(check(fallbacks=fallbacks))
+
+
+def _as_fallback(entry: Any) -> Iterator[Fallback]:
+    if isinstance(entry, str):
+        yield Fallback(entry)
+    elif isinstance(entry, Mapping) and isinstance(entry.get("model"), str):
+        parameters = {name: value for name, value in entry.items() if name != "model"}
+        yield Fallback(entry["model"], parameters)
+
+
+def _named(entry: Any) -> Iterator[Fallback]:
+    """Yield the fallbacks in an entry of a request: a model, an object with a model, or an object
+    of lists by model."""
+    found = [*_as_fallback(entry)]
+    if not found and isinstance(entry, Mapping):
+        lists = [value for value in entry.values() if isinstance(value, list)]
+        found = [fallback for value in lists for each in value for fallback in _as_fallback(each)]
+    yield from found

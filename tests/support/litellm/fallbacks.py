@@ -1,0 +1,41 @@
+"""A model of ours that fails, and the models to which it falls back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.router import foreign, row, use
+from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.script import Script
+from toolgate_proxy.stack.processes import free_port
+
+APIS = pytest.mark.parametrize("api", list(PATHS))
+STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
+
+
+def configure(
+    gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatch, **settings: Any
+) -> None:
+    """No backend serves the model `down`, and another provider the model `hosted`."""
+    down = f"http://127.0.0.1:{free_port()}"
+    rows = [
+        ours(gateway.backend),
+        ours(large, "large"),
+        row("down", group="down", api_base=down, api_key=KEY),
+        foreign("hosted"),
+    ]
+    use(monkeypatch, *rows, **settings)
+
+
+async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
+    key = params.pop("key", None)
+    more = {} if key is None else {"key": key}
+    return await gateway.ask(body_of(api, **params), path=PATHS[api], **more)
+
+
+def shown(response: Response) -> str:
+    return b"".join(response.bodies).decode()
