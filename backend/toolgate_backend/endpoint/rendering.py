@@ -183,7 +183,7 @@ def rendering_error(error: Exception) -> InvalidRequest:
     """Return the error for one of vLLM's renderer."""
     text = str(error)
     if found := LENGTHS.match(text):
-        prompt = found["prompt"] and int(found["prompt"])
+        prompt = int(found["prompt"]) if found["prompt"] else None
         return ContextLengthExceeded.of_tokens(int(found["context"]), prompt)
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
