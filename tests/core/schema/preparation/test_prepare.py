@@ -115,7 +115,11 @@ def test_fallback_schemas_accept_all_valid_instances(
 ) -> None:
     schema = canonical_schema(schema, param="schema")
     valid = [v for v in values if validator(schema).is_valid(v)]
-    few = prepare_compilable(schema, lambda form: len(canonical_json(form)) < 200)
+    try:
+        few = prepare_compilable(schema, lambda form: len(canonical_json(form)) < 200)
+    except SchemaNotEnforceable:
+        assert not valid
+        return
     for made in (few, prepare_type_only(schema)):
         assert all(validator(made.schema).is_valid(v) for v in valid)
 
