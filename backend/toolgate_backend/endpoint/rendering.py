@@ -183,8 +183,10 @@ def rendering_error(error: Exception) -> InvalidRequest:
     """Return the error for one of vLLM's renderer."""
     text = str(error)
     if found := LENGTHS.match(text):
-        prompt = found["prompt"] and int(found["prompt"])
-        return ContextLengthExceeded.of_tokens(int(found["context"]), prompt)
+        counted = found["prompt"]
+        return ContextLengthExceeded.of_tokens(
+            int(found["context"]), None if counted is None else int(counted)
+        )
     if LENGTH_ERROR.match(text):
         return ContextLengthExceeded(text, param="messages")
     return TemplateRefused(
