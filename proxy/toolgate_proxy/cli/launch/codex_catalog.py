@@ -1,7 +1,7 @@
 """The catalogue of models that Codex reads (`model_catalog_json`).
 
 Without an entry, Codex expects a context of 272,000 tokens, compacts too late, and does not offer
-`apply_patch`.
+`apply_patch`. With one, its instructions are those of the entry instead of 17,000 characters.
 """
 
 from __future__ import annotations
@@ -15,6 +15,24 @@ EFFORTS = {
     "medium": "Reasoning of medium length",
     "high": "Long reasoning",
 }
+INSTRUCTIONS = """\
+You are a coding agent in the terminal of a user, and share their workspace. Work on the task \
+until it is done: read, change and run what it takes, and do not stop at a plan.
+
+- Read files before you change them. `rg` and `rg --files` are fast. Run independent commands in \
+parallel.
+- Change files with `apply_patch`. Keep to the style of the code around, change no more than the \
+task needs, and fix causes rather than symptoms. Commit only if you are asked to.
+- Follow the files `AGENTS.md`: the rules of the one nearest to a file count for it. The user's \
+messages come first.
+- The working tree may have changes of the user. Never revert what you did not change yourself.
+- Check your work with the tests and tools of the project, the narrowest first. If something can't \
+be checked, say so.
+- Respect the sandbox and the approval mode. Ask before anything that can't be undone.
+- Before longer work, say in a sentence what you do next. At the end, state briefly what changed, \
+where (`path:line`), and what is left. Write plain text with short lists.
+"""
+"""Codex sends none of its own to a model of a catalogue."""
 MAX_RESULT = 10_000
 """Most tokens of the result of a call, as of OpenAI's models."""
 
@@ -46,6 +64,6 @@ def catalog(target: Target) -> dict[str, Any]:
         "visibility": "list",
         "supported_in_api": True,
         "priority": 0,
-        "base_instructions": "",
+        "base_instructions": INSTRUCTIONS,
     }
     return {"models": [entry]}

@@ -137,6 +137,6 @@ def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
 
 def failed_events(error: Mapping[str, Any]) -> bytes:
     """Return the events that report an error before the first event of a response, as OpenAI sends
-    them: SDKs raise the first one, and Codex reads the second one only."""
+    them: SDKs raise the first one, and older versions of Codex read the second one only."""
     failed = {"type": "response.failed", "response": failed_response(error)}
     return error_event(error) + b"".join(numbered([failed], 1))
