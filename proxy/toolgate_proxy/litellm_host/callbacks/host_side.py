@@ -94,8 +94,9 @@ class HostSide:
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
         if (requested := requested_fallbacks(values)) is not None:
-            for model in models_of(requested) if key is not None else ():
-                await auth.check_model(key, model)
+            if key is not None:
+                for model in models_of(requested):
+                    await auth.check_model(key, model)
             self._fallbacks = Fallbacks(requested)
         return values
 
