@@ -22,7 +22,8 @@ def large_of_session() -> Iterator[FakeBackend]:
 def large(
     gateway: Gateway, large_of_session: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> FakeBackend:
-    """The backend of the model `large`, to which `tiny` falls back."""
+    """The backend of the model `large`, to which `tiny` falls back. No comment begins a stream."""
+    gateway.configure(keepalive_seconds=0)
     large_of_session.clear()
     large_of_session.scripts["hi"] = Script(("From the large one",))
     gateway.backend.scripts["hi"] = BROKEN
