@@ -71,11 +71,12 @@ class Renderer:
         if prompt.tools:
             template_kwargs["tools"] = list(prompt.tools)
         params = ChatParams(chat_template_kwargs=template_kwargs)
+        tokenizing = self._tokenizing(prompt.tokenizing, max_tokens)
         try:
             _, (rendered,) = await self._renderer.render_chat_async(
                 [[for_vllm(message) for message in prompt.messages]],
                 params,
-                self._tokenizing(prompt.tokenizing, max_tokens),
+                tokenizing,
             )
         except jinja2.TemplateError as error:
             raise TemplateRefused(
