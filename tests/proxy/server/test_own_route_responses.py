@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from tests.support.servers.script import Script, call
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = PATHS["responses"]
+CODEX = Path(__file__).parents[1] / "api" / "responses" / "codex"
 
 
 async def ask(gateway: Gateway, given: Any = "hi", **params: Any) -> Response:
@@ -91,3 +94,16 @@ async def test_responses_of_other_providers_stay_litellms(
     assert (await gateway.ask(b"", path="/v1/responses/resp_xyz", method="GET")).status == 299
     own = f"/v1/responses/resp_{'0a' * 16}"
     assert (await gateway.ask(b"", path=own, method="GET")).status == 404
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_request_of_codex_with_its_own_provider_is_answered(
+    gateway: Gateway, stream: bool
+) -> None:
+    """The header names what is left out."""
+    sent = json.loads((CODEX / "0.169-openai_base_url.json").read_text())
+    gateway.backend.turns.append(Script(("I see it.",)))
+    response = await gateway.ask(sent | {"stream": stream}, path=PATH)
+    assert response.status == 200, response.bodies
+    history = own_headers(response.context)["x-toolgate-history"]
+    assert history.startswith("left_out=input[0].internal_chat_message_metadata_passthrough")

@@ -26,6 +26,15 @@ wire_api = "responses"
 request_max_retries = 0
 stream_max_retries = 0
 """
+BUILT_IN = """\
+model = "tiny"
+openai_base_url = "{url}/v1"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+"""
+"""With Codex's own provider, which connects by WebSocket."""
 CATALOG = {
     "slug": "tiny",
     "display_name": "tiny",
@@ -70,12 +79,16 @@ def run_codex(
     task: str,
     *options: str,
     in_catalog: bool = False,
+    built_in: bool = False,
     sandbox: str = "danger-full-access",
 ) -> CodexRun:
     """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
-    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise."""
+    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise.
+    `built_in`: with Codex's own provider at the URL of the gateway."""
     home, work = folders(folder)
-    (home / "config.toml").write_text(CONFIGURATION.format(url=url))
+    (home / "config.toml").write_text((BUILT_IN if built_in else CONFIGURATION).format(url=url))
+    if built_in:
+        (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": key}))
     if in_catalog:
         catalog = home / "models.json"
         catalog.write_text(json.dumps({"models": [CATALOG]}))

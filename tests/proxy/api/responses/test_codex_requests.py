@@ -1,6 +1,7 @@
 """Requests as Codex CLI 0.169 sends them, with shortened texts: for a model that it does not know,
 for one with custom tools and tool search, and for one whose tools are an item of the input. And,
-of 0.142 as well, one with the result of a call."""
+of 0.142 as well, one with the result of a call. One is of Codex's own provider
+(`openai_base_url`)."""
 
 from __future__ import annotations
 
@@ -53,3 +54,13 @@ def test_tools_in_the_input_are_refused() -> None:
     with pytest.raises(UnsupportedParameter) as refused:
         parse_request(body("additional_tools"), model="tiny")
     assert refused.value.param == "input[0].type"
+
+
+def test_members_of_openais_own_are_left_out() -> None:
+    sent = body("0.169-openai_base_url")
+    asked = parse_request(sent, model="tiny")
+    assert asked.messages == parse_request(body("0.169-results"), model="tiny").messages
+    member = "internal_chat_message_metadata_passthrough"
+    assert [(change.kind, change.path) for change in asked.history_changes] == [
+        ("left_out", f"input[{at}].{member}") for at in range(len(sent["input"]))
+    ]

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
+
+import pytest
 
 from tests.support.agents.codex import run_codex
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.script import Script, call
+from toolgate_core.errors import ContextLengthExceeded
 
 pytestmark = OWN_ROUTE_ONLY
 
@@ -143,3 +147,38 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
     assert backend.messages(1)[-2]["role"] == "tool"
     assert "The summary: it is made." in str(backend.messages(2)[-1]["content"])
     assert "tool" not in [message["role"] for message in backend.messages(2)]
+
+
+def test_codex_with_its_own_provider_runs_a_command(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    """It connects by WebSocket, and its items have members of OpenAI's own."""
+    backend.turns += [
+        Script((call("exec_command", {"cmd": "echo made"}),)),
+        Script(("All is done.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Make it.", built_in=True)
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["All is done."]
+    assert "made" in str(backend.messages(1)[-1]["content"])
+    assert "internal_chat_message" not in str(backend.messages(1))
+
+
+@pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket"])
+def test_codex_compacts_after_a_prompt_that_was_too_long(
+    gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
+) -> None:
+    """It recognises the error, and compacts before the next turn."""
+    too_long = ContextLengthExceeded.of_tokens(60_000).body()["error"]
+    backend.turns += [Script(("One.",)), Script((), error_status=400, error=too_long)]
+    asked = partial(run_codex, gateway, MASTER_KEY, tmp_path, built_in=built_in)
+    assert asked("First.", in_catalog=True).events[-1]["type"] == "turn.completed"
+    failed = asked("Second.", "resume", "--last", in_catalog=True)
+    assert "ran out of room" in str(failed.events[-1]), failed
+    if built_in:
+        return  # it compacts remotely
+    backend.turns += [Script(("The summary: one.",)), Script(("Three.",))]
+    run = asked("Third.", "resume", "--last", in_catalog=True)
+    assert not backend.turns, run
+    assert [item["text"] for item in run.items("agent_message")] == ["Three."]
+    assert "The summary: one." in str(backend.messages(-1)[-2]["content"])
