@@ -153,17 +153,16 @@ def main() -> int:
     options = parser.parse_args()
     exit_on_sigterm()
     found: dict[str, list[Outcome]] = {}
+    head = ["form", *OUTCOMES, "wholly masked"]
+    print("| " + " | ".join(head) + " |")
+    print("|" + " --- |" * len(head), flush=True)
     for form in options.forms:
         model = ROOT / ".cache" / "models" / f"tiny-{form}"
         tiny_family.build(model, DIALECTS[form])
         bias, *_ = biases(DIALECTS[form], model)
         with running("toolgate", model) as server:
             found[form] = asyncio.run(forced_calls(server, bias, options.streams))
-    head = ["form", *OUTCOMES, "wholly masked"]
-    print("| " + " | ".join(head) + " |")
-    print("|" + " --- |" * len(head))
-    for form, outcomes in found.items():
-        print(row(form, outcomes))
+        print(row(form, found[form]), flush=True)
     for form, outcomes in found.items():
         print(f"\n{form}:\n", *reasons(outcomes), sep="\n")
     if options.json:
