@@ -61,13 +61,12 @@ FORCED = """
 | `qwen3` (JSON) | 706 | 16 | 0 | 0 | 0 | 720 |
 | `glm47` | 708 | 14 | 0 | 0 | 0 | 711 |
 | `gemma4` | 704 | 18 | 0 | 0 | 0 | 710 |
-| `lfm2_5` | 701 | 19 | 1 | 1 | 0 | 718 |
+| `lfm2_5` | 702 | 19 | 1 | 0 | 0 | 719 |
 | `qwen3_coder` | 198 | 524 | 0 | 0 | 0 | 711 |
 | `deepseek_v32` | 155 | 566 | 1 | 0 | 0 | 710 |
 
 - *cut* by `max_tokens`: in `qwen3_coder` and `deepseek_v32`, no single token ends a text, so that random texts seldom end.
 - *refused* by name: in `lfm2_5` a member `max results`, which is no name of Python; in `deepseek_v32` a call of at least 454 tokens of this small vocabulary.
-- *failed*: `tool_schema_violation`, after seven samples that violated a `propertyNames`, which the masks of `lfm2_5` enforce since then.
 """
 
 PURPOSES: tuple[tuple[str, str, str], ...] = (
