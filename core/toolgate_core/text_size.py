@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 IMAGE = "image_url"
 """Type of a content part with an image, and its member with the image. The size of the image in
 tokens does not depend on the length of this text."""
+BYTES_PER_TOKEN = 4
+"""Of English text and code, about. For prompts that are too long to be counted."""
 
 
-def text_bytes(*values: object, limit: int) -> int:
+def text_bytes(*values: object, limit: int = sys.maxsize) -> int:
     """Bytes of UTF-8 of all strings, including the names of members, without images. Stops when
     `limit` is exceeded."""
     size, waiting = 0, list(values)

@@ -26,7 +26,7 @@ from .transport.connection import Disconnect, Reply
 
 FALLBACKS = "fallbacks"
 NO_FURTHER = {"disable_fallbacks": True}
-"""What LiteLLM is told: the fallbacks of this model are tried here as well."""
+"""Added to the body, so that LiteLLM does not try further fallbacks: the pipeline tries them."""
 LITELLMS = frozenset(row.name for row in LITELLM)
 """Parameters that LiteLLM may get from requests for our models."""
 REPLACED = (b"content-length", b"content-encoding", b"x-litellm-call-id")

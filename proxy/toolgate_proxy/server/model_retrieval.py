@@ -39,8 +39,8 @@ WINDOW = ("max_model_len", "context_length", "context_window", "max_input_tokens
 LiteLLM's."""
 OUTPUT_SHARE = 8
 MAX_OUTPUT = 32_000
-"""Clients that reserve a part of the context for the response are told an eighth, and at most this
-number of tokens. Prompt and response share the context, so there is no other maximum."""
+"""`max_output_tokens` is an eighth of the context, at most this number of tokens. Some clients
+reserve it for the response. Prompt and response share the context, so there is no other maximum."""
 
 
 async def answer(scope: Scope, context: RequestContext) -> Response | None:

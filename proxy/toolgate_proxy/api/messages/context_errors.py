@@ -5,12 +5,7 @@ from __future__ import annotations
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_core.text_size import text_bytes
-
-BYTES_PER_TOKEN = 4
-"""Of English text and code, about. Nobody counts the tokens of a prompt that is much too long, but
-clients drop turns by their number."""
-MAX_BYTES = 2**40
+from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 
 def context_message(error: ContextLengthExceeded, request: ChatRequest | None) -> str:
@@ -33,4 +28,4 @@ def _estimate(context: int, request: ChatRequest | None) -> int:
     if request is None:
         return context + 1
     tools = [tool.definition for tool in request.tools]
-    return max(context + 1, text_bytes(request.messages, tools, limit=MAX_BYTES) // BYTES_PER_TOKEN)
+    return max(context + 1, text_bytes(request.messages, tools) // BYTES_PER_TOKEN)

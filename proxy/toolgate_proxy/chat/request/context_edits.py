@@ -14,13 +14,10 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_core.text_size import text_bytes
+from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 CLEARED = "[Old tool result cleared to save context]"
 NO_ARGUMENTS = "{}"
-BYTES_PER_TOKEN = 4
-"""Of English text and code, about, where a prompt is too long to be counted."""
-MAX_BYTES = 2**40
 Message = dict[str, Any]
 Messages = tuple[Message, ...]
 Count = Callable[[ChatRequest], Awaitable[int]]
@@ -91,7 +88,8 @@ async def _saved(before: _Prompt, after: _Prompt) -> int:
     longer, shorter = await before.tokens(), await after.tokens()
     if longer is not None and shorter is not None:
         return max(longer - shorter, 0)
-    return (_bytes(before.request) - _bytes(after.request)) // BYTES_PER_TOKEN
+    fewer = text_bytes(before.request.messages) - text_bytes(after.request.messages)
+    return fewer // BYTES_PER_TOKEN
 
 
 def without_results(messages: Messages, edit: ClearToolUses) -> tuple[Messages, int]:
@@ -197,7 +195,3 @@ def _without_reasoning(message: Message) -> Message:
     if not kept.get("tool_calls") and kept.get("content") is None:
         kept["content"] = ""
     return kept
-
-
-def _bytes(request: ChatRequest) -> int:
-    return text_bytes(request.messages, limit=MAX_BYTES)

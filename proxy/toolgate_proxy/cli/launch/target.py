@@ -9,8 +9,8 @@ from typing import Any
 from urllib.parse import quote
 
 MIN_WINDOW = 32_768
-"""Smallest context length that clients are told, in tokens. Their own prompts and reserves need
-nearly as much, so with a smaller one some compact before each request, or send none."""
+"""Smallest context length, in tokens, that is passed to clients. Their own prompts and reserves
+take almost as much: with less, some clients compact before each request or send none."""
 
 
 @dataclass(frozen=True)

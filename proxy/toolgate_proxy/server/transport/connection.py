@@ -75,7 +75,7 @@ class Reply:
             self.stream.close()
 
     def restart(self) -> None:
-        """Forget a response of which nothing was sent, because another model responds."""
+        """Drop a response whose first event was not sent, since another model answers instead."""
         if self.stream is not None:
             self.stream.close()
         self.stream = self.request = None
