@@ -50,6 +50,7 @@ from .instances import (
 )
 from .message import FORMAT, MAX_COUNT, Message
 from .request import (
+    TOOL_DEFINITIONS,
     Candidate,
     ChatPrompt,
     CountTokens,
@@ -73,6 +74,7 @@ __all__ = [
     "MAX_INSTANCE_LENGTH",
     "MEASUREMENTS",
     "NO_HINTS",
+    "TOOL_DEFINITIONS",
     "Candidate",
     "ChatPrompt",
     "CountTokens",
