@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
+from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS
 from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import REASONING
@@ -50,7 +51,7 @@ OWN: tuple[Parameter, ...] = (
         "call.",
     ),
     Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
-    Parameter("tools", Array("tools"), note="See [tools](messages.md#tools)."),
+    Parameter("tools", Array("tools", MAX_TOOLS), note="See [tools](messages.md#tools)."),
     Parameter(
         "tool_choice",
         Anything(EXPECTED),

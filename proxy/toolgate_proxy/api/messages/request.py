@@ -31,7 +31,7 @@ from .conversation.turns import Conversation
 from .parameters import BY_NAME
 from .thinking import check_thinking, is_omitted, is_shown, with_effort
 from .tool_choice import read_tool_choice
-from .tools import read_tools
+from .tools import ToolReader
 
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
@@ -57,18 +57,12 @@ def parse_request(
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
+    reader = ToolReader(hosted, open_objects, client.headers.get("anthropic-beta", ""), on_invalid)
+    tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
-        values.get("messages"), values.get("system"), client.seal, history
-    )
-    tools = read_tools(
-        values.get("tools", ()),
-        hosted,
-        open_objects=open_objects,
-        betas=client.headers.get("anthropic-beta", ""),
-        on_invalid=on_invalid,
+        values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
     )
     choice = read_tool_choice(values.get("tool_choice"))
-    hosted.check_choice(choice.choice, tools.tools)
     mode = reasoning_mode(values)
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
@@ -78,7 +72,7 @@ def parse_request(
         messages=conversation.messages,
         paths=conversation.paths,
         history=history,
-        tools=tools.tools,
+        tools=tools,
         hosted=hosted,
         choice=choice.choice,
         template=_template_values(values, mode, conversation),
@@ -88,7 +82,7 @@ def parse_request(
         sign_reasoning=_signer(client),
         repeated={
             "context_management": "context_management" in values,
-            "eager": tools.eager,
+            "eager": frozenset(reader.eager),
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },

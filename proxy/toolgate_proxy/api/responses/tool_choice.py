@@ -7,6 +7,7 @@ from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.tools import MODES, TOOL_CHOICES
+from .tools import SEARCH
 
 
 def read_tool_choice(choice: object) -> ToolChoice:
@@ -43,8 +44,11 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
 
 
 def _tool(fields: Fields) -> str:
-    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`."""
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`; that of the
+    search in `{"type": "tool_search"}`."""
     kind = fields.text("type")
+    if kind == SEARCH:
+        return SEARCH
     if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(

@@ -16,7 +16,13 @@ from .encrypted_reasoning import INCLUDE as ENCRYPTED
 from .encrypted_reasoning import encrypt
 
 Json = dict[str, Any]
-STATUS_OF = ("message", "function_call", "function_call_output")
+STATUS_OF = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "tool_search_call",
+    "tool_search_output",
+)
 """Types of items that have a status."""
 
 
