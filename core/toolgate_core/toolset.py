@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
+from typing import Any
 
 from .chat_request import AllowedTools, NamedTool, ToolChoice
 from .errors import UnknownTool
 from .tools import Tool
+from .wire import TOOL_DEFINITIONS
 
 Load = Callable[[], Tool | None]
 """Returns a deferred tool; None if it is invalid and left out."""
@@ -118,3 +120,12 @@ def _cannot_be_called(name: str) -> str:
         "conversation has not added it, or it was removed. Add it first, or send it without "
         "`defer_loading`."
     )
+
+
+def definitions(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the content parts of a message that define tools, which can be called from there on.
+    Without them the prompt would not have these tools."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return []
+    return [part for part in content if part["type"] == TOOL_DEFINITIONS]

@@ -10,6 +10,7 @@ from typing import Any
 from toolgate_core import errors
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.toolset import definitions
 from toolgate_core.wire import TOOL_DEFINITIONS
 
 from ...context import RequestContext
@@ -68,10 +69,9 @@ def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> Chat
 
 def _without_definitions(message: dict[str, Any], names: Container[str]) -> dict[str, Any]:
     """Return the message without the definitions of these tools."""
-    content = message.get("content")
-    if not isinstance(content, list) or all(part["type"] != TOOL_DEFINITIONS for part in content):
+    if not definitions(message):
         return message
-    return message | {"content": [_without_names(part, names) for part in content]}
+    return message | {"content": [_without_names(part, names) for part in message["content"]]}
 
 
 def _without_names(part: dict[str, Any], names: Container[str]) -> dict[str, Any]:
