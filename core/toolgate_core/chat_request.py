@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from . import wire
 from .context_edits import AppliedEdit, ContextEdit
-from .tools import Tool
+from .tools import OnInvalid, Tool
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,10 @@ class HistoryChange:
     """In the request's body."""
 
 
+DeferredTool = Callable[[OnInvalid], Tool | None]
+"""Parses a tool that is not loaded. Returns None if it is invalid and left out."""
+
+
 @dataclass(frozen=True)
 class ChatRequest:
     """A chat completion request: all parameters validated, defaults filled in."""
@@ -64,6 +68,8 @@ class ChatRequest:
     listed_tools: tuple[Tool, ...] | None = None
     """The tools that the prompt lists at its beginning, if they are not `tools`. The messages have
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
+    deferred_tools: tuple[DeferredTool, ...] = ()
+    """Those that the messages have not added."""
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
     edits: tuple[ContextEdit, ...] = ()

@@ -1,5 +1,6 @@
 """The Claude Agent SDK, with the Claude Code that its package contains: a search for tools, a tool
-of the program, a loop of three turns, streaming, a question of permission, a session of two questions."""
+of the program, a loop of three turns, streaming, a question of permission, a session of two
+questions."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def read_toolset(
             param="tools",
         )
     tools = read(loaded, leave_out)
-    later = {name: partial(_first, read, each, leave_out) for name, each in deferred.items()}
-    return Toolset(tools, later, left_out)
+    later = {name: partial(_first, read, each) for name, each in deferred.items()}
+    return Toolset(tools, later, left_out, leave_out)
 
 
 def _first(read: Read[Entry], entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
