@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from tests.long.api_conformance.cases import CLOSERS, NAMED, tool_of
 from tests.long.walks.tools import tools
+from tests.support.apis.found_tools import SEARCH
 from tests.support.logit_bias import by_token
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
@@ -34,7 +36,17 @@ def biases(dialect: Dialect, model: Path) -> list[dict[str, float]]:
     return [by_token(each, model) for each in wanted]
 
 
-def tool_set(rng: Random) -> tuple[Tool, ...]:
+def tool_set(rng: Random) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
+    """The tools that can be called, and deferred ones that can't. If there are such, the first tool
+    is a search, which has found the others."""
+    offered = _tools(rng)
+    if len(offered) == 1 or rng.random() < 0.3:
+        return offered, ()
+    later = tuple(replace(each, name=f"later_{at}") for at, each in enumerate(_tools(rng)))
+    return (replace(offered[0], name=SEARCH), *offered[1:]), later
+
+
+def _tools(rng: Random) -> tuple[Tool, ...]:
     return tuple(tool_of(each["function"] | {"description": "Does it."}) for each in tools(rng))
 
 

@@ -18,6 +18,7 @@ from tests.long.api_conformance.evaluation import TITLES
 from tests.long.hostile_calls.cases import make_case, tool_set
 from tests.long.outcomes import Outcome
 from tests.support.apis import replies
+from tests.support.apis.found_tools import with_search
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask
 from toolgate_verify.asking.chat import tool as chat_tool
@@ -52,16 +53,17 @@ class Load:
 
     async def _tool_set(self, number: int, slots: asyncio.Semaphore) -> None:
         rng = Random(f"hostile-{self.outcome.seed}-{number}")
-        offered = tool_set(rng)
+        offered, later = tool_set(rng)
         engines: dict[str, str] | None = None
         ways = [*product(Api, (False, True))]
         for at in range(PER_TOOL_SET):
             case = make_case(rng, offered, self.model, rng.choice(self.biases))
             api, stream = rng.choice(ways)
+            body = body_of(api, case, later, stream=stream)
             async with slots:
                 if engines is None:
                     engines = await self._engines(offered)
-                await self._one(f"set {number}, request {at}", case, api, stream, engines)
+                await self._one(f"set {number}, request {at}", case, api, body, engines)
             if len(engines) < len(offered):
                 break  # a tool is refused, and so are all requests with it
 
@@ -76,9 +78,9 @@ class Load:
         return {tool["name"]: tool["engine"] for tool in report["tools"] if tool.get("engine")}
 
     async def _one(
-        self, place: str, case: Ask, api: Api, stream: bool, engines: dict[str, str]
+        self, place: str, case: Ask, api: Api, body: dict[str, Any], engines: dict[str, str]
     ) -> None:
-        body = body_of(api, case, stream=stream)
+        stream = body.get("stream", False)
         response = await self.http.post(replies.PATHS[api], json=body)
         self.outcome.counts["requests"] += 1
         what = self._judged(case, api, stream, response, engines)
@@ -109,11 +111,13 @@ class Load:
         return "; ".join(found)[:600] or None
 
 
-def body_of(api: Api, case: Ask, *, stream: bool) -> dict[str, Any]:
+def body_of(
+    api: Api, case: Ask, later: Sequence[Tool] = (), *, stream: bool = False
+) -> dict[str, Any]:
     more = {"n": CHOICES} if api == Api.CHAT else {}
     body = request(api, replace(case, stream=stream), **more).body
     assert body is not None
-    return body
+    return with_search(api, body, later) if later else body
 
 
 def read(case: Ask, api: Api, stream: bool, response: httpx.Response) -> list[Answer] | str:

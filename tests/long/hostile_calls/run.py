@@ -6,8 +6,9 @@
 Each seed is a gateway and a backend with one adapter and a random model in the form of one family.
 The tools are those of `walks`. The temperatures are 0 to 2, with biases that make the model
 end its calls, or write the family's marks everywhere. Each response is checked: its calls parse and
-satisfy their schemas, `tool_choice` is kept, content has no marks. Given up are requests that end
-with the error `tool_schema_violation`.
+satisfy their schemas, `tool_choice` is kept, content has no marks. In some requests a search has
+found some of the tools, and only they are called. Given up are requests that end with the error
+`tool_schema_violation`.
 
 With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again.
 Several runs with the same FILE can go on beside each other, from different seeds (--first), so that

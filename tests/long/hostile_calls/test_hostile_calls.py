@@ -39,8 +39,9 @@ def test_requests_are_repeated_exactly(api: Api) -> None:
     bodies = []
     for _ in range(2):
         rng = Random(1)
-        cases = [make_case(rng, tool_set(rng), "m", {"1": 2.0}) for _ in range(20)]
-        bodies.append([body_of(api, case, stream=False) for case in cases])
+        sets = [tool_set(rng) for _ in range(20)]
+        cases = [(make_case(rng, offered, "m", {"1": 2.0}), later) for offered, later in sets]
+        bodies.append([body_of(api, case, later) for case, later in cases])
     assert bodies[0] == bodies[1]
     assert len({json.dumps(body) for body in bodies[0]}) == 20
 
@@ -90,7 +91,8 @@ def test_calls_are_validated_and_counted_by_engine() -> None:
     def answer(request: httpx.Request, body: dict[str, Any]) -> httpx.Response:
         if request.url.path != "/v1/chat/completions" or body.get("stream"):
             return httpx.Response(500, json={"error": {"code": "tool_schema_violation"}})
-        call = {"function": {"name": "tool_0", "arguments": '{"none": "of these"}'}}
+        name = body["tools"][0]["function"]["name"]
+        call = {"function": {"name": name, "arguments": '{"none": "of these"}'}}
         message = {"content": "<mark>", "tool_calls": [call]}
         choice = {"message": message, "finish_reason": "tool_calls"}
         choices = [{"index": at, **choice} for at in range(body["n"])]

@@ -111,3 +111,81 @@ async def test_a_choice_of_a_tool_that_was_not_found_is_a_400(gateway: Gateway, 
     assert response.status == 400
     error = response.json["error"]
     assert (error["code"], error["param"]) == ("unknown_tool", "tool_choice")
+
+
+def changed(kind: str, name: str) -> dict[str, Any]:
+    block = {"type": kind, "tool": {"type": "tool_reference", "name": name}}
+    return {"role": "system", "content": [block]}
+
+
+OPEN, CLOSE = in_messages("open"), in_messages("close")
+FUNCTION = {"type": "function", **named("open")}
+DONE = {"call_id": "ts_1", "execution": "client", "status": "completed"}
+ANY = {"max_tokens": 50, "tool_choice": {"type": "any"}}
+REQUIRED = {"tools": [FUNCTION], "tool_choice": "required", "store": False}
+CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
+    "a deferred tool is added": (
+        "messages",
+        {
+            **ANY,
+            "messages": [HI, changed("tool_addition", "close")],
+            "tools": [OPEN, {**CLOSE, "defer_loading": True}],
+        },
+        ["open"],
+        ["open", "close"],
+    ),
+    "a tool is removed": (
+        "messages",
+        {**ANY, "messages": [HI, changed("tool_removal", "close")], "tools": [OPEN, CLOSE]},
+        ["open", "close"],
+        ["open"],
+    ),
+    "all tools are items": (
+        "responses",
+        {
+            "input": [
+                {
+                    "type": "additional_tools",
+                    "id": "at_1",
+                    "role": "developer",
+                    "tools": [FUNCTION],
+                },
+                HI,
+            ],
+            "store": False,
+        },
+        ["open"],
+        ["open"],
+    ),
+    "no tools are added": (
+        "responses",
+        {"input": [HI, {"type": "additional_tools", "tools": []}], **REQUIRED},
+        ["open"],
+        ["open"],
+    ),
+    "a search finds a tool of the request": (
+        "responses",
+        {
+            "input": [
+                HI,
+                {"type": "tool_search_call", "arguments": {"query": "open"}, **DONE},
+                {"type": "tool_search_output", "tools": [FUNCTION], **DONE},
+                {"role": "user", "content": "Go."},
+            ],
+            **REQUIRED,
+        },
+        ["open"],
+        ["open"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("api", "body", "listed", "loaded"), CHANGES.values(), ids=CHANGES)
+async def test_the_masks_allow_what_is_loaded_at_the_end(
+    gateway: Gateway, api: str, body: dict[str, Any], listed: list[str], loaded: list[str]
+) -> None:
+    gateway.backend.turns = [Script((call("open", {"room": "4"}),))]
+    response = await gateway.ask({"model": "tiny", **body}, path=PATHS[api])
+    assert response.status == 200
+    assert gateway.backend.listed_tools() == listed
+    assert gateway.backend.callable_tools() == loaded

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.support.apis import messages_api, responses_api
+from tests.support.apis.found_tools import SEARCH
 from tests.support.apis.read_responses import joined
 from tests.support.apis.typed_events import read_events
 from toolgate_verify import asking
@@ -78,7 +79,7 @@ def of_chat(body: Json) -> list[Reply]:
 
 
 def _of_response(body: Json) -> Reply:
-    answer = responses.whole(body)
+    answer = responses.whole({**body, "output": [*map(_as_function, body["output"])]})
     was_cut = bool(answer.calls) and not answer.calls[-1].complete
     last_call = "cut" if was_cut else (body.get("toolgate") or {}).get("last_call")
     texts = [
@@ -86,6 +87,14 @@ def _of_response(body: Json) -> Reply:
     ]
     logprobs = [each for part in texts for each in part["logprobs"]]
     return Reply(answer, body, last_call, logprobs, body.get("token_ids"), body.get("stop_reason"))
+
+
+def _as_function(item: Json) -> Json:
+    """The call of a search for tools as that of a function, which it is for the model."""
+    if item["type"] != "tool_search_call":
+        return item
+    arguments = json.dumps(item["arguments"])
+    return {**item, "type": "function_call", "name": SEARCH, "arguments": arguments}
 
 
 def _of_message(body: Json) -> Reply:
