@@ -118,6 +118,7 @@ def changed(kind: str, name: str) -> dict[str, Any]:
     return {"role": "system", "content": [block]}
 
 
+GO = {"role": "user", "content": "Go."}
 OPEN, CLOSE = in_messages("open"), in_messages("close")
 FUNCTION = {"type": "function", **named("open")}
 DONE = {"call_id": "ts_1", "execution": "client", "status": "completed"}
@@ -128,7 +129,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         "messages",
         {
             **ANY,
-            "messages": [HI, changed("tool_addition", "close")],
+            "messages": [GO, changed("tool_addition", "close")],
             "tools": [OPEN, {**CLOSE, "defer_loading": True}],
         },
         ["open"],
@@ -136,7 +137,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     ),
     "a tool is removed": (
         "messages",
-        {**ANY, "messages": [HI, changed("tool_removal", "close")], "tools": [OPEN, CLOSE]},
+        {**ANY, "messages": [GO, changed("tool_removal", "close")], "tools": [OPEN, CLOSE]},
         ["open", "close"],
         ["open"],
     ),
@@ -150,7 +151,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
                     "role": "developer",
                     "tools": [FUNCTION],
                 },
-                HI,
+                GO,
             ],
             "store": False,
         },
@@ -159,7 +160,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
     ),
     "no tools are added": (
         "responses",
-        {"input": [HI, {"type": "additional_tools", "tools": []}], **REQUIRED},
+        {"input": [GO, {"type": "additional_tools", "tools": []}], **REQUIRED},
         ["open"],
         ["open"],
     ),
@@ -167,10 +168,10 @@ CHANGES: dict[str, tuple[str, dict[str, Any], list[str], list[str]]] = {
         "responses",
         {
             "input": [
-                HI,
+                GO,
                 {"type": "tool_search_call", "arguments": {"query": "open"}, **DONE},
                 {"type": "tool_search_output", "tools": [FUNCTION], **DONE},
-                {"role": "user", "content": "Go."},
+                GO,
             ],
             **REQUIRED,
         },
