@@ -107,10 +107,13 @@ def _bytes(value: object) -> bytes:
 
 
 def _without_marks(value: object) -> object:
-    """Return a message, tools or a system prompt without the fields of Anthropic's API that change
-    from turn to turn and are no part of the prompt."""
+    """Return a message, tools or a system prompt without what changes from turn to turn and is no
+    part of the prompt's beginning: fields of Anthropic's API, and deferred tools. Claude Code adds
+    those that it has found to its tools."""
     if isinstance(value, list):
-        return [_without_marks(each) for each in value if not _is_billing(each)]
+        return [
+            _without_marks(each) for each in value if not (_is_billing(each) or _is_deferred(each))
+        ]
     if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):
         return {
             name: _without_marks(inner) if name == "content" else inner
@@ -123,6 +126,10 @@ def _without_marks(value: object) -> object:
 def _is_billing(block: object) -> bool:
     text = block.get("text") if isinstance(block, Mapping) else None
     return isinstance(text, str) and text.startswith(BILLING)
+
+
+def _is_deferred(tool: object) -> bool:
+    return isinstance(tool, Mapping) and tool.get("defer_loading") is True
 
 
 def _hash(data: bytes | bytearray, owner: str) -> bytes:

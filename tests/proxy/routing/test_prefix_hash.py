@@ -133,6 +133,14 @@ def with_key(key: object, owner: str = "team a", **request: Any) -> PrefixHashes
     return hash_request({"prompt_cache_key": key, **request}, owner=owner)
 
 
+def test_deferred_tools_do_not_change_the_hashes() -> None:
+    messages = [SYSTEM, user("Hello.")]
+    found = {**TOOLS[0], "name": "found", "defer_loading": True}
+    assert hashes(messages=messages, tools=[*TOOLS, found]) == hashes(
+        messages=messages, tools=TOOLS
+    )
+
+
 @pytest.mark.parametrize("key", [None, "", 7, ["k"]])
 def test_without_a_key_the_prefix_decides(key: object) -> None:
     """A key that is no string is an error of the parser."""
