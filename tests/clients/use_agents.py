@@ -1,5 +1,5 @@
-"""The OpenAI Agents SDK on the Responses API: a tool, a handoff, streams, a session, a stored
-response."""
+"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a session, a
+stored response."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from agents import (
     OpenAIResponsesModel,
     Runner,
     SQLiteSession,
+    ToolSearchTool,
     function_tool,
     set_tracing_disabled,
 )
@@ -50,6 +51,13 @@ def set_tags(tags: list[str]) -> str:
     return f"{len(tags)} tags are set."
 
 
+@function_tool(defer_loading=True)
+def find_record(name: str) -> str:
+    """Find a record."""
+    called.append("find_record")
+    return f"A record of {name}."
+
+
 def items(result: Any, kind: type) -> list[Any]:
     return [item for item in result.new_items if isinstance(item, kind)]
 
@@ -77,6 +85,22 @@ async def loop_with_tools() -> None:
     assert raw[-1] == "response.completed"
     assert items(streamed, ToolCallOutputItem)
     shared.done("a tool is run in a stream")
+
+
+async def deferred_tool() -> None:
+    """The search is OpenAI's, so the gateway loads the tool at once."""
+    agent = Agent(
+        "searcher",
+        model=model,
+        tools=[ToolSearchTool(), find_record],
+        model_settings=settings("required", parallel_tool_calls=False),
+        tool_use_behavior="stop_on_first_tool",
+    )
+    result = await Runner.run(agent, shared.QUESTION)
+    [call] = items(result, ToolCallItem)
+    assert (call.raw_item.name, call.raw_item.namespace) == ("find_record", "find_record")
+    assert "find_record" in called
+    shared.done("a deferred tool is run")
 
 
 async def handoff() -> None:
@@ -140,7 +164,8 @@ async def output_type() -> None:
 
 
 async def main() -> None:
-    await asyncio.gather(loop_with_tools(), handoff(), session(), continued(), output_type())
+    steps = (loop_with_tools, deferred_tool, handoff, session, continued, output_type)
+    await asyncio.gather(*(step() for step in steps))
 
 
 asyncio.run(main())
