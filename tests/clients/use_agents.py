@@ -1,5 +1,5 @@
-"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a session, a
-stored response."""
+"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a
+session, a stored response."""
 
 from __future__ import annotations
 
