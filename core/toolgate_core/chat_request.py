@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from . import wire
 from .context_edits import AppliedEdit, ContextEdit
+from .gateway_tools import GatewayTool
 from .tools import Tool
 
 
@@ -60,6 +61,8 @@ class ChatRequest:
     images: bool = False
     """Whether the messages have images."""
     tools: tuple[Tool, ...] = ()
+    gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
+    """Those of `tools` that the gateway runs, by name."""
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
     edits: tuple[ContextEdit, ...] = ()
