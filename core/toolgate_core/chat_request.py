@@ -61,6 +61,10 @@ class ChatRequest:
     images: bool = False
     """Whether the messages have images."""
     tools: tuple[Tool, ...] = ()
+    """The tools that can be called: those that are loaded at the end of the messages."""
+    listed_tools: tuple[Tool, ...] | None = None
+    """The tools that the prompt lists at its beginning, if they are not `tools`. The messages have
+    the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     """Those of `tools` that the gateway runs, by name."""
     drop_oldest: bool = False
@@ -123,3 +127,8 @@ class ChatRequest:
     """Fields of the request's body that the response repeats or depends on."""
     sign_reasoning: Callable[[str], str] | None = None
     """Returns the signature of reasoning, for APIs whose clients send it back signed."""
+
+    @property
+    def prompt_tools(self) -> tuple[Tool, ...]:
+        """The tools that the prompt lists at its beginning."""
+        return self.tools if self.listed_tools is None else self.listed_tools

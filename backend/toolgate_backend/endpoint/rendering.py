@@ -26,6 +26,7 @@ from toolgate_core.errors import (
 )
 from toolgate_core.prompt_bounds import check_text
 from toolgate_core.wire import (
+    TOOL_DEFINITIONS,
     ChatPrompt,
     Prompt,
     Tokenizing,
@@ -33,6 +34,7 @@ from toolgate_core.wire import (
 )
 
 from ..tokens.vocabulary import Vocabulary
+from .added_tools import AddedTools
 
 LENGTH_ERROR = re.compile(
     r"This model's maximum context length is |\w+=\d+ cannot be greater than |"
@@ -52,6 +54,10 @@ class Renderer:
         self._vocabulary_size = vocabulary.size
         self._context: int = engine_client.model_config.max_model_len
         self.max_token_bytes = max_token_bytes(vocabulary)
+        self._tokenizer = vocabulary.tokenizer
+        added = vocabulary.tokenizer.added_tokens_decoder.values()
+        special = [token.content for token in added if token.special]
+        self._added_tools = AddedTools(self._text, special)
 
     async def render(self, prompt: Prompt, max_tokens: int = 0) -> Any:
         """vLLM's engine input. If the prompt is truncated to fit, `max_tokens` of the context are
@@ -73,8 +79,9 @@ class Renderer:
         params = ChatParams(chat_template_kwargs=template_kwargs)
         tokenizing = self._tokenizing(prompt.tokenizing, max_tokens)
         try:
+            messages = await self._added_tools.shown(prompt)
             _, (rendered,) = await self._renderer.render_chat_async(
-                [[for_vllm(message) for message in prompt.messages]],
+                [[for_vllm(message) for message in messages]],
                 params,
                 tokenizing,
             )
@@ -99,6 +106,16 @@ class Renderer:
                 raise rendering_error(error) from error
             raise
         return rendered
+
+    async def _text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
+        """The text of a prompt. Raises any error of vLLM's renderer."""
+        params = ChatParams(
+            chat_template_kwargs={"add_generation_prompt": True, "tools": list(tools)}
+        )
+        _, prompt = await self._renderer.render_messages_async(list(messages), params)
+        if (text := prompt.get("prompt")) is not None:
+            return str(text)
+        return str(self._tokenizer.decode(prompt["prompt_token_ids"]))
 
     def _tokenizing(self, wanted: Tokenizing, max_tokens: int) -> Any:
         """vLLM's tokenization parameters; None, which is vLLM's default, if the request
@@ -162,7 +179,7 @@ def refuse_media_urls(prompt: ChatPrompt) -> None:
     for at, message in enumerate(prompt.messages):
         content = message.get("content")
         for place, part in enumerate(content if isinstance(content, list) else ()):
-            if not isinstance(part, dict) or part.get("type") == "text":
+            if not isinstance(part, dict) or part.get("type") in ("text", TOOL_DEFINITIONS):
                 continue
             image = part.get("image_url") if part.get("type") == "image_url" else None
             if not isinstance(image, dict) or not str(image.get("url")).startswith("data:"):

@@ -62,7 +62,8 @@ class InvalidTools(InvalidRequest):
 
 
 class UnknownTool(InvalidRequest):
-    """`tool_choice` or `function_call` names a tool that is not in `tools`.
+    """`tool_choice` or `function_call` names a tool that is not in `tools`, or not loaded. Or a
+    `tool_addition` or `tool_removal` names a tool that is not defined.
 
     Add the tool to `tools`, or correct the name.
     """

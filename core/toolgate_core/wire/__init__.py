@@ -49,6 +49,7 @@ from .instances import (
 )
 from .message import FORMAT, MAX_COUNT, Message
 from .request import (
+    TOOL_DEFINITIONS,
     Candidate,
     ChatPrompt,
     CountTokens,
@@ -71,6 +72,7 @@ __all__ = [
     "MAX_INSTANCE_LENGTH",
     "MEASUREMENTS",
     "NO_HINTS",
+    "TOOL_DEFINITIONS",
     "Candidate",
     "ChatPrompt",
     "CountTokens",

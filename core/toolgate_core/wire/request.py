@@ -19,6 +19,11 @@ class Tokenizing(Message):
     truncation_side: Literal["left", "right"] | None = None
 
 
+TOOL_DEFINITIONS = "tool_definitions"
+"""Type of a content part with tools that are added at its place: `{"type": …, "tools": […]}`. The
+prompt shows them there in the form in which the model's template lists tools."""
+
+
 class ChatPrompt(Message):
     kind: Literal["chat"] = "chat"
     messages: tuple[dict[str, Any], ...]

@@ -12,11 +12,8 @@ import typer
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
-from ..api.chat_completions.functions import offered_tools
 from ..api.messages.conversation.call_ids import shown_id
-from ..api.messages.tools import read_tools as message_tools
-from ..api.responses.tools import read_tools as response_tools
-from ..api.shared.hosted_tools import HostedTools
+from ..api.surfaces import SURFACES
 from ..receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
 from ..receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
 from ..settings import settings
@@ -24,6 +21,11 @@ from ..validation.validator import InvalidSchema, Validator
 from .audit_log import LoggedCall, LogLine, NotALine, place_of, read_line
 from .main import command, examples
 from .output import CommandFailed
+
+READ = ("tools", "functions", "messages", "input")
+"""The fields of a request that decide which tools can be called."""
+NO_MESSAGES = [{"role": "user", "content": "-"}]
+"""The conversation of a request that the log has without one."""
 
 
 class AuditFailed(Exception):
@@ -134,7 +136,10 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
     signed_id = entry.id
     signed_hash: str | None = entry.text
     if line.api == "messages":
-        signed_id, signed_hash = shown_id(entry.id, line.response_id, entry.index), entry.value
+        signed_id = shown_id(entry.id, line.response_id, entry.index)
+    if call.is_value:
+        # A search that was cut has no arguments in the response.
+        signed_hash = entry.value if entry.complete else text_hash(call.text)
         if signed_hash is None:
             raise AuditFailed(
                 f"the {call.place} of {entry.name!r} can't be compared: its arguments are nested "
@@ -154,24 +159,22 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
 
 
 def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) -> dict[str, Tool]:
-    """Read the tools of the request, without invalid ones: the gateway may have left them out
-    (`TOOLGATE_INVALID_TOOLS=omit`), and then neither calls nor the receipt may name them."""
-    given, hosted = request.get("tools") or (), HostedTools(omit=True)
+    """Read the tools of the request that could be called, without invalid ones: the gateway may
+    have left them out (`TOOLGATE_INVALID_TOOLS=omit`), and then neither calls nor the receipt may
+    name them."""
+    given = {name: request[name] for name in READ if request.get(name) is not None}
+    body = {"messages": NO_MESSAGES, "input": "-", "max_tokens": 1} | given
+    surface = next(each for each in SURFACES if each.name == line.api)
     try:
-        if line.api == "messages":
-            found = message_tools(
-                given, hosted, betas="", open_objects=open_objects, on_invalid=_leave_out
-            ).tools
-        elif line.api == "responses":
-            found = response_tools(
-                given, hosted, open_objects=open_objects, on_invalid=_leave_out
-            ).functions
-        else:
-            present = {name: value for name, value in request.items() if value is not None}
-            found = offered_tools(present, hosted, open_objects=open_objects, on_invalid=_leave_out)
+        found = surface.parse(
+            {name: value for name, value in body.items() if name in surface.parameters},
+            model="",
+            open_objects=open_objects,
+            on_invalid=_leave_out,
+        )
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
-    return {tool.name: tool for tool in found}
+    return {tool.name: tool for tool in found.tools}
 
 
 def _leave_out(_name: str, _error: InvalidRequest) -> None:

@@ -28,8 +28,10 @@ class LoggedCall(BaseModel):
     """None for `function_call` of chat completions, which has no id."""
     name: str
     text: str
-    """The arguments as JSON text. Of a custom tool, its input. In the Messages API, the canonical
-    form of their value."""
+    """The arguments as JSON text. Of a custom tool, its input."""
+    is_value: bool = False
+    """Whether the response has the arguments as an object, of which the text is the canonical
+    form: in the Messages API, and of a search for tools."""
     complete: bool | None
     """None if the response does not state it."""
 
@@ -138,20 +140,29 @@ def _is_complete(choice: Mapping[str, Any]) -> bool | None:
 
 def _response_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
     index = count()
-    kinds: dict[str, Kind] = {"function_call": "function", "custom_tool_call": "custom"}
+    kinds: dict[str, Kind] = {
+        "function_call": "function",
+        "custom_tool_call": "custom",
+        "tool_search_call": "function",
+    }
     for item in response["output"]:
         if (kind := kinds.get(item["type"])) is None:
             if item["type"].endswith("_call"):
                 raise NotALine(f"no receipt has calls of the type {item['type']!r}")
             continue
-        prefix = f"{item['namespace']}." if item.get("namespace") else ""
+        is_search = item["type"] == "tool_search_call"
+        name = "tool_search" if is_search else item["name"]
+        # The namespace of a deferred function without one is its name.
+        has_namespace = item.get("namespace") not in (None, "", name)
+        text = item["input" if kind == "custom" else "arguments"]
         yield LoggedCall(
             choice=0,
             index=next(index),
             kind=kind,
             id=item["call_id"],
-            name=f"{prefix}{item['name']}",
-            text=item["input" if kind == "custom" else "arguments"],
+            name=f"{item['namespace']}.{name}" if has_namespace else name,
+            text=canonical(text) if is_search else text,
+            is_value=is_search,
             complete=item["status"] == "completed",
         )
 
@@ -168,6 +179,7 @@ def _message_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
             id=block["id"],
             name=block["name"],
             text=text,
+            is_value=True,
             complete=True,
         )
 

@@ -96,6 +96,8 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
         if isinstance(each, list):
             left += ((inner, parts) for inner in each)
         elif isinstance(each, dict):
+            if not parts and each.get("defer_loading") is True:
+                continue  # the prompt has no deferred tools
             file = _file_of(each) if parts else None
             files += file is not None
             for name, inner in each.items():

@@ -172,6 +172,29 @@ async def test_text_beyond_the_context_is_refused_before_it_is_rendered(
     assert not engine.asked
 
 
+async def test_tools_in_the_messages_have_the_form_of_the_template(
+    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tokenizer = engine.renderer.get_tokenizer()
+    template = (
+        "{% for tool in tools or [] %}<t>{{ tool.function.name }}</t>{% endfor %}"
+        "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
+    )
+    monkeypatch.setattr(tokenizer, "chat_template", template)
+    find, look = ({"type": "function", "function": {"name": name}} for name in ("find", "look"))
+    added = {"type": wire.TOOL_DEFINITIONS, "tools": [look]}
+    messages = ({"role": "user", "content": "hi"}, {"role": "tool", "content": [added]})
+    request = wire.GenerateRequest(
+        request_id="r",
+        model="tiny",
+        prompt=wire.ChatPrompt(messages=messages, tools=(find,)),
+        sampling=wire.Sampling(max_tokens=1),
+    )
+    ids, _ = await prompt_and_budget(service, engine, request)
+    shown = "<t>find</t>user: hi\ntool: <tools>\n<t>look</t>\n</tools>\n"
+    assert tokenizer.decode(ids) == shown
+
+
 async def test_text_within_the_context_is_rendered(service: Service, engine: Engine) -> None:
     """The tokenizer decides then."""
     longest = service.info().limits.max_token_bytes or 0

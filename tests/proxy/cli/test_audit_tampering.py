@@ -13,6 +13,7 @@ from tests.support.apis.signed_responses import (
     CUSTOM,
     FORMS,
     PUBLIC,
+    SEARCH,
     Form,
     checked,
     signed_response,
@@ -212,6 +213,25 @@ def test_a_second_member_hides_nothing(surface: Surface, forged_first: bool) -> 
             both.reverse()
         with pytest.raises(NotALine, match=f"has the member '{name}' more than once"):
             read_line(f"{before}{', '.join(both)}{after[end:]}")
+
+
+@every_form
+def test_the_arguments_of_a_search_are_compared_as_a_value(form: Form) -> None:
+    text = call("tool_search", {"query": "valves", "limit": 2})
+    tools = [*tools_for(RESPONSES), SEARCH]
+    body = signed_response(RESPONSES, text, search=True, form=form)
+    checked(body, tools)
+    checked(signed_response(RESPONSES, text[:50], cut=[0], search=True, form=form), tools)
+    body["output"][0]["arguments"] = {"limit": 2, "query": "valve"}
+    with pytest.raises(AuditFailed, match="its arguments differ"):
+        checked(body, tools)
+
+
+def test_tools_that_the_conversation_adds_are_tools_of_the_request() -> None:
+    body, tools = signed_response(RESPONSES, f"{LOOK}\n{WALK}"), tools_for(RESPONSES)
+    added = [{"type": "additional_tools", "tools": tools}, {"role": "user", "content": "hi"}]
+    line = {"request": {"input": added}, "response": body}
+    audit_line(read_line(json.dumps(line)), PUBLIC)
 
 
 @pytest.mark.parametrize("surface", [CHAT, RESPONSES], ids=lambda surface: surface.name)

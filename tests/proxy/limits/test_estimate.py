@@ -55,6 +55,18 @@ def test_tokens_are_estimated_from_prompt_and_output_fields(
     assert total(body) == tokens
 
 
+@pytest.mark.parametrize(
+    "wrapped", [lambda tool: tool, lambda tool: {"type": "namespace", "tools": [tool]}]
+)
+def test_deferred_tools_are_no_tokens_of_the_prompt(wrapped: Any) -> None:
+    tool = {"name": "look", "input_schema": {"properties": {"defer_loading": {"type": "string"}}}}
+    body = {"messages": MESSAGES, "max_tokens": 1}
+    later = {**tool, "description": "x" * 9000, "defer_loading": True}
+    without = total({**body, "tools": [wrapped(tool)]})
+    assert without > total(body)
+    assert total({**body, "tools": [wrapped(tool), later]}) == without
+
+
 def test_small_limits_reserve_less_output() -> None:
     assert total({"input": "x" * 30}, tpm=100) == 43
     assert estimate({"input": "x" * 30}, Limits(), 1024, output=False).total == 18

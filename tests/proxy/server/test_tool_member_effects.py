@@ -57,7 +57,6 @@ WITHOUT_EFFECT = {
     "responses": responses_tools.IGNORED_FIELDS,
     "messages": ("cache_control", "input_examples", "allowed_callers"),
 }
-"""`defer_loading` of the Messages API is refused."""
 DOCS = Path(__file__).parents[3] / "docs"
 
 

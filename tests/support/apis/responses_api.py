@@ -19,6 +19,8 @@ LOOK = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 WALK = {"type": "function", "name": "walk", "parameters": {"type": "object"}}
 LATE_FIELDS = ("status", "encrypted_content")
 """Fields of an item that only its end has."""
+LATE_FIELDS_OF = {"tool_search_call": ("arguments",)}
+"""The same by type of item. No event has a part of an object."""
 OWN_FIELDS = ("presence_penalty", "frequency_penalty")
 """Fields of the Open Responses specification that OpenAI's model of a response lacks."""
 
@@ -80,7 +82,8 @@ def accumulated(made: list[Event]) -> list[dict[str, Any]]:
         if name == "output_item.done":
             done.add(at)
             ended = event["item"]
-            late = {name: ended[name] for name in LATE_FIELDS if name in ended}
+            names = (*LATE_FIELDS, *LATE_FIELDS_OF.get(ended["type"], ()))
+            late = {name: ended[name] for name in names if name in ended}
             assert {**item, **late} == ended
             items[at] = ended
             continue

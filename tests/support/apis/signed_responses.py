@@ -28,6 +28,8 @@ PRIVATE, PUBLIC = (read_key(text) for text in new_key("ed25519"))
 NAMES = ("look", "walk")
 CUSTOM = "note"
 """A custom tool; its input is text."""
+SEARCH_FUNCTION = {"name": "tool_search", "parameters": {"type": "object"}}
+SEARCH = {"type": "tool_search", "execution": "client", "parameters": {"type": "object"}}
 Form = Literal["whole", "streamed"]
 FORMS: tuple[Form, ...] = ("whole", "streamed")
 
@@ -38,13 +40,18 @@ def signed_response(
     cut: Sequence[int] = (),
     form: Form = "whole",
     custom: bool = False,
+    search: bool = False,
     **more: Any,
 ) -> dict[str, Any]:
     """The response to `texts`, one for each choice, with its receipt. `cut`: the choices that
-    `max_tokens` ended. `custom`: whether the request has the custom tool."""
+    `max_tokens` ended. `custom`, `search`: whether the request has the custom tool, and the search
+    for tools of the Responses API."""
     asked = request(n=len(texts), receipt=True, **more)
     if custom:
         asked = replace(asked, tools=parse_tools([*function_tools(), custom_tool()]))
+    if search:
+        own = parse_tools([{"type": "function", "function": {**SEARCH_FUNCTION}}])
+        asked = replace(asked, tools=(*asked.tools, *own), repeated={"searches": True})
     plan = make_plan(asked, QWEN3)
     response = ChatResponse(asked, plan, QWEN3, INFO, CallCheck(plan.candidates, (), VALIDATORS))
     response.receipts = ReceiptLog(PRIVATE, plan, {}, INFO)

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.toolset import Toolset
 
-from ...request_fields import unknown_value
+from ...request_fields import Fields, unknown_value
+from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tools import other_form, read_functions, read_tool_choice, read_tools
+from ..shared.tools import (
+    function_name,
+    other_form,
+    read_functions,
+    read_tool_choice,
+    read_tools,
+)
 
 CHOICES = ("none", "auto")
+DEFERRED = "defer_loading"
 
 
 def is_legacy(values: Mapping[str, Any]) -> bool:
@@ -31,51 +42,76 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
     return "functions" in values or "function_call" in values
 
 
-def requested_tools(
-    values: Mapping[str, Any],
-    hosted: HostedTools,
-    *,
-    open_objects: bool,
-    on_invalid: OnInvalid,
-) -> tuple[tuple[Tool, ...], ToolChoice]:
-    """Return the tools that are offered and the choice between them. `on_invalid` gets the errors
-    of names and schemas. Raise InvalidTools, whose `param` is the invalid entry, and
-    UnsupportedParameter."""
-    tools = offered_tools(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
-    choice = _tool_choice(values)
-    hosted.check_choice(choice, tools)
-    return tools, choice
-
-
-def offered_tools(
+def read_definitions(
     values: Mapping[str, Any],
     hosted: HostedTools,
     *,
     open_objects: bool,
     on_invalid: OnInvalid = refuse,
-) -> tuple[Tool, ...]:
-    """Return the tools, whatever the choice between them is. Raise InvalidTools and
-    UnsupportedParameter."""
+) -> Toolset:
+    """Return the tools of a request. `on_invalid` gets the errors of names and schemas. Raise
+    InvalidRequest, InvalidTools, whose `param` is the invalid entry, and UnsupportedParameter."""
     if "functions" in values:
-        return read_functions(
-            values["functions"],
-            param="functions",
-            open_objects=open_objects,
-            on_invalid=on_invalid,
+        return Toolset(
+            read_functions(
+                values["functions"],
+                param="functions",
+                open_objects=open_objects,
+                on_invalid=on_invalid,
+            )
         )
-    tools = hosted.others(values.get("tools", ()))
-    for at, tool in tools:
-        other = other_form(tool, "chat completions") if isinstance(tool, dict) else None
-        if other is not None:
-            path = f"tools[{at}]"
-            raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
-    others, places = [tool for _, tool in tools], [at for at, _ in tools]
-    own = on_invalid_at(places, on_invalid)
-    read = read_tools(others, open_objects=open_objects, on_invalid=own)
-    return at_own_places(read, places)
+    return read_toolset(
+        [_entry(entry, path) for path, entry in hosted.others(values.get("tools", ()))],
+        partial(_parsed, open_objects=open_objects),
+        name_of=lambda entry: function_name(entry.tool),
+        is_deferred=lambda entry: entry.deferred,
+        hosted=hosted,
+        on_invalid=on_invalid,
+    )
 
 
-def _tool_choice(values: Mapping[str, Any]) -> ToolChoice:
+def define(
+    definition: object, path: str, *, open_objects: bool, on_invalid: OnInvalid
+) -> tuple[Tool, ...]:
+    """Parse a definition in a message."""
+    return _parsed([_entry(definition, path)], on_invalid, open_objects=open_objects)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    path: str
+    tool: object
+    deferred: bool = False
+
+
+def _entry(tool: object, path: str) -> _Entry:
+    """`defer_loading` is a member of the tool or of the function. Templates do not show it."""
+    if not isinstance(tool, dict):
+        return _Entry(path, tool)
+    if (other := other_form(tool, "chat completions")) is not None:
+        raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
+    deferred = Fields(tool, path).flag(DEFERRED)
+    kept = {name: value for name, value in tool.items() if name != DEFERRED}
+    inner = tool.get("function")
+    if isinstance(inner, dict) and DEFERRED in inner:
+        own = Fields(inner, f"{path}.function").flag(DEFERRED)
+        deferred = own if deferred is None else deferred
+        rest = {name: value for name, value in inner.items() if name != DEFERRED}
+        kept["function"] = rest
+    return _Entry(path, kept, deferred is True)
+
+
+def _parsed(
+    entries: Sequence[_Entry], on_invalid: OnInvalid, *, open_objects: bool
+) -> tuple[Tool, ...]:
+    paths = [entry.path for entry in entries]
+    tools = [entry.tool for entry in entries]
+    own = on_invalid_at(paths, on_invalid)
+    return at_own_places(read_tools(tools, open_objects=open_objects, on_invalid=own), paths)
+
+
+def choice_of(values: Mapping[str, Any]) -> ToolChoice:
+    """Return the choice between the tools."""
     if "function_call" not in values:
         choice = values.get("tool_choice")
         return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's

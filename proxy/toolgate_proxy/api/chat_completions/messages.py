@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ..shared.call_results import function_call, with_results
 from ..shared.history import History
+from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 
+SYSTEM_ROLES = ("system", "developer")
 IMAGE_ROLES = ("user", "tool")
 RESULT_ROLES = ("tool", "function")
 FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
@@ -21,16 +25,20 @@ PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
 def parse_messages(
-    messages: object, history: History
+    messages: object, history: History, tools: Toolset, define: Define
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The messages in the order of the prompt, and their paths in the request. Unknown fields are
-    passed on unchanged, because a template may use them."""
+    passed on unchanged, because a template may use them. `define` parses the definition of a
+    tool."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
+    reader = _Reader(history, tools, define)
     paths = [f"messages[{at}]" for at in range(len(messages))]
-    parsed = [_message(each, path, history) for each, path in zip(messages, paths, strict=True)]
+    parsed = [reader.read(each, path) for each, path in zip(messages, paths, strict=True)]
     given = zip(_without_functions(parsed, history), paths, strict=True)
-    paired = with_results(given, history)
+    paired = with_results([(each, path) for each, path in given if each is not None], history)
+    if not paired:
+        raise InvalidRequest("'messages' must have a message with content.", param="messages")
     return tuple(message for message, _ in paired), tuple(path for _, path in paired)
 
 
@@ -46,38 +54,88 @@ def in_order_of_request(body: dict[str, Any], paths: Sequence[str]) -> dict[str,
     return {"error": error | {name: PLACE.sub(path_of, text) for name, text in texts.items()}}
 
 
-def _message(message: object, param: str, history: History) -> dict[str, Any]:
-    if not isinstance(message, dict):
-        raise invalid_value(param, "an object", message)
-    fields = Fields(message, param)
-    role = fields.text("role")
-    if not role:
-        # The template defines the roles: some support more than OpenAI's five.
-        raise fields.wrong("role", "a non-empty string")
-    for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
-        fields.text(name)
-    if message.get("audio") is not None:
-        history.note("left_out", fields.path("audio"))
-    content = _content(message.get("content"), fields.path("content"), role, history)
-    if content is None and role == "assistant":
-        content = fields.text("refusal")  # the text of the message, if it has no content
-    elif content is None and role in RESULT_ROLES:
-        content = ""
-    elif content is None:
-        raise fields.wrong("content", "a string or an array of content parts")
-    given = enumerate(_calls(fields))
-    calls = [_call(call, f"{param}.tool_calls[{at}]", history) for at, call in given]
+@dataclass(frozen=True)
+class _Reader:
+    history: History
+    tools: Toolset
+    define: Define
+
+    def read(self, message: object, param: str) -> dict[str, Any] | None:
+        """The message; None for one that only changes the tools at the beginning."""
+        if not isinstance(message, dict):
+            raise invalid_value(param, "an object", message)
+        fields = Fields(message, param)
+        role = fields.text("role")
+        if not role:
+            # The template defines the roles: some support more than OpenAI's five.
+            raise fields.wrong("role", "a non-empty string")
+        for name in ("name", "reasoning_content", "reasoning", "refusal", "tool_call_id"):
+            fields.text(name)
+        if message.get("audio") is not None:
+            self.history.note("left_out", fields.path("audio"))
+        if role not in SYSTEM_ROLES:
+            self.tools.begin()
+        content = self._content(message.get("content"), fields.path("content"), role)
+        if content == [] and message["content"] and role in SYSTEM_ROLES:
+            return None
+        if content is None and role == "assistant":
+            content = fields.text("refusal")  # the text of the message, if it has no content
+        elif content is None and role in RESULT_ROLES:
+            content = ""
+        elif content is None:
+            raise fields.wrong("content", "a string or an array of content parts")
+        return _with_content(fields, role, content, self.history)
+
+    def _content(self, content: object, param: str, role: str) -> str | list[dict[str, Any]] | None:
+        if content is None or isinstance(content, str):
+            return content
+        if not isinstance(content, list):
+            raise invalid_value(param, "a string or an array of content parts", content)
+        changes, parts = ToolChanges(self.tools), []
+        for at, given in enumerate(content):
+            path = f"{param}[{at}]"
+            if not self._is_change(given, path, role, changes):
+                parts.append(_part(given, path, role, self.history))
+        kept = [part for part in parts if part is not None]
+        return [*kept, *changes.parts(heading=role in SYSTEM_ROLES)]
+
+    def _is_change(self, part: object, param: str, role: str, changes: ToolChanges) -> bool:
+        """Make the change, if the part adds or removes tools."""
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(part, dict) or not isinstance(kind, str):
+            return False
+        fields = Fields(part, param)
+        if kind in (ADDITION, REMOVAL) and role in SYSTEM_ROLES:
+            changes.read(fields, kind, self.define)
+            return True
+        if kind != REFERENCE or role not in RESULT_ROLES:
+            return False
+        name = fields.text("tool_name") or fields.text("name")
+        if not name:
+            raise fields.wrong("tool_name", "the name of a tool")
+        return changes.refer(name)
+
+
+def _with_content(
+    fields: Fields, role: str, content: str | list[dict[str, Any]] | None, history: History
+) -> dict[str, Any]:
+    path = fields.path("tool_calls")
+    calls = [_call(call, f"{path}[{at}]", history) for at, call in enumerate(_calls(fields))]
     # OpenAI's role `developer` is `system` in the templates of open models.
-    checked = message | {"role": "system" if role == "developer" else role, "content": content}
+    own = {"role": "system" if role == "developer" else role, "content": content}
+    checked = {**fields.values, **own}
     checked.pop("audio", None)
     return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
 
 def _without_functions(
-    messages: list[dict[str, Any]], history: History
-) -> Iterator[dict[str, Any]]:
+    messages: list[dict[str, Any] | None], history: History
+) -> Iterator[dict[str, Any] | None]:
     """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
     for at, message in enumerate(messages):
+        if message is None:
+            yield None
+            continue
         function = message.get("function_call")
         if function is not None and message["role"] == "assistant":
             call = _call({"function": function}, f"messages[{at}].function_call", history)
@@ -87,17 +145,6 @@ def _without_functions(
             yield message | {"role": "tool"}
         else:
             yield message
-
-
-def _content(
-    content: object, param: str, role: str, history: History
-) -> str | list[dict[str, Any]] | None:
-    if content is None or isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise invalid_value(param, "a string or an array of content parts", content)
-    parts = (_part(part, f"{param}[{at}]", role, history) for at, part in enumerate(content))
-    return [part for part in parts if part is not None]
 
 
 def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..shared.collection_types import Array, Object
 from ..shared.content_format import CONTENT_FORMAT, RESPONSE_FORMAT_TYPE
+from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
@@ -65,7 +66,7 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "tools",
-        Array("tools"),
+        Array("tools", MAX_TOOLS),
         note="Functions and [custom tools](custom-tools.md). `strict: true` rejects a schema that "
         "can't be enforced completely.",
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
@@ -22,7 +23,7 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
-from .functions import is_legacy, requested_tools
+from .functions import choice_of, define, is_legacy, read_definitions
 from .messages import parse_messages
 from .parameters import BY_NAME
 
@@ -44,16 +45,15 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    messages, paths = parse_messages(values.get("messages"), history)
+    tools = read_definitions(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
+    defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
+    messages, paths = parse_messages(values.get("messages"), history, tools, defined)
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     _check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
-    tools, choice = requested_tools(
-        values, hosted, open_objects=open_objects, on_invalid=on_invalid
-    )
     return chat_request(
         parsed,
         prefix="chatcmpl-",
@@ -63,7 +63,7 @@ def parse_request(
         history=history,
         tools=tools,
         hosted=hosted,
-        choice=choice,
+        choice=choice_of(values),
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
+from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, UNSUPPORTED
 from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import REASONING
@@ -52,7 +53,7 @@ OWN: tuple[Parameter, ...] = (
         "call.",
     ),
     Parameter("stream", Flag(), request="stream", note="Send the response as server-sent events."),
-    Parameter("tools", Array("tools"), note="See [tools](messages.md#tools)."),
+    Parameter("tools", Array("tools", MAX_TOOLS), note="See [tools](messages.md#tools)."),
     Parameter(
         "tool_choice",
         Anything(CHOICE),

@@ -29,7 +29,7 @@ from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .parameters import BY_NAME
-from .tools import read_tool_choice, read_tools
+from .tools import ToolReader, read_tool_choice
 
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"
@@ -54,18 +54,12 @@ def parse_request(
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
+    reader = ToolReader(hosted, open_objects, client.headers.get("anthropic-beta", ""), on_invalid)
+    tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
-        values.get("messages"), values.get("system"), client.seal, history
-    )
-    tools = read_tools(
-        values.get("tools", ()),
-        hosted,
-        open_objects=open_objects,
-        betas=client.headers.get("anthropic-beta", ""),
-        on_invalid=on_invalid,
+        values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
     )
     choice = read_tool_choice(values.get("tool_choice"))
-    hosted.check_choice(choice.choice, tools.tools)
     mode = reasoning_mode(values)
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
@@ -75,7 +69,7 @@ def parse_request(
         messages=conversation.messages,
         paths=conversation.paths,
         history=history,
-        tools=tools.tools,
+        tools=tools,
         hosted=hosted,
         choice=choice.choice,
         template=_template_values(values, mode, conversation),
@@ -86,7 +80,7 @@ def parse_request(
         edits=read_edits(values.get("context_management", {}).get("edits", ())),
         repeated={
             "context_management": "context_management" in values,
-            "eager": tools.eager,
+            "eager": frozenset(reader.eager),
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },

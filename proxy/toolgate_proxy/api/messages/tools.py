@@ -4,14 +4,16 @@ enforced."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, unknown_value
+from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tools import WRITTEN, other_form, read_functions
 from .conversation.content import check_fields
@@ -25,11 +27,9 @@ FIELDS = (
     "cache_control",
     "eager_input_streaming",
     "input_examples",
+    "defer_loading",
 )
-IGNORED_VALUES: dict[str, tuple[object, ...]] = {
-    "allowed_callers": (["direct"],),
-    "defer_loading": (False,),
-}
+IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
 """Further fields, by the values that have no effect."""
 CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
 """Beginnings of the types of tools that Anthropic defines and clients run."""
@@ -37,39 +37,67 @@ EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
 @dataclass(frozen=True)
-class RequestedTools:
-    tools: tuple[Tool, ...]
-    eager: frozenset[str]
+class _Entry:
+    path: str
+    function: dict[str, Any]
+    """In OpenAI's form, as templates show it."""
+    deferred: bool
+
+
+@dataclass
+class ToolReader:
+    """Parses the tools of one request. `betas`: the header `anthropic-beta`. `on_invalid` gets the
+    errors of names and schemas."""
+
+    hosted: HostedTools
+    open_objects: bool = False
+    betas: str = ""
+    on_invalid: OnInvalid = refuse
+    eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
 
+    def toolset(self, tools: Sequence[object]) -> Toolset:
+        """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
+        return read_toolset(
+            [self._entry(entry, path) for path, entry in self.hosted.others(tools)],
+            self._parsed,
+            name_of=lambda entry: entry.function["name"],
+            is_deferred=lambda entry: entry.deferred,
+            hosted=self.hosted,
+            on_invalid=self.on_invalid,
+        )
 
-def read_tools(
-    tools: Sequence[object],
-    hosted: HostedTools,
-    *,
-    open_objects: bool,
-    betas: str,
-    on_invalid: OnInvalid = refuse,
-) -> RequestedTools:
-    """`betas`: the header `anthropic-beta`. `on_invalid` gets the errors of names and schemas.
-    Raises InvalidTools and UnsupportedParameter for others."""
-    functions, places, eager = [], [], set()
-    for at, entry in hosted.others(tools):
-        path = f"tools[{at}]"
+    def define(self, definition: object, path: str) -> tuple[Tool, ...]:
+        """Parse a definition in a message. It is empty if the tool is left out."""
+        if self.hosted.leaves_out(definition, path):
+            return ()
+        return self._parsed([self._entry(definition, path)], self.on_invalid)
+
+    def _entry(self, entry: object, path: str) -> _Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        functions.append(_function(entry, path))
-        places.append(at)
-        if _is_eager(Fields(entry, path), betas):
-            eager.add(functions[-1]["name"])
-    own = on_invalid_at(places, on_invalid)
-    parsed = _parsed(functions, open_objects=open_objects, on_invalid=own)
-    return RequestedTools(at_own_places(parsed, places), frozenset(eager))
+        fields = Fields(entry, path)
+        function = _function(entry, path)
+        eager = fields.flag("eager_input_streaming")
+        if EAGER_BETA in self.betas if eager is None else eager:
+            self.eager.add(function["name"])
+        return _Entry(path, function, fields.flag("defer_loading") is True)
 
+    def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        def on_invalid_tool(name: str, error: InvalidRequest) -> None:
+            message, param = _renamed(error.message), _renamed(error.param or "tools")
+            own(name, error.reworded(message, param))
 
-def _is_eager(fields: Fields, betas: str) -> bool:
-    given = fields.flag("eager_input_streaming")
-    return EAGER_BETA in betas if given is None else given
+        paths = [entry.path for entry in entries]
+        own = on_invalid_at(paths, on_invalid)
+        read = read_functions(
+            [entry.function for entry in entries],
+            param="tools",
+            open_objects=self.open_objects,
+            on_invalid=on_invalid_tool,
+        )
+        tools = tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
+        return at_own_places(tools, paths)
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
@@ -80,10 +108,10 @@ def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
     kind = fields.text("type")
     if kind is not None and kind != "custom":
         raise _unknown_type(kind, fields.path("type"))
-    for field, value in entry.items():
-        known = field in FIELDS or value is None or value in IGNORED_VALUES.get(field, ())
-        if not known:
-            raise _unknown_field(field, fields.path(field))
+    for field_name, value in entry.items():
+        ignored = value is None or value in IGNORED_VALUES.get(field_name, ())
+        if field_name not in FIELDS and not ignored:
+            raise _unknown_field(field_name, fields.path(field_name))
     name = fields.text("name")
     if not name:
         raise InvalidTools(f"{fields.path('name')!r} is required.", param=fields.path("name"))
@@ -119,23 +147,9 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
 
 def _unknown_field(name: str, path: str) -> UnsupportedParameter:
     reason = {
-        "defer_loading": "Tools can't be loaded later. Offer the tool without `defer_loading`, or "
-        "leave it out.",
         "allowed_callers": "Only the model itself calls tools. Remove it.",
     }.get(name, f"A tool has {', '.join(FIELDS[:-1])} and {FIELDS[-1]}.")
     return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
-
-
-def _parsed(
-    functions: list[dict[str, Any]], *, open_objects: bool, on_invalid: OnInvalid
-) -> tuple[Tool, ...]:
-    def on_invalid_tool(name: str, error: InvalidRequest) -> None:
-        on_invalid(name, error.reworded(_renamed(error.message), _renamed(error.param or "tools")))
-
-    read = read_functions(
-        functions, param="tools", open_objects=open_objects, on_invalid=on_invalid_tool
-    )
-    return tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
 
 
 def _renamed(text: str) -> str:

@@ -7,16 +7,20 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.tools import Tool
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.call_results import function_call, lost_call, with_results
 from ..shared.history import History, text_of
+from ..shared.tool_changes import ToolChanges, reminder
 from .content import Content, as_text, read_content
-from .tools import full_name
+from .tools import SEARCH, ToolReader, full_name
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
@@ -29,44 +33,54 @@ FIELDS = {
     "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
     "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
+    "tool_search_call": ("call_id", "execution", "arguments"),
+    "tool_search_output": ("call_id", "execution", "tools"),
+    "additional_tools": ("role", "tools"),
 }
 """By type of item: its fields."""
 FOREIGN = re.compile(
-    r"(?P<name>(?!tool_search)[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|mcp_list_tools"
+    r"(?P<name>[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|mcp_list_tools"
     r"|mcp_approval_request|mcp_approval_response|program|program_output"
 )
-"""Types of items of hosted tools and of other agents. Those of `tool_search` define tools, so they
-can't be left out."""
+"""Types of items of hosted tools and of other agents."""
 Message = dict[str, Any]
 PREVIOUS = "previous_response_id"
+NOTHING_FOUND = "No tools were found."
 
 
 def parse_input(
     given: object,
     instructions: str | None,
     history: History,
+    tools: Toolset,
+    reader: ToolReader,
     *,
     recalled: int = 0,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
-    """The messages, and the path of each message in the request's body. `recalled`: number of items
-    at the beginning that are not the request's own. `seal`: of the sender.
+    """The messages, and the path of each message in the request's body. `reader`: parses tools in
+    items. `recalled`: number of items at the beginning that are not the request's own. `seal`: of
+    the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = _Turns(instructions, history)
+    turns = _Turns(instructions, history, tools)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, seal)
+        _add(item, PREVIOUS, turns, reader, seal)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, seal)
+        _add(item, f"input[{at}]", turns, reader, seal)
+    if not turns.has_messages:
+        raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
 
 
-def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None:
+def _add(
+    item: object, path: str, turns: _Turns, reader: ToolReader, seal: OwnerSeal | None
+) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -85,7 +99,7 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
     history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
     fields.text("id")
     status = fields.text("status")
-    if status is not None and status not in STATUSES:
+    if status is not None and status not in STATUSES and kind != "tool_search_output":
         raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
     match kind:
         case "message":
@@ -94,9 +108,15 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
                 raise fields.wrong("role", '"user", "assistant", "system" or "developer"')
             turns.message(role, read_content(fields, "content", role, history), path)
         case "function_call":
-            turns.call(_call(fields, history), path)
+            turns.call(_call(fields, turns), path)
         case "custom_tool_call":
-            turns.call(_custom_call(fields, history), path)
+            turns.call(_custom_call(fields, turns), path)
+        case "tool_search_call":
+            turns.call(_search_call(fields, history), path)
+        case "tool_search_output":
+            turns.found(fields.text("call_id"), _tools(fields, reader), path)
+        case "additional_tools":
+            turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":
             call_id = _required(fields, "call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
@@ -121,22 +141,37 @@ def _required(fields: Fields, name: str) -> str:
     return text
 
 
-def _name(fields: Fields) -> str:
+def _name(fields: Fields, tools: Toolset) -> str:
     """The name of a call's tool that the model sees."""
     name, namespace = _required(fields, "name"), fields.text("namespace")
-    return full_name(namespace, name) if namespace else name
+    if not namespace:
+        return name
+    full = full_name(namespace, name)
+    # The namespace of a deferred function without one is its name.
+    return name if namespace == name and not tools.has(full) else full
 
 
-def _call(fields: Fields, history: History) -> dict[str, Any]:
+def _call(fields: Fields, turns: _Turns) -> dict[str, Any]:
+    arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
+    function = {"name": _name(fields, turns.tools), "arguments": arguments}
+    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+
+
+def _custom_call(fields: Fields, turns: _Turns) -> dict[str, Any]:
+    text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
+    function = function_call(_name(fields, turns.tools), text)
+    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+
+
+def _search_call(fields: Fields, history: History) -> dict[str, Any]:
+    """A search that another service ran has no id: its output is the next one."""
     arguments = history.arguments(fields.values.get("arguments"), fields.path("arguments"))
-    function = {"name": _name(fields), "arguments": arguments}
-    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+    function = {"name": SEARCH, "arguments": arguments}
+    return {"id": fields.text("call_id") or "", "type": "function", "function": function}
 
 
-def _custom_call(fields: Fields, history: History) -> dict[str, Any]:
-    text = history.custom_input(fields.values.get("input"), fields.path("input"))
-    function = function_call(_name(fields), text)
-    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+def _tools(fields: Fields, reader: ToolReader) -> tuple[Tool, ...]:
+    return reader.define(fields.items("tools") or [], fields.path("tools"))
 
 
 def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
@@ -156,8 +191,9 @@ def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
 class _Turns:
     """Messages under construction."""
 
-    def __init__(self, instructions: str | None, history: History) -> None:
+    def __init__(self, instructions: str | None, history: History, tools: Toolset) -> None:
         self.history = history
+        self.tools = tools
         self._messages: list[Message] = []
         self._paths: list[str] = []
         self._call_ids: set[str] = set()
@@ -165,6 +201,10 @@ class _Turns:
         """Whether the only message so far is that of the instructions."""
         if instructions:
             self._append({"role": "system", "content": instructions}, "instructions")
+
+    @property
+    def has_messages(self) -> bool:
+        return bool(self._messages)
 
     def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
         pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
@@ -214,7 +254,25 @@ class _Turns:
         self.call(lost_call(call_id, name), path)
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
 
+    def found(self, call_id: str | None, tools: Sequence[Tool], path: str) -> None:
+        """The result of a search for tools."""
+        self.tools.begin()
+        changes = ToolChanges(self.tools)
+        changes.define(tools)
+        result = {"role": "tool", "tool_call_id": call_id or "", "name": SEARCH}
+        self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
+
+    def additional(self, tools: Sequence[Tool], path: str) -> None:
+        """Tools that are added from here on. Many templates accept one system message only, so they
+        are content of the user."""
+        changes = ToolChanges(self.tools)
+        changes.define(tools)
+        if parts := changes.parts(heading=True):
+            self._append({"role": "user", "content": reminder(parts)}, path)
+
     def _append(self, message: Message, path: str) -> None:
+        if message["role"] != "system":
+            self.tools.begin()
         self._instructions = path == "instructions"
         self._messages.append(message)
         self._paths.append(path)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
+from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
@@ -56,7 +57,7 @@ RESPONSES: tuple[Parameter, ...] = (
         note="Requires `stream`.",
         without_effect=("include_obfuscation",),
     ),
-    Parameter("tools", Array("tools"), note="See [tools](responses.md#tools)."),
+    Parameter("tools", Array("tools", MAX_TOOLS), note="See [tools](responses.md#tools)."),
     Parameter(
         "tool_choice",
         Anything(TOOL_CHOICES),

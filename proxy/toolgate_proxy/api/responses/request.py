@@ -25,7 +25,8 @@ from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .tools import read_tool_choice, read_tools
+from .tool_choice import read_tool_choice
+from .tools import ToolReader
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {
@@ -53,16 +54,13 @@ def parse_request(
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
+    reader = ToolReader(hosted, open_objects, on_invalid)
+    tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
-        given, values.get("instructions"), history, recalled=recalled, seal=seal
+        given, values.get("instructions"), history, tools, reader, recalled=recalled, seal=seal
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):
         parsed.request["sign_reasoning"] = partial(encrypt, seal)
-    tools = read_tools(
-        values.get("tools", ()), hosted, open_objects=open_objects, on_invalid=on_invalid
-    )
-    choice = read_tool_choice(values.get("tool_choice"))
-    hosted.check_choice(choice, tools.functions)
     return chat_request(
         parsed,
         prefix="resp_",
@@ -70,11 +68,16 @@ def parse_request(
         messages=messages,
         paths=paths,
         history=history,
-        tools=tools.functions,
+        tools=tools,
         hosted=hosted,
-        choice=choice,
+        choice=read_tool_choice(values.get("tool_choice")),
         content_format=_content_format(values, open_objects=open_objects),
-        repeated=values | {"tools": tools.shown, "input": given[recalled:] if recalled else given},
+        repeated=values
+        | {
+            "tools": reader.shown,
+            "input": given[recalled:] if recalled else given,
+            "searches": reader.searches,
+        },
     )
 
 

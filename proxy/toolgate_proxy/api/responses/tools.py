@@ -1,20 +1,21 @@
-"""`tools` and `tool_choice` of the Responses API. Tools are functions, custom tools, namespaces of
-both, and hosted tools, which no model is offered."""
+"""`tools` of the Responses API: functions, custom tools, namespaces of both, a search for deferred
+tools, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import Fields
+from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools
-from ..shared.tools import MODES, TOOL_CHOICES, other_form
+from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
 
 FIELDS = {
@@ -23,151 +24,219 @@ FIELDS = {
     "namespace": ("type", "name", "description", "tools"),
 }
 """By type of tool: its fields."""
+SEARCH = "tool_search"
+"""Type of the tool with which a client searches for deferred tools, and the name of the function
+that the model sees."""
+SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
-"""Deferred tools are offered at once, because there is no tool search."""
+"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 
 
-@dataclass(frozen=True)
-class RequestedTools:
-    functions: tuple[Tool, ...]
-    """The functions and custom tools."""
-    shown: tuple[dict[str, Any], ...]
-    """The tools as the response repeats them."""
+DEFAULT_NAMESPACE = "functions"
+"""The namespace in which Codex puts tools without one."""
 
 
 def full_name(namespace: str, name: str) -> str:
     """The name of a tool of a namespace that the model sees."""
-    return f"{namespace}.{name}"
+    return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def read_tools(
-    tools: Sequence[object],
-    hosted: HostedTools,
-    *,
-    open_objects: bool,
-    on_invalid: OnInvalid = refuse,
-) -> RequestedTools:
-    """`on_invalid` gets the errors of names and schemas. Raises InvalidTools and
-    UnsupportedParameter for others. All errors name the entry."""
-    reader = _Reader(hosted)
-    shown = [reader.read(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
-    return RequestedTools(
-        functions=reader.parsed(open_objects=open_objects, on_invalid=on_invalid),
-        shown=tuple(tool for tool in shown if tool is not None),
-    )
+def is_client_search(entry: Mapping[str, Any]) -> bool:
+    return entry.get("type") == SEARCH and entry.get("execution") == "client"
 
 
 def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
-    """The tools of a response, without invalid ones that the model is not offered."""
+    """The tools of a response, without invalid ones that the model is not offered. Deferred ones
+    stay: a search can find them."""
     kept = []
     for entry in shown:
         if entry["type"] == "namespace":
             namespace = entry["name"]
-            inner = [t for t in entry["tools"] if full_name(namespace, t["name"]) in names]
+            inner = [
+                tool
+                for tool in entry["tools"]
+                if "defer_loading" in tool or full_name(namespace, tool["name"]) in names
+            ]
             kept += [{**entry, "tools": inner}] if inner else []
-        elif entry["name"] in names:
+        elif "defer_loading" in entry or entry.get("name", SEARCH) in names:
             kept.append(entry)
     return kept
 
 
-@dataclass
-class _Reader:
-    hosted: HostedTools
-    nested: list[dict[str, Any]] = field(default_factory=list)
-    """The functions and custom tools in the form of chat completions."""
-    paths: list[str] = field(default_factory=list)
-    namespaces: list[str] = field(default_factory=list)
-    """The namespace of each of them, or an empty text."""
+@dataclass(frozen=True)
+class _Entry:
+    nested: dict[str, Any]
+    """A function or custom tool in the form of chat completions."""
+    path: str
+    namespace: str
+    """An empty text if it has none."""
+    deferred: bool
 
-    def read(self, entry: object, path: str, namespace: str = "") -> dict[str, Any] | None:
-        """The tool as the response repeats it; None if it is left out."""
+    @property
+    def name(self) -> str | None:
+        name = self.nested[self.nested["type"]].get("name")
+        return name if isinstance(name, str) else None
+
+
+@dataclass
+class ToolReader:
+    """Parses the tools of one request. `on_invalid` gets the errors of names and schemas."""
+
+    hosted: HostedTools
+    open_objects: bool = False
+    on_invalid: OnInvalid = refuse
+    shown: tuple[dict[str, Any], ...] = ()
+    """The tools of the request as the response repeats them."""
+    searches: bool = False
+    """Whether the client offers a search for deferred tools."""
+    _alone: frozenset[str | None] = frozenset()
+    """Names of the deferred functions of the request without a namespace."""
+
+    def toolset(self, tools: Sequence[object]) -> Toolset:
+        """Raise InvalidRequest, InvalidTools and UnsupportedParameter, which name the entry."""
+        entries: list[_Entry] = []
+        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
+        self.shown = tuple(tool for tool in shown if tool is not None)
+        self._alone = frozenset(
+            entry.name
+            for entry in entries
+            if entry.deferred and not entry.namespace and entry.nested["type"] == "function"
+        )
+        return read_toolset(
+            entries,
+            self._parsed,
+            name_of=lambda entry: entry.name,
+            is_deferred=lambda entry: entry.deferred and self.searches,
+            hosted=self.hosted,
+            on_invalid=self.on_invalid,
+        )
+
+    def define(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
+        """Parse the tools of an item. `path`: of the array."""
+        entries: list[_Entry] = []
+        for at, entry in enumerate(tools):
+            self._read(entry, f"{path}[{at}]", entries)
+        return self._parsed(entries, self.on_invalid)
+
+    def _read(
+        self, entry: object, path: str, entries: list[_Entry], namespace: str = ""
+    ) -> dict[str, Any] | None:
+        """The tool as the response repeats it; None if it is left out. Its functions and custom
+        tools are added to `entries`."""
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         kind = entry.get("type")
         if (other := other_form(entry, "the Responses API")) is not None:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in ("function", "custom"):
-            self._add(kind, entry, path, namespace)
+            entries.append(_entry(kind, entry, path, namespace))
             return _shown(kind, entry)
         if kind == "namespace" and not namespace:
-            return self._read_namespace(entry, path)
+            return self._read_namespace(entry, path, entries)
+        if is_client_search(entry) and not namespace:
+            self.searches = True
+            entries.append(_search(entry, path))
+            return {name: entry.get(name) for name in SEARCH_FIELDS}
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
 
-    def _read_namespace(self, entry: dict[str, Any], path: str) -> dict[str, Any]:
+    def _read_namespace(
+        self, entry: dict[str, Any], path: str, entries: list[_Entry]
+    ) -> dict[str, Any]:
         _check_fields("namespace", entry, path)
         fields = Fields(entry, path)
         name, description = fields.text("name"), fields.text("description")
         if not name:
             raise InvalidTools(f"{path}.name must be a non-empty string.", param=f"{path}.name")
-        entries = fields.items("tools")
-        if not entries:
+        inner = fields.items("tools")
+        if not inner:
             raise InvalidTools(
                 f"{path}.tools must be a non-empty array of functions and custom tools.",
                 param=f"{path}.tools",
             )
         tools = [
-            self.read(each, f"{path}.tools[{at}]", namespace=name)
-            for at, each in enumerate(entries)
+            self._read(each, f"{path}.tools[{at}]", entries, name) for at, each in enumerate(inner)
         ]
         shown = [tool for tool in tools if tool is not None]
         # OpenAI's model of a response requires the description.
         described = description or ""
         return {"type": "namespace", "name": name, "description": described, "tools": shown}
 
-    def _add(self, kind: str, entry: dict[str, Any], path: str, namespace: str) -> None:
-        _check_fields(kind, entry, path)
-        Fields(entry, path).text("description")
-        # In the order of the request, as templates show it.
-        kept = {
-            name: value
-            for name, value in entry.items()
-            if name in FIELDS[kind] and name != "type" and value is not None
-        }
-        if namespace and isinstance(kept.get("name"), str):
-            kept["name"] = full_name(namespace, kept["name"])
-        if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
-            inner = {key: value for key, value in form.items() if key != "type"}
-            kept["format"] = {"type": "grammar", "grammar": inner}
-        self.nested.append({"type": kind, kind: kept})
-        self.paths.append(path)
-        self.namespaces.append(namespace)
-
-    def parsed(self, *, open_objects: bool, on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        own_places = {f"tools[{at}]": path for at, path in enumerate(self.paths)}
+    def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        own_places = {f"tools[{at}]": entry.path for at, entry in enumerate(entries)}
 
         def on_invalid_tool(name: str, error: InvalidRequest) -> None:
-            on_invalid(own_places.get(name, name), self._in_own_words(error))
+            on_invalid(own_places.get(name, name), _in_own_words(error, entries))
 
         tools = read_nested_tools(
-            self.nested, param="tools", open_objects=open_objects, on_invalid=on_invalid_tool
+            [entry.nested for entry in entries],
+            open_objects=self.open_objects,
+            on_invalid=on_invalid_tool,
         )
-        return tuple(map(self._at_own_place, tools))
+        return tuple(self._at_own_place(tool, entries) for tool in tools)
 
-    def _at_own_place(self, tool: Tool) -> Tool:
-        """The tool with its namespace and the path in the request."""
-        at = int(tool.param.removeprefix("tools[").partition("]")[0])
-        path = f"{self.paths[at]}.{'format.definition' if tool.custom else 'parameters'}"
-        return replace(tool, namespace=self.namespaces[at], param=path)
+    def _at_own_place(self, tool: Tool, entries: Sequence[_Entry]) -> Tool:
+        """The tool with its namespace and the path in the request. The Agents SDK knows the calls
+        of a deferred function without a namespace by a namespace that is its name."""
+        entry = entries[int(tool.param.removeprefix("tools[").partition("]")[0])]
+        path = f"{entry.path}.{'format.definition' if tool.custom else 'parameters'}"
+        is_alone = not entry.namespace and tool.name in self._alone
+        return replace(tool, namespace=tool.name if is_alone else entry.namespace, param=path)
 
-    def _in_own_words(self, error: InvalidRequest) -> InvalidRequest:
-        """The error with the path of the request. The path of `error` counts functions and custom
-        tools only, and has the members of chat completions."""
-        param = error.param or ""
-        for at, path in enumerate(self.paths):
-            place = f"tools[{at}]"
-            if param != place and not param.startswith(f"{place}."):
-                continue
-            own, message = param.replace(place, path, 1), error.message.replace(place, path)
-            for inner in (".function", ".custom"):
-                own = own.replace(f"{path}{inner}", path, 1)
-                message = message.replace(f"{path}{inner}", path)
-            grammar = f"{path}.format.grammar"
-            own = own.replace(grammar, f"{path}.format", 1)
-            message = message.replace(grammar, f"{path}.format")
-            return error.reworded(message, own)
-        return error
+
+def _entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> _Entry:
+    _check_fields(kind, entry, path)
+    fields = Fields(entry, path)
+    fields.text("description")
+    # In the order of the request, as templates show it.
+    kept = {
+        name: value
+        for name, value in entry.items()
+        if name in FIELDS[kind] and name != "type" and value is not None
+    }
+    if namespace and isinstance(kept.get("name"), str):
+        kept["name"] = full_name(namespace, kept["name"])
+    if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
+        inner = {key: value for key, value in form.items() if key != "type"}
+        kept["format"] = {"type": "grammar", "grammar": inner}
+    deferred = fields.flag("defer_loading") is True
+    own = "" if namespace == DEFAULT_NAMESPACE else namespace
+    return _Entry({"type": kind, kind: kept}, path, own, deferred)
+
+
+def _search(entry: dict[str, Any], path: str) -> _Entry:
+    """The search of the client as a function."""
+    fields = Fields(entry, path)
+    for name, value in entry.items():
+        if name not in SEARCH_FIELDS and value is not None:
+            place = fields.path(name)
+            raise UnsupportedParameter(f"{place!r} is not supported. Remove it.", param=place)
+    function: dict[str, Any] = {"name": SEARCH}
+    if (description := fields.text("description")) is not None:
+        function["description"] = description
+    if (parameters := fields.mapping("parameters")) is not None:
+        function["parameters"] = parameters
+    return _Entry({"type": "function", "function": function}, path, "", deferred=False)
+
+
+def _in_own_words(error: InvalidRequest, entries: Sequence[_Entry]) -> InvalidRequest:
+    """The error with the path of the request. The path of `error` counts functions and custom tools
+    only, and has the members of chat completions."""
+    param = error.param or ""
+    for at, path in enumerate(entry.path for entry in entries):
+        place = f"tools[{at}]"
+        if param != place and not param.startswith(f"{place}."):
+            continue
+        own, message = param.replace(place, path, 1), error.message.replace(place, path)
+        for inner in (".function", ".custom"):
+            own = own.replace(f"{path}{inner}", path, 1)
+            message = message.replace(f"{path}{inner}", path)
+        grammar = f"{path}.format.grammar"
+        own = own.replace(grammar, f"{path}.format", 1)
+        message = message.replace(grammar, f"{path}.format")
+        return error.reworded(message, own)
+    return error
 
 
 def _unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:
@@ -202,55 +271,8 @@ def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
 
 def _shown(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     shown = {name: entry.get(name) for name in FIELDS[kind]}
+    if entry.get("defer_loading"):
+        shown["defer_loading"] = True
     if kind == "custom" and shown["format"] is None:
         shown["format"] = {"type": "text"}
     return shown
-
-
-def read_tool_choice(choice: object) -> ToolChoice:
-    """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
-    if choice is None:
-        return "auto"  # the plan changes it to "none" if there are no tools
-    if choice in MODES:
-        return choice  # type: ignore[return-value]
-    if not isinstance(choice, dict):
-        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
-    fields = Fields(choice, "tool_choice")
-    kind = fields.text("type")
-    if kind == "allowed_tools":
-        return _allowed_tools(fields)
-    return NamedTool(_tool(fields))
-
-
-def _allowed_tools(choice: Fields) -> AllowedTools:
-    mode = choice.values.get("mode")
-    if mode not in ("auto", "required"):
-        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, MODES[1:])
-    entries = choice.items("tools")
-    path = choice.path("tools")
-    if not entries:
-        raise UnknownTool(
-            f"{path!r} is empty. Name at least one of the request's tools.", param=path
-        )
-    names = []
-    for at, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
-        names.append(_tool(Fields(entry, f"{path}[{at}]")))
-    return AllowedTools(mode, tuple(dict.fromkeys(names)))
-
-
-def _tool(fields: Fields) -> str:
-    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`."""
-    kind = fields.text("type")
-    if kind not in ("function", "custom"):
-        path = fields.path("type")
-        raise UnsupportedParameter(
-            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
-            "tools can be called here.",
-            param=path,
-        )
-    name = fields.text("name")
-    if not name:
-        raise fields.wrong("name", "the name of a tool")
-    return name

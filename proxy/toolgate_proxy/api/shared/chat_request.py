@@ -8,7 +8,7 @@ from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
-from toolgate_core.tools import Tool
+from toolgate_core.toolset import Toolset
 
 from .history import History
 from .hosted_tools import HostedTools
@@ -26,7 +26,7 @@ def chat_request(
     messages: Sequence[dict[str, Any]],
     paths: tuple[str, ...],
     history: History,
-    tools: tuple[Tool, ...],
+    tools: Toolset,
     hosted: HostedTools,
     choice: ToolChoice,
     template: Mapping[str, Any] | None = None,
@@ -36,9 +36,11 @@ def chat_request(
     """Return the request with the fields that the rows of the table name. `prefix`: beginning of
     the ids of the API's responses. `paths`: of the messages in the body. `template`, `budget`: the
     parameters that decide about the template and the budget of reasoning, if not those of the body.
-    `own`: fields that each API reads in its own way.
+    `tools`: after the messages were read. `own`: fields that each API reads in its own way.
 
-    Raise InvalidRequest and UnsupportedParameter for parameters that contradict each other."""
+    Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
+    contradict each other."""
+    hosted.check_choice(choice, tools.loaded)
     values, fields = parsed.values, parsed.request | own
     mode = reasoning_mode(values)
     if "request_id" in values:
@@ -50,9 +52,10 @@ def chat_request(
         message_paths=paths,
         history_changes=history.changes,
         images=_has_images(messages),
-        tools=tools,
+        tools=tools.loaded,
+        listed_tools=None if tools.beginning == tools.loaded else tools.beginning,
         omitted_tools=hosted.types,
-        tool_choice=choice,
+        tool_choice=tools.checked(choice),
         reasoning=mode,
         template_kwargs=template_kwargs(values if template is None else template, mode),
         sampling=make_sampling(parsed),

@@ -42,6 +42,8 @@ VERSIONED = re.compile(
     r"_[0-9]{8}"
 )
 """Types of Anthropic's server tools, which end with a date."""
+SEARCH = "tool_search"
+"""Beginning of the types of tools that search for deferred tools."""
 PLACE = re.compile(r"(?<![\w.])tools\[(\d+)\]")
 
 
@@ -65,6 +67,16 @@ class HostedTools:
         """The types of those that were left out, each once."""
         return tuple(dict.fromkeys(each.kind for each in self._left_out))
 
+    @property
+    def names(self) -> set[str]:
+        """The names of those that were left out and have one."""
+        return {each.name for each in self._left_out if isinstance(each.name, str)}
+
+    @property
+    def has_search(self) -> bool:
+        """Whether a tool that searches for deferred tools was left out."""
+        return any(each.kind.startswith(SEARCH) for each in self._left_out)
+
     def leaves_out(self, entry: object, path: str) -> bool:
         """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
         kind = entry.get("type") if isinstance(entry, dict) else None
@@ -79,13 +91,10 @@ class HostedTools:
         self._left_out.append(_LeftOut(kind, entry.get("name"), path))
         return True
 
-    def others(self, tools: Sequence[object]) -> list[tuple[int, object]]:
-        """The tools that are not hosted, with their positions in the request."""
-        return [
-            (at, entry)
-            for at, entry in enumerate(tools)
-            if not self.leaves_out(entry, f"tools[{at}]")
-        ]
+    def others(self, tools: Sequence[object]) -> list[tuple[str, object]]:
+        """The tools that are not hosted, with their paths in the request."""
+        placed = [(f"tools[{at}]", entry) for at, entry in enumerate(tools)]
+        return [(path, entry) for path, entry in placed if not self.leaves_out(entry, path)]
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
         """Raises InvalidTools if the choice names a tool that was left out."""
@@ -99,29 +108,29 @@ class HostedTools:
                 )
 
 
-def at_own_places(tools: Sequence[Tool], places: Sequence[int]) -> tuple[Tool, ...]:
-    """The tools of a parser that saw only those at `places`."""
-    return tuple(replace(tool, param=_own(tool.param, places)) for tool in tools)
+def at_own_places(tools: Sequence[Tool], paths: Sequence[str]) -> tuple[Tool, ...]:
+    """Return the tools of a parser that saw only those at `paths` of the request."""
+    return tuple(replace(tool, param=_own(tool.param, paths)) for tool in tools)
 
 
-def on_invalid_at(places: Sequence[int], on_invalid: OnInvalid) -> OnInvalid:
-    """Handle the errors of a parser that sees only the tools at `places`."""
+def on_invalid_at(paths: Sequence[str], on_invalid: OnInvalid) -> OnInvalid:
+    """Handle the errors of a parser that sees only the tools at `paths`."""
 
     def own(name: str, error: InvalidRequest) -> None:
-        message, param = _own(error.message, places), _own(error.param or "tools", places)
-        on_invalid(_own(name, places), error.reworded(message, param))
+        message, param = _own(error.message, paths), _own(error.param or "tools", paths)
+        on_invalid(_own(name, paths), error.reworded(message, param))
 
     return own
 
 
-def _own(text: str, places: Sequence[int]) -> str:
-    """The text with the places in the request."""
+def _own(text: str, paths: Sequence[str]) -> str:
+    """Return the text with the paths in the request."""
 
-    def place(found: re.Match[str]) -> str:
+    def path(found: re.Match[str]) -> str:
         at = int(found[1])
-        return f"tools[{places[at]}]" if at < len(places) else found[0]
+        return paths[at] if at < len(paths) else found[0]
 
-    return PLACE.sub(place, text)
+    return PLACE.sub(path, text)
 
 
 def _is_hosted(kind: str) -> bool:

@@ -12,7 +12,7 @@ from ...grammars.service import LoadedGrammars
 def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
     return wire.ChatPrompt(
         messages=request.messages,
-        tools=tuple(tool.definition for tool in request.tools) or None,
+        tools=tuple(tool.definition for tool in request.prompt_tools) or None,
         template_kwargs=request.template_kwargs or {},
         tokenizing=request.tokenizing,
     )

@@ -15,6 +15,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
+from toolgate_core.toolset import definitions
 
 CLEARED = "[Old tool result cleared to save context]"
 NO_ARGUMENTS = "{}"
@@ -105,7 +106,7 @@ def without_results(messages: Messages, edit: ClearToolUses) -> tuple[Messages, 
         if _clears_arguments(edit, use.name):
             calls.setdefault(use.message, set()).add(use.call)
     kept = (
-        {**message, "content": CLEARED}
+        _without_result(message)
         if at in results
         else _without_arguments(message, calls.get(at, set()))
         for at, message in enumerate(messages)
@@ -152,6 +153,13 @@ def _uses(messages: Sequence[Message]) -> list[_Use]:
         if message["role"] == "tool" and message["tool_call_id"] in latest:
             latest[message["tool_call_id"]].results.append(at)
     return [use for use in uses if use.results]
+
+
+def _without_result(message: Message) -> Message:
+    """Tools that the result defines can still be called, so the prompt keeps them."""
+    defined = definitions(message)
+    text = {"type": "text", "text": CLEARED}
+    return {**message, "content": [text, *defined] if defined else CLEARED}
 
 
 def _clears_arguments(edit: ClearToolUses, name: str) -> bool:

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from toolgate_core import errors
 from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.toolset import definitions
+from toolgate_core.wire import TOOL_DEFINITIONS
 
 from ...context import RequestContext
 
@@ -53,7 +56,29 @@ def without(request: ChatRequest, invalid: Mapping[str, InvalidRequest]) -> Chat
         raise _none_left(request.omitted_tools, reasons, invalid)
     if not invalid:
         return request
-    return replace(request, tools=tools, tool_choice=choice, invalid_tools=reasons)
+    listed = request.listed_tools
+    return replace(
+        request,
+        tools=tools,
+        listed_tools=listed and tuple(tool for tool in listed if tool.name not in invalid),
+        messages=tuple(_without_definitions(message, invalid) for message in request.messages),
+        tool_choice=choice,
+        invalid_tools=reasons,
+    )
+
+
+def _without_definitions(message: dict[str, Any], names: Container[str]) -> dict[str, Any]:
+    """Return the message without the definitions of these tools."""
+    if not definitions(message):
+        return message
+    return message | {"content": [_without_names(part, names) for part in message["content"]]}
+
+
+def _without_names(part: dict[str, Any], names: Container[str]) -> dict[str, Any]:
+    if part["type"] != TOOL_DEFINITIONS:
+        return part
+    kept = [tool for tool in part["tools"] if tool["function"]["name"] not in names]
+    return part | {"tools": kept}
 
 
 def _none_left(

@@ -10,6 +10,7 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
+from toolgate_core.toolset import definitions
 
 ROOM = 1024
 """Tokens left for a response whose length the request does not limit; at most a quarter of the
@@ -39,14 +40,17 @@ async def fitted(
 def droppable(messages: Sequence[dict[str, Any]]) -> list[list[int]]:
     """The indexes of messages that are dropped together, the first ones first: whole turns except
     the last one, and of that one the messages after the user's, except the newest. A call stays
-    with its results. The first system messages are not among them."""
+    with its results. The first system messages are not among them, and neither are turns that
+    define tools, which can still be called."""
     heads = takewhile(lambda message: message["role"] in HEAD, messages)
     begin = sum(1 for _ in heads)
     users = [at for at, message in enumerate(messages) if message["role"] == "user"]
     last = users[-1] if users else begin - 1
     turns = _divided(messages, range(begin, last), lambda role: role == "user")
     steps = _divided(messages, range(last + 1, len(messages)), lambda role: role != "tool")
-    return [*turns, *steps[:-1]]
+    return [
+        unit for unit in (*turns, *steps[:-1]) if not any(definitions(messages[at]) for at in unit)
+    ]
 
 
 def _divided(

@@ -8,13 +8,18 @@ import pytest
 
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.toolset import Toolset
 from toolgate_proxy.api.chat_completions.messages import parse_messages
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.shared.history import History
 
 
+def read(messages: Any, history: History) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
+    return parse_messages(messages, history, Toolset(), lambda _tool, _path: ())
+
+
 def messages_of(messages: Any) -> tuple[dict[str, Any], ...]:
-    return parse_messages(messages, History())[0]
+    return read(messages, History())[0]
 
 
 def parsed(message: dict[str, Any]) -> dict[str, Any]:
@@ -24,7 +29,7 @@ def parsed(message: dict[str, Any]) -> dict[str, Any]:
 def changed(message: dict[str, Any]) -> tuple[dict[str, Any], tuple[HistoryChange, ...]]:
     """The message, and what the model sees in another form."""
     history = History()
-    return parse_messages([message], history)[0][0], history.changes
+    return read([message], history)[0][0], history.changes
 
 
 def test_content_parts_become_text_parts() -> None:
@@ -62,7 +67,7 @@ def test_tool_results_are_sorted_by_their_calls() -> None:
     calls = [{"id": f"c{at}", "function": {"name": "look"}} for at in range(3)]
     results = [{"role": "tool", "tool_call_id": f"c{at}", "content": f"{at}"} for at in (2, 0, 1)]
     asked = [{"role": "assistant", "tool_calls": calls}, *results]
-    got, paths = parse_messages(asked, History())
+    got, paths = read(asked, History())
     assert [message["content"] for message in got] == [None, "0", "1", "2"]
     assert paths == ("messages[0]", "messages[2]", "messages[3]", "messages[1]")
 
@@ -144,7 +149,7 @@ def test_calls_of_other_services_are_functions_or_are_left_out() -> None:
 def test_the_deprecated_form_becomes_calls_and_results() -> None:
     called = {"role": "assistant", "function_call": {"name": "look", "arguments": '{"a": 1'}}
     history = History()
-    got, _ = parse_messages([called, {"role": "function", "name": "look", "content": "x"}], history)
+    got, _ = read([called, {"role": "function", "name": "look", "content": "x"}], history)
     (call,) = got[0]["tool_calls"]
     assert call["function"] == {"name": "look", "arguments": "{}"}
     assert got[1] == {

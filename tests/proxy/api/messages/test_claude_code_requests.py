@@ -14,7 +14,6 @@ from tests.support.apis.chat_events import events
 from tests.support.apis.messages_api import SEAL, accumulated, streamed_and_whole
 from tests.support.servers.script import call
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import UnsupportedParameter
 from toolgate_proxy.api.messages.conversation.signature import sign
 from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
@@ -88,7 +87,10 @@ def test_a_web_search_is_left_out(name: str) -> None:
     assert (request.tools, request.omitted_tools) == ((), ("web_search_20250305",))
 
 
-def test_deferred_tools_are_refused_by_name() -> None:
-    with pytest.raises(UnsupportedParameter) as refused:
-        asked(DEFERRED)
-    assert refused.value.param == "tools[12].defer_loading"
+def test_deferred_tools_are_not_offered() -> None:
+    request = asked(DEFERRED)
+    sent = recorded(DEFERRED)["body"]["tools"]
+    names = [tool["name"] for tool in sent if not tool.get("defer_loading")]
+    assert [tool.name for tool in request.tools] == names
+    assert [tool.name for tool in request.prompt_tools] == names
+    assert len(names) == len(sent) - 1

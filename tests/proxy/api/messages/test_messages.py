@@ -10,7 +10,7 @@ from tests.support.apis.messages_api import SEAL, parsed
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign
-from toolgate_proxy.api.messages.conversation.turns import REMINDER
+from toolgate_proxy.api.shared.tool_changes import REMINDER
 from toolgate_proxy.sealing import OwnerSeal
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -211,7 +211,7 @@ REFUSED: list[tuple[Any, str]] = [
     ([user("a"), assistant(use()), user(result(), text("b")), assistant("c"), user(result())],
      "messages[4].content[0].tool_use_id"),
     ([user("a"), assistant(use()), user(result(content=[{"type": "tool_reference"}]))],
-     "messages[2].content[0].content[0].type"),
+     "messages[2].content[0].content[0].tool_name"),
     ([user("a"), assistant(use()), user(result(is_error="no"))],
      "messages[2].content[0].is_error"),
     ([user("a"), assistant({"type": "compaction", "content": "x"}), user("b")],
@@ -219,7 +219,9 @@ REFUSED: list[tuple[Any, str]] = [
     ([user("a"), assistant({"type": "txt", "text": "x"}), user("b")],
      "messages[1].content[0].type"),
     ([user("a"), {"role": "system", "content": [{"type": "tool_addition"}]}],
-     "messages[1].content[0].type"),
+     "messages[1].content[0].tool"),
+    ([user({"type": "tool_addition"})], "messages[0].content[0].type"),
+    ([user({"type": "tool_reference", "tool_name": "look"})], "messages[0].content[0].type"),
     ([user("a"), {"role": "user", "content": "b", "output_config": {}}],
      "messages[1].output_config"),
     ([user("a"), {"role": "system", "content": [], "output_config": {}, "color": 1}],

@@ -131,7 +131,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"tools": [{**LOOK, "name": "no spaces"}]}, "tools[0].name"),
     ({"tools": [LOOK, LOOK | {"description": "Another one."}]}, "tools[1].name"),
     ({"tools": [{**LOOK, "strict": 1}]}, "tools[0].strict"),
-    ({"tools": [{**LOOK, "defer_loading": True}]}, "tools[0].defer_loading"),
+    ({"tools": [{**LOOK, "defer_loading": "yes"}]}, "tools[0].defer_loading"),
     ({"tools": [{**LOOK, "allowed_callers": ["code_execution_20250825"]}]},
      "tools[0].allowed_callers"),
     ({"tools": [{**LOOK, "color": "red"}]}, "tools[0].color"),

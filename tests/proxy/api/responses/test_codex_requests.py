@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.errors import UnsupportedParameter
 from toolgate_proxy.api.responses.request import parse_request
 
 BODIES = Path(__file__).parent / "codex"
@@ -33,10 +32,13 @@ def test_namespaces_are_offered_and_hosted_tools_omitted(name: str) -> None:
     assert asked.parallel_tool_calls == body(name)["parallel_tool_calls"]
 
 
-def test_custom_tools_are_offered_and_tool_search_omitted() -> None:
+def test_custom_tools_and_the_search_for_tools_are_offered() -> None:
     asked = parse_request(body("custom_tool_and_tool_search"), model="tiny")
-    assert "apply_patch" in [tool.name for tool in asked.tools]
-    assert asked.omitted_tools == ("tool_search", "web_search")
+    names = [tool.name for tool in asked.tools]
+    assert "apply_patch" in names
+    assert asked.omitted_tools == ("web_search",)
+    [search] = [tool for tool in asked.tools if tool.name == "tool_search"]
+    assert search.parameters["required"] == ["query"]
 
 
 @pytest.mark.parametrize("version", ["0.142", "0.169"])
@@ -50,12 +52,6 @@ def test_results_of_calls_follow_their_calls(version: str) -> None:
     assert asked.omitted_tools == ("web_search",)
 
 
-def test_tools_in_the_input_are_refused() -> None:
-    with pytest.raises(UnsupportedParameter) as refused:
-        parse_request(body("additional_tools"), model="tiny")
-    assert refused.value.param == "input[0].type"
-
-
 def test_members_of_openais_own_are_left_out() -> None:
     sent = body("0.169-openai_base_url")
     asked = parse_request(sent, model="tiny")
@@ -64,3 +60,17 @@ def test_members_of_openais_own_are_left_out() -> None:
     assert [(change.kind, change.path) for change in asked.history_changes] == [
         ("left_out", f"input[{at}].{member}") for at in range(len(sent["input"]))
     ]
+
+
+def test_tools_at_the_beginning_of_the_input_are_the_tools_of_the_prompt() -> None:
+    given = body("additional_tools")
+    asked = parse_request(given, model="tiny")
+    names = [
+        tool["name"] if space["name"] == "functions" else f"{space['name']}.{tool['name']}"
+        for space in given["input"][0]["tools"]
+        for tool in space["tools"]
+    ]
+    assert [tool.name for tool in asked.prompt_tools] == names
+    assert {tool.namespace for tool in asked.tools} == {"", "clock", "collaboration"}
+    assert asked.prompt_tools == asked.tools
+    assert "tool_definitions" not in str(asked.messages)

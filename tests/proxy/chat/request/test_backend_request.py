@@ -8,9 +8,11 @@ import pytest
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
-from toolgate_proxy.chat.request.backend_request import backend_request
+from toolgate_proxy.chat.request.backend_request import backend_request, chat_prompt
+from toolgate_proxy.chat.request.invalid_tools import without
 from toolgate_proxy.grammars.service import LoadedGrammars
 
 LOOK, WALK = parse_tools(
@@ -63,3 +65,22 @@ def test_without_a_trace_no_sources_are_sent() -> None:
     message = backend_request(replace(REQUEST, trace=False), PLAN, LOADED, None)
     assert message.trace is None
     assert b"trace" not in message.model_dump_json(exclude_none=True).encode()
+
+
+def test_the_prompt_lists_the_tools_of_the_beginning() -> None:
+    found = replace(REQUEST, listed_tools=(LOOK,))
+    assert [*(chat_prompt(found).tools or ())] == [LOOK.definition]
+    assert [*(chat_prompt(REQUEST).tools or ())] == [LOOK.definition, WALK.definition]
+    assert [tool.name for tool in make_plan(found, QWEN3).candidates] == ["look", "walk"]
+    assert chat_prompt(replace(REQUEST, listed_tools=())).tools is None
+
+
+def test_a_tool_that_is_left_out_is_shown_nowhere() -> None:
+    definitions = {"type": "tool_definitions", "tools": [LOOK.definition, WALK.definition]}
+    result = {"role": "tool", "tool_call_id": "c", "content": [definitions]}
+    request = replace(REQUEST, messages=({"role": "user", "content": "hi"}, result))
+    error = InvalidRequest("No.", param="tools[0]")
+    left = without(replace(request, listed_tools=(LOOK,)), {"look": error})
+    assert (left.tools, left.prompt_tools) == ((WALK,), ())
+    assert left.messages[0] == request.messages[0]
+    assert left.messages[1]["content"][0]["tools"] == [WALK.definition]

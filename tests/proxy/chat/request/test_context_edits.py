@@ -120,6 +120,15 @@ def test_arguments_of_these_calls_are_cleared_on_request(
     assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
 
 
+def test_definitions_of_tools_stay() -> None:
+    defined = {"type": wire.TOOL_DEFINITIONS, "tools": []}
+    search, result = turn("search")
+    found = {**result, "content": [{"type": "text", "text": LONG}, defined]}
+    messages, cleared = without_results((user(), search, found), ClearToolUses(USES, keep=0))
+    assert messages[-1]["content"] == [{"type": "text", "text": CLEARED}, defined]
+    assert cleared == 1
+
+
 def test_an_id_that_is_used_again_is_another_call() -> None:
     again = [user(), *turn("look", ids=["0"]), *turn("walk", ids=["0"])]
     messages, cleared = without_results(tuple(again), ClearToolUses(USES, keep=1))

@@ -9,6 +9,7 @@ import pytest
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
+from toolgate_core.wire import TOOL_DEFINITIONS
 from toolgate_proxy.chat.request.truncation import droppable, fitted
 
 WORDS = {
@@ -17,6 +18,7 @@ WORDS = {
     "a": {"role": "assistant", "content": "a"},
     "c": {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
     "t": {"role": "tool", "content": "t", "tool_call_id": "1"},
+    "d": {"role": "tool", "content": [{"type": TOOL_DEFINITIONS, "tools": []}]},
 }
 
 
@@ -40,6 +42,8 @@ def units(text: str) -> list[str]:
         ("sctta", ["ctt"]),
         ("s", []),
         ("usau", ["usa"]),
+        ("suaucdauau", ["ua", "ua"]),
+        ("sucdctcta", ["ct", "ct"]),
         ("", []),
     ],
 )

@@ -49,7 +49,9 @@ def blocks_of(fields: Fields, name: str) -> list[tuple[Fields, str]]:
 
 def unsupported_block(fields: Fields, kind: str, where: str, known: Sequence[str]) -> Exception:
     reason = {
-        "tool_reference": "Send the tool's definition in `tools`.",
+        "tool_reference": "Put it into the result of a call.",
+        "tool_addition": "Put it into a message of the role system.",
+        "tool_removal": "Put it into a message of the role system.",
         "container_upload": "Files are not stored. Send the text of the file.",
         "document": "Use text.",
     }.get(kind, f"Use {', '.join(known)}.")

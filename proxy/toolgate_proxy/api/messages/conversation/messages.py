@@ -10,10 +10,12 @@ import re
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.toolset import Toolset
 
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History
+from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from .call_ids import original_id
 from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
 from .signature import verified
@@ -21,7 +23,6 @@ from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
 ASSISTANT_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use")
-RESULT_BLOCKS = ("text", "image", "document", "search_result")
 MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
@@ -31,19 +32,27 @@ FOREIGN = re.compile(
     r"|mcp_tool_listing"
 )
 """Types of blocks of tools that another service ran."""
+SEARCH_RESULT = "tool_search_tool_result"
+"""The block of a search for tools that Anthropic ran."""
 SYSTEM_ROLES = ("system", "developer")
 
 
 def parse_messages(
-    given: object, system: object, seal: OwnerSeal | None, history: History
+    given: object,
+    system: object,
+    seal: OwnerSeal | None,
+    history: History,
+    tools: Toolset,
+    define: Define,
 ) -> Conversation:
-    """Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
+    """`define` parses the definition of a tool. Raises InvalidRequest, UnknownTool and
+    UnsupportedParameter, which name the path of the invalid field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    reader = _Reader(seal, history)
+    reader = _Reader(seal, history, tools, define)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
-        reader.turns.system(text, "system")
+        reader.turns.system([text_part(text)] if text else [], "system")
     for at, message in enumerate(given):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
@@ -60,27 +69,32 @@ def parse_messages(
 
 
 class _Reader:
-    def __init__(self, seal: OwnerSeal | None, history: History) -> None:
+    def __init__(
+        self, seal: OwnerSeal | None, history: History, tools: Toolset, define: Define
+    ) -> None:
         self.turns = Turns()
         self._seal = seal
         self._history = history
+        self._tools = tools
+        self._define = define
         self._ids: set[str] = set()
         """The ids of all calls."""
         self._open: dict[str, str] = {}
         """The ids of the calls of the last assistant message that have no result yet, by path."""
-        self._system: list[tuple[str, str]] = []
-        """Texts and paths of system messages that wait for the results of calls."""
+        self._system: list[tuple[Fields, str]] = []
+        """System messages, with their paths, that wait for the results of calls."""
 
     def read(self, message: Fields, path: str) -> None:
         role = message.text("role")
         if role in SYSTEM_ROLES:
             check_fields(message, (*MESSAGE_FIELDS, "output_config"))
             self._history.note_unknown(message, MESSAGE_FIELDS)
-            self._system.append((read_system(message, "content"), path))
+            self._system.append((message, path))
             if not self._open:
                 self._add_system()
             return
         check_fields(message, MESSAGE_FIELDS)
+        self._tools.begin()
         if role == "user":
             self._user(message, path)
         elif role == "assistant":
@@ -98,8 +112,9 @@ class _Reader:
             )
 
     def _add_system(self) -> None:
-        for text, path in self._system:
-            self.turns.system(text, path)
+        for message, path in self._system:
+            changes = ToolChanges(self._tools)
+            self.turns.system(read_system_message(message, changes, self._define), path)
         self._system.clear()
 
     def _user(self, message: Fields, path: str) -> None:
@@ -135,25 +150,29 @@ class _Reader:
         parts: list[Part] = []
         paths: list[str] = []
         given = block.values.get("content")
+        changes = ToolChanges(self._tools)
         for inner, kind in () if given is None else blocks_of(block, "content"):
-            read = self._result_part(inner, kind)
+            read = self._result_part(inner, kind, changes)
             parts += read
             paths += [inner.place] * len(read)
+        parts += changes.parts()
         if block.flag("is_error"):
             _mark_error(parts, paths, path)
         content = joined(parts) if parts else ""
         self.turns.result(original_id(call_id), content, path, paths)
 
-    def _result_part(self, block: Fields, kind: str) -> list[Part]:
-        if kind == "tool_reference":
-            raise unsupported_block(block, kind, "the result of a call", RESULT_BLOCKS)
+    def _result_part(self, block: Fields, kind: str, changes: ToolChanges) -> list[Part]:
+        if kind == REFERENCE:
+            check_fields(block, ("type", "tool_name", "cache_control"))
+            if changes.refer(_required(block, "tool_name")):
+                return []
         try:
             read = read_part(block, kind)
         except UnsupportedParameter:
             read = None
         if read is None:
             text = self._history.result_text(block.values, block.place)
-            return [{"type": "text", "text": text}]
+            return [text_part(text)]
         return read
 
     def _assistant(self, message: Fields) -> None:
@@ -179,8 +198,20 @@ class _Reader:
         found = FOREIGN.fullmatch(kind)
         if found is None:
             raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        if text := self._history.text(block.values, block.place):
+        if kind == SEARCH_RESULT and (parts := self._found(block)):
+            self.turns.other_result("tool_search_tool", parts, block.place)
+        elif text := self._history.text(block.values, block.place):
             self.turns.other_result(found["name"] or kind, text, block.place)
+
+    def _found(self, block: Fields) -> list[Part]:
+        """The tools that a search of another service has found."""
+        changes, content = ToolChanges(self._tools), block.values.get("content")
+        found = content.get("tool_references") if isinstance(content, dict) else None
+        for each in found if isinstance(found, list) else ():
+            name = each.get("tool_name") if isinstance(each, dict) else None
+            if isinstance(name, str):
+                changes.refer(name)
+        return changes.parts()
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, ("type", "thinking", "signature"))
@@ -235,14 +266,39 @@ It changes with each request, so that no prefix of the prompt could be cached.""
 
 def read_system(fields: Fields, name: str) -> str:
     """The text of a system prompt. Raises InvalidRequest and UnsupportedParameter."""
-    if not isinstance(fields.values.get(name), str | list):
-        expected = "a string or an array of text blocks"
-        raise invalid_value(fields.path(name), expected, fields.values.get(name))
+    _check_system(fields, name)
     texts = []
     for block, kind in blocks_of(fields, name):
         if kind != "text":
             raise unsupported_block(block, kind, "a system prompt", ("text",))
-        text = read_text(block)
-        if text and not text.startswith(BILLING):
-            texts.append(text)
-    return "\n\n".join(texts)
+        texts.append(_system_text(block))
+    return "\n\n".join(filter(None, texts))
+
+
+def read_system_message(message: Fields, changes: ToolChanges, define: Define) -> list[Part]:
+    """The content of a message of the role system, which can add and remove tools. `define` parses
+    a tool. Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
+    _check_system(message, "content")
+    parts = []
+    for block, kind in blocks_of(message, "content"):
+        if kind in (ADDITION, REMOVAL):
+            check_fields(block, ("type", "tool", "cache_control"))
+            changes.read(block, kind, define)
+        elif kind != "text":
+            known = ("text", ADDITION, REMOVAL)
+            raise unsupported_block(block, kind, "a system message", known)
+        elif text := _system_text(block):
+            parts.append(text_part(text))
+    return [*parts, *changes.parts(heading=True)]
+
+
+def _check_system(fields: Fields, name: str) -> None:
+    if not isinstance(fields.values.get(name), str | list):
+        expected = "a string or an array of text blocks"
+        raise invalid_value(fields.path(name), expected, fields.values.get(name))
+
+
+def _system_text(block: Fields) -> str:
+    """The text of a block; empty for one that is left out."""
+    text = read_text(block)
+    return "" if text.startswith(BILLING) else text

@@ -7,12 +7,10 @@ from typing import Any
 
 from ...shared.call_results import lost_call, with_results
 from ...shared.history import History
+from ...shared.tool_changes import reminder
 from .content import Content, Part, joined
 
 Message = dict[str, Any]
-
-
-REMINDER = "<system-reminder>\n{}\n</system-reminder>"
 
 
 @dataclass
@@ -51,18 +49,18 @@ class Turns:
             part_paths=tuple(part_paths.get(id(message), ()) for message, _ in pairs),
         )
 
-    def system(self, text: str, path: str) -> None:
+    def system(self, parts: list[Part], path: str) -> None:
         """Many templates accept one system message only, at the beginning. A later one becomes text
         of the user, in the form that models know from clients."""
-        if not text:
+        if not parts:
             return
         first = self._turns[0].message if self._turns else {}
         if not self._turns:
-            self._turns.append(_Turn({"role": "system", "content": text}, path))
+            self._turns.append(_Turn({"role": "system", "content": _text_of(parts)}, path))
         elif len(self._turns) == 1 and first["role"] == "system":
-            first["content"] = f"{first['content']}\n\n{text}"
+            first["content"] = f"{first['content']}\n\n{_text_of(parts)}"
         else:
-            self.user([({"type": "text", "text": REMINDER.format(text)}, path)], path)
+            self.user([(part, path) for part in reminder(parts)], path)
 
     def user(self, parts: list[tuple[Part, str]], path: str) -> None:
         self._extend(
@@ -73,11 +71,11 @@ class Turns:
         message = {"role": "tool", "tool_call_id": call_id, "content": content}
         self._turns.append(_Turn(message, path, part_paths=part_paths))
 
-    def other_result(self, name: str, text: str, path: str) -> None:
-        """The text of a tool that another service ran, as the result of a call of it."""
+    def other_result(self, name: str, content: Content, path: str) -> None:
+        """What a tool returned that another service ran, as the result of a call of it."""
         call_id = f"other_{len(self._turns)}"
         self.call(lost_call(call_id, name), path)
-        self.result(call_id, text, path, [])
+        self.result(call_id, content, path, [])
 
     def reasoning(self, text: str, path: str) -> None:
         last = self._last("assistant")
@@ -110,3 +108,8 @@ class Turns:
     def _extend(turn: _Turn, parts: list[tuple[Part, str]]) -> None:
         turn.parts += [part for part, _ in parts]
         turn.part_paths += [path for _, path in parts]
+
+
+def _text_of(parts: list[Part]) -> str:
+    """The text of a system message at the beginning, where tools are not shown in messages."""
+    return "\n\n".join(part["text"] for part in parts)

@@ -20,6 +20,7 @@ from toolgate_core.deltas import (
 
 from ....chat.choice import TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
+from ..tools import SEARCH
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -31,8 +32,10 @@ from .items import (
     TextItem,
     TextKind,
 )
+from .search_call import SearchCallItem
 
-Item = TextItem | CallItem
+Call = CallItem | SearchCallItem
+Item = TextItem | Call
 
 
 class Output:
@@ -42,6 +45,7 @@ class Output:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
+        self._searches: bool = response.request.repeated.get("searches", False)
         self._items: list[Item] = []
         self._open: Item | None = None
         self.finish: Finish | None = None
@@ -61,10 +65,10 @@ class Output:
                     yield from self._close()
                     yield from self._begin(self._call(start))
                 case ArgumentsDelta() | InputDelta() as delta:
-                    assert isinstance(self._open, CallItem)
+                    assert isinstance(self._open, Call)
                     yield from self._open.add(delta)
                 case CallEnd():
-                    assert isinstance(self._open, CallItem)
+                    assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
                 case TokenIds(ids):
@@ -72,14 +76,17 @@ class Output:
                 case Finish() as finish:
                     yield from self._finish(finish)
 
-    def _call(self, start: CallStart) -> CallItem:
+    def _call(self, start: CallStart) -> Call:
+        response_id, call_id = self._response.head.id, self._response.call_id(start)
+        if self._searches and start.name == SEARCH:
+            return SearchCallItem(response_id, len(self._items), call_id)
         namespace = self._namespaces.get(start.name, "")
         return CallItem(
             kind=CUSTOM if start.custom else FUNCTION,
-            response_id=self._response.head.id,
+            response_id=response_id,
             index=len(self._items),
             name=start.name.removeprefix(f"{namespace}.") if namespace else start.name,
-            call_id=self._response.call_id(start),
+            call_id=call_id,
             namespace=namespace,
         )
 
@@ -93,7 +100,7 @@ class Output:
         self.finish = finish
         if not self._items:
             yield from self._begin(TextItem(MESSAGE, self._response.head.id, 0))
-        if isinstance(self._open, CallItem):
+        if isinstance(self._open, Call):
             self.interrupt()  # cut: no event says that it ended
         yield from self._close(incomplete=finish.reason == "length")
 

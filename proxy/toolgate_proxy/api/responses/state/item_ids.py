@@ -16,6 +16,9 @@ PREFIXES = {
     "function_call_output": "fco",
     "custom_tool_call": "ctc",
     "custom_tool_call_output": "ctco",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "additional_tools": "at",
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 

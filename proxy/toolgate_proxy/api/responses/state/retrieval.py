@@ -16,7 +16,13 @@ from ..output.stream import first_events, last_event, numbered
 from ..parameters import ENCRYPTED
 
 Json = dict[str, Any]
-STATUS_OF = ("message", "function_call", "function_call_output")
+STATUS_OF = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "tool_search_call",
+    "tool_search_output",
+)
 """Types of items that have a status."""
 
 

@@ -1,0 +1,73 @@
+"""A call of the search for deferred tools that the client runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.deltas import ArgumentsDelta, InputDelta
+
+from ..state.item_ids import item_id
+from .items import Event, Status
+
+INT64 = range(-(2**63), 2**63)
+
+
+@dataclass
+class SearchCallItem:
+    """Its arguments are an object, so that no event has a part of them. A call that is cut stays
+    without its `done` event, and without arguments."""
+
+    response_id: str
+    index: int
+    call_id: str
+    status: Status = "in_progress"
+    _arguments: list[str] = field(default_factory=list)
+
+    def begin(self) -> Iterator[Event]:
+        yield {
+            "type": "response.output_item.added",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        yield from ()
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.status = "completed"
+        yield {
+            "type": "response.output_item.done",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": item_id("tsc", self.response_id, self.index),
+            "type": "tool_search_call",
+            "status": self.status,
+            "execution": "client",
+            "call_id": self.call_id,
+            "arguments": self._object() if self.status == "completed" else {},
+        }
+
+    def _object(self) -> Any:
+        return json.loads("".join(self._arguments), parse_int=_integer, parse_float=_number)
+
+
+def _integer(text: str) -> int | float:
+    """JSON has integers of any length; those of a response have 64 bits."""
+    if len(text) < 20 and (number := int(text)) in INT64:
+        return number
+    return _number(text)
+
+
+def _number(text: str) -> float:
+    """The nearest number that JSON can write."""
+    return max(-sys.float_info.max, min(sys.float_info.max, float(text)))

@@ -1,0 +1,62 @@
+"""`tool_choice` of the Responses API."""
+
+from __future__ import annotations
+
+from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
+from toolgate_core.errors import UnknownTool, UnsupportedParameter
+
+from ...request_fields import Fields, invalid_value, unknown_value
+from ..shared.tools import MODES, TOOL_CHOICES
+from .tools import SEARCH
+
+
+def read_tool_choice(choice: object) -> ToolChoice:
+    """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
+    if choice is None:
+        return "auto"  # the plan changes it to "none" if there are no tools
+    if choice in MODES:
+        return choice  # type: ignore[return-value]
+    if not isinstance(choice, dict):
+        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
+    fields = Fields(choice, "tool_choice")
+    kind = fields.text("type")
+    if kind == "allowed_tools":
+        return _allowed_tools(fields)
+    return NamedTool(_tool(fields))
+
+
+def _allowed_tools(choice: Fields) -> AllowedTools:
+    mode = choice.values.get("mode")
+    if mode not in ("auto", "required"):
+        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, MODES[1:])
+    entries = choice.items("tools")
+    path = choice.path("tools")
+    if not entries:
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
+        )
+    names = []
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
+        names.append(_tool(Fields(entry, f"{path}[{at}]")))
+    return AllowedTools(mode, tuple(dict.fromkeys(names)))
+
+
+def _tool(fields: Fields) -> str:
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`; that of the
+    search in `{"type": "tool_search"}`."""
+    kind = fields.text("type")
+    if kind == SEARCH:
+        return SEARCH
+    if kind not in ("function", "custom"):
+        path = fields.path("type")
+        raise UnsupportedParameter(
+            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
+            "tools can be called here.",
+            param=path,
+        )
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of a tool")
+    return name

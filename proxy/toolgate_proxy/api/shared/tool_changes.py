@@ -1,0 +1,116 @@
+"""The tools that one message or result adds and removes, and how its content shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.errors import UnknownTool, UnsupportedParameter
+from toolgate_core.tools import Tool
+from toolgate_core.toolset import Toolset
+from toolgate_core.wire import TOOL_DEFINITIONS
+
+from ...request_fields import Fields
+
+Part = dict[str, Any]
+Define = Callable[[object, str], tuple[Tool, ...]]
+"""Parses a definition in the form of an API, at its path in the request."""
+REFERENCE = "tool_reference"
+"""Type of a block in the result of a search, which names a tool that was found."""
+ADDITION, REMOVAL = "tool_addition", "tool_removal"
+"""Types of blocks of a system message."""
+ADDED = "These tools can be called from here on:"
+LISTED = "These tools can be called: {}"
+REMOVED = "These tools can't be called any more: {}"
+REMINDER = "<system-reminder>\n{}\n</system-reminder>"
+"""A system message as text of the user, in the form that models know from clients."""
+
+
+@dataclass
+class ToolChanges:
+    """Changes at the beginning of the conversation are not shown: they change the list there."""
+
+    toolset: Toolset
+    _new: list[Tool] = field(default_factory=list)
+    _listed: list[str] = field(default_factory=list)
+    _removed: list[str] = field(default_factory=list)
+
+    def define(self, tools: Iterable[Tool]) -> None:
+        for tool in tools:
+            self._note(tool.name, self.toolset.define(tool))
+
+    def refer(self, name: str) -> bool:
+        """Load a tool that was found. Return whether it can be called: results of earlier turns may
+        name tools that the client has no more."""
+        if self.toolset.has(name):
+            self._note(name, self.toolset.add(name))
+        return self.toolset.is_loaded(name)
+
+    def read(self, block: Fields, kind: str, define: Define) -> None:
+        """Make the change of a block of the type ADDITION or REMOVAL. Raise InvalidRequest,
+        UnknownTool and UnsupportedParameter."""
+        given = block.mapping("tool")
+        if given is None:
+            raise block.wrong("tool", "an object with a type")
+        tool = Fields(given, block.path("tool"))
+        match tool.text("type"):
+            case "tool_reference":
+                self._change(kind, tool)
+            case "tool_definition" if kind == ADDITION:
+                self.define(define(given.get("definition"), tool.path("definition")))
+            case other:
+                raise UnsupportedParameter(
+                    f"{tool.path('type')!r} is {other!r}, which is not supported here. Name a tool "
+                    'of the request: {"type": "tool_reference", "name": …}.',
+                    param=tool.path("type"),
+                )
+
+    def parts(self, *, heading: bool = False) -> list[Part]:
+        """Return the content that shows the changes. `heading`: whether a sentence introduces the
+        definitions."""
+        parts: list[Part] = []
+        if self._new:
+            tools = [tool.definition for tool in self._new]
+            parts += [text_part(ADDED)] if heading else []
+            parts.append({"type": TOOL_DEFINITIONS, "tools": tools})
+        for form, names in ((LISTED, self._listed), (REMOVED, self._removed)):
+            if names:
+                parts.append(text_part(form.format(", ".join(dict.fromkeys(names)))))
+        return parts
+
+    def _change(self, kind: str, tool: Fields) -> None:
+        name = tool.text("name")
+        if not name:
+            raise tool.wrong("name", "the name of a tool")
+        try:
+            if kind == ADDITION:
+                self._note(name, self.toolset.add(name))
+                return
+            self.toolset.remove(name)
+        except KeyError:
+            raise UnknownTool(
+                f"{tool.path('name')!r} names the tool {name!r}, which the request does not define "
+                "before this place. Add it to `tools`, or remove the block.",
+                param=tool.path("name"),
+            ) from None
+        if self.toolset.begun and self.toolset.has(name):
+            self._removed.append(name)
+
+    def _note(self, name: str, new: Tool | None) -> None:
+        if new is not None:
+            self._new.append(new)
+        elif self.toolset.begun and self.toolset.is_loaded(name):
+            self._listed.append(name)
+
+
+def text_part(text: str) -> Part:
+    return {"type": "text", "text": text}
+
+
+def reminder(parts: Sequence[Part]) -> list[Part]:
+    """Return the content of a system message as content of the user."""
+    if all(part["type"] == "text" for part in parts):
+        return [text_part(REMINDER.format("\n\n".join(part["text"] for part in parts)))]
+    before, after = REMINDER.split("\n{}\n")
+    return [text_part(before), *parts, text_part(after)]
