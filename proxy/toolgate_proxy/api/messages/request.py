@@ -23,6 +23,7 @@ from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
+from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .context_management import read_edits
 from .conversation.messages import parse_messages
@@ -70,6 +71,11 @@ def parse_request(
         paths=conversation.paths,
         history=history,
         tools=tools,
+        gateway_tools={
+            name: ToolSearch(method, tools)
+            for name, method in reader.searches.items()
+            if tools.is_loaded(name)
+        },
         hosted=hosted,
         choice=choice.choice,
         template=_template_values(values, mode, conversation),

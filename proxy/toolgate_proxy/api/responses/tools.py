@@ -106,6 +106,7 @@ class ToolReader:
             entries,
             self._parsed,
             name_of=lambda entry: entry.name,
+            function_of=lambda entry: entry.nested[entry.nested["type"]],
             is_deferred=lambda entry: entry.deferred and self.searches,
             hosted=self.hosted,
             on_invalid=self.on_invalid,

@@ -14,10 +14,20 @@ from toolgate_core.toolset import Toolset
 
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History
+from ...shared.history import History, text_of
 from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
+from ...shared.tool_search import found_content
 from .call_ids import original_id
-from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
+from .content import (
+    Content,
+    Part,
+    blocks_of,
+    check_fields,
+    joined,
+    read_part,
+    read_text,
+    unsupported_block,
+)
 from .signature import verified
 from .turns import Conversation, Turns
 
@@ -27,13 +37,16 @@ MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
+SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
+SEARCH_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex")
+"""Names of the searches for tools that the provider runs."""
 FOREIGN = re.compile(
     r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
     r"|mcp_tool_listing"
 )
 """Types of blocks of tools that another service ran."""
 SEARCH_RESULT = "tool_search_tool_result"
-"""The block of a search for tools that Anthropic ran."""
+"""The block with the result of a search for tools that the gateway or another service ran."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -79,6 +92,8 @@ class _Reader:
         self._define = define
         self._ids: set[str] = set()
         """The ids of all calls."""
+        self._searches: set[str] = set()
+        """The ids of searches without a result so far."""
         self._open: dict[str, str] = {}
         """The ids of the calls of the last assistant message that have no result yet, by path."""
         self._system: list[tuple[Fields, str]] = []
@@ -191,6 +206,8 @@ class _Reader:
                     self._history.note("left_out", path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
+                case "server_tool_use" if block.values.get("name") in SEARCH_NAMES:
+                    self.turns.call(self._search(block), path)
                 case _:
                     self._foreign(block, kind)
 
@@ -198,20 +215,35 @@ class _Reader:
         found = FOREIGN.fullmatch(kind)
         if found is None:
             raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        if kind == SEARCH_RESULT and (parts := self._found(block)):
-            self.turns.other_result("tool_search_tool", parts, block.place)
+        if kind == SEARCH_RESULT and (content := self._found(block)):
+            call_id = block.values.get("tool_use_id")
+            if call_id in self._searches:
+                self._searches.remove(call_id)
+                self.turns.result(original_id(call_id), content, block.place, [])
+            else:
+                self.turns.other_result("tool_search_tool", content, block.place)
         elif text := self._history.text(block.values, block.place):
             self.turns.other_result(found["name"] or kind, text, block.place)
 
-    def _found(self, block: Fields) -> list[Part]:
-        """The tools that a search of another service has found."""
-        changes, content = ToolChanges(self._tools), block.values.get("content")
-        found = content.get("tool_references") if isinstance(content, dict) else None
-        for each in found if isinstance(found, list) else ():
-            name = each.get("tool_name") if isinstance(each, dict) else None
-            if isinstance(name, str):
-                changes.refer(name)
-        return changes.parts()
+    def _found(self, block: Fields) -> Content:
+        """What the model sees of a search. An error is in its own words."""
+        content = block.values.get("content")
+        if not isinstance(content, dict):
+            return ""
+        found = content.get("tool_references")
+        if not isinstance(found, list):
+            return text_of(content.get("error_message")) or text_of(content.get("error_code"))
+        names = [each.get("tool_name") for each in found if isinstance(each, dict)]
+        return found_content([name for name in names if isinstance(name, str)], self._tools)
+
+    def _search(self, block: Fields) -> dict[str, Any]:
+        """A search that the gateway or another service ran. Its result is in the same message."""
+        check_fields(block, SERVER_FIELDS)
+        call_id = _required(block, "id")
+        self._searches.add(call_id)
+        arguments = self._history.arguments(block.values.get("input"), block.path("input"))
+        function = {"name": _required(block, "name"), "arguments": arguments}
+        return {"id": original_id(call_id), "type": "function", "function": function}
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, ("type", "thinking", "signature"))
