@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import wire
 from .context_edits import AppliedEdit, ContextEdit
 from .gateway_tools import GatewayTool
-from .tools import Tool
+from .tools import OnInvalid, Tool
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,10 @@ class HistoryChange:
     """In the request's body."""
 
 
+DeferredTool = Callable[[OnInvalid], Tool | None]
+"""Parses a tool that is not loaded. Returns None if it is invalid and left out."""
+
+
 @dataclass(frozen=True)
 class ChatRequest:
     """A chat completion request: all parameters validated, defaults filled in."""
@@ -67,6 +71,8 @@ class ChatRequest:
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     """Those of `tools` that the gateway runs, by name."""
+    deferred_tools: tuple[DeferredTool, ...] = ()
+    """Those that the messages have not added."""
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
     edits: tuple[ContextEdit, ...] = ()

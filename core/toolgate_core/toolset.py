@@ -8,17 +8,14 @@ prompt, and with it the prefix cache, stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
-from .chat_request import AllowedTools, NamedTool, ToolChoice
+from .chat_request import AllowedTools, DeferredTool, NamedTool, ToolChoice
 from .errors import UnknownTool
-from .tools import Tool
+from .tools import OnInvalid, Tool, refuse
 from .wire import TOOL_DEFINITIONS
-
-Load = Callable[[], Tool | None]
-"""Returns a deferred tool; None if it is invalid and left out."""
 
 
 class Toolset:
@@ -27,13 +24,15 @@ class Toolset:
     def __init__(
         self,
         tools: Iterable[Tool] = (),
-        deferred: Mapping[str, Load] | None = None,
+        deferred: Mapping[str, DeferredTool] | None = None,
         left_out: Set[str] = frozenset(),
+        on_invalid: OnInvalid = refuse,
         searchable: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """`deferred`: by name. They are parsed when they are added: a request can have thousands.
         `left_out`: names of tools that the model is not offered. Changes of them have no effect.
-        `searchable`: the deferred tools as functions, as they were sent."""
+        `on_invalid` gets the errors of deferred tools that are added. `searchable`: the deferred
+        tools as functions, as they were sent."""
         self._beginning = {tool.name: tool for tool in tools}
         self._loaded = dict(self._beginning)
         self._shown = dict(self._beginning)
@@ -41,6 +40,7 @@ class Toolset:
         self._deferred = dict(deferred or {})
         self.searchable = searchable
         self._left_out = left_out
+        self._on_invalid = on_invalid
         self._begun = False
 
     @property
@@ -52,6 +52,11 @@ class Toolset:
     def loaded(self) -> tuple[Tool, ...]:
         """The tools that can be called."""
         return tuple(self._loaded.values())
+
+    @property
+    def deferred(self) -> tuple[DeferredTool, ...]:
+        """The tools that were not added."""
+        return tuple(self._deferred.values())
 
     @property
     def begun(self) -> bool:
@@ -76,7 +81,7 @@ class Toolset:
             return None
         if name in self._shown:
             return self.define(self._shown[name])
-        tool = self._deferred.pop(name)()
+        tool = self._deferred.pop(name)(self._on_invalid)
         return None if tool is None else self.define(tool)
 
     def define(self, tool: Tool) -> Tool | None:

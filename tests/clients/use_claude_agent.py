@@ -1,5 +1,6 @@
-"""The Claude Agent SDK, with the Claude Code that its package contains: a tool of the program, a
-loop of two turns, streaming, a question of permission, a session of two questions."""
+"""The Claude Agent SDK, with the Claude Code that its package contains: a search for tools, a tool
+of the program, a loop of three turns, streaming, a question of permission, a session of two
+questions."""
 
 from __future__ import annotations
 
@@ -71,12 +72,14 @@ def kinds(blocks: list[Any]) -> list[type]:
 async def main() -> None:
     async with ClaudeSDKClient(OPTIONS) as client:
         blocks, events, result = await turn(client, "Set tags.")
-        assert kinds(blocks) == [ThinkingBlock, TextBlock, ToolUseBlock, TextBlock], blocks
+        assert kinds(blocks) == [
+            ThinkingBlock, TextBlock, ToolUseBlock, ToolUseBlock, TextBlock
+        ], blocks  # fmt: skip
         assert blocks[0].signature
         assert called == [{"tags": ["a", "b"]}]
         assert {"message_start", "content_block_delta", "message_stop"} <= {*events}
         assert (result.is_error, result.result) == (False, "All is set.")
-        shared.done("a tool of the program, a loop of two turns, thinking, streaming")
+        shared.done("a search, a tool of the program, a loop of three turns, thinking, streaming")
 
         blocks, _, result = await turn(client, "Run a command.")
         assert kinds(blocks) == [ToolUseBlock, TextBlock], blocks

@@ -8,7 +8,7 @@ import pytest
 
 from toolgate_core.chat_request import AllowedTools, NamedTool
 from toolgate_core.errors import UnknownTool
-from toolgate_core.tools import Tool, parse_tools
+from toolgate_core.tools import OnInvalid, Tool, parse_tools
 from toolgate_core.toolset import Toolset
 
 
@@ -29,7 +29,7 @@ class Loads:
     def __init__(self, loaded: Tool | None) -> None:
         self.loaded, self.count = loaded, 0
 
-    def __call__(self) -> Tool | None:
+    def __call__(self, _: OnInvalid) -> Tool | None:
         self.count += 1
         return self.loaded
 

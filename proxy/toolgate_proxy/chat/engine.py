@@ -22,6 +22,7 @@ from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
 from .constraints import ConstraintLoader
+from .deferred_grammars import DeferredGrammars
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
 from .request.context_edits import edited
@@ -40,6 +41,7 @@ class Engine:
         self._preparation = Preparation(settings)
         self._constraints = ConstraintLoader(settings, self.validators)
         self._receipts = Receipts(settings)
+        self._deferred = DeferredGrammars()
         self._resamples = settings.resamples
 
     async def begin(
@@ -60,6 +62,7 @@ class Engine:
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
+        self._deferred.begin(request, deployment, generation.prepared.info)
         response = generation.response(self.validators, context.sender, self._resamples)
         response.receipts = self._receipts.begun(generation.prepared, generation.residual)
         return response, generation

@@ -131,7 +131,7 @@ def test_client_gets_the_context_length(
             assert [each["effort"] for each in entry["supported_reasoning_levels"]] == [
                 "low", "medium", "high"
             ]  # fmt: skip
-            assert entry["supports_search_tool"] is False
+            assert entry["supports_search_tool"] is True
         case "qwen":
             assert content["model"]["generationConfig"]["contextWindowSize"] == 40_000
         case "aider":

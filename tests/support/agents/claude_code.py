@@ -34,9 +34,10 @@ class ClaudeRun:
 
 
 def run_claude(
-    url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny"
+    url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny", **more: str
 ) -> ClaudeRun:
-    """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`."""
+    """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`, `more` are
+    environment variables."""
     home, work = folders(folder)
     environment = {
         "PATH": f"{claude_command().parent}{os.pathsep}{os.environ['PATH']}",
@@ -44,6 +45,7 @@ def run_claude(
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "TOOLGATE_API_KEY": key,
         "CLAUDE_CODE_MAX_RETRIES": "0",
+        **more,
     }
     command = [
         *(sys.executable, "-m", "toolgate_proxy", "launch", "claude", "--url", url),

@@ -53,9 +53,11 @@ CATALOG = {
     "priority": 1,
     "context_window": 60_000,
     "truncation_policy": {"mode": "tokens", "limit": 10_000},
+    "supports_search_tool": True,
 }
-"""An entry of Codex's model catalogue: a model with short instructions and the custom tool
-`apply_patch`. Without an entry, Codex sends instructions of 17,000 characters."""
+"""An entry of Codex's model catalogue: a model with short instructions, the custom tool
+`apply_patch` and a search for the tools of MCP servers. Without an entry, Codex sends instructions
+of 17,000 characters."""
 
 
 @dataclass(frozen=True)

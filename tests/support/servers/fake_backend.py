@@ -88,6 +88,17 @@ class FakeBackend:
         assert isinstance(prompt, wire.ChatPrompt)
         return [dict(message) for message in prompt.messages]
 
+    def listed_tools(self, at: int = -1) -> list[str]:
+        """The names of the tools at the beginning of a request's prompt."""
+        prompt = self.requests[at].prompt
+        assert isinstance(prompt, wire.ChatPrompt)
+        return [tool["function"]["name"] for tool in prompt.tools or ()]
+
+    def callable_tools(self, at: int = -1) -> list[str]:
+        """The names of the tools that the response to a request can call."""
+        enforcement = self.requests[at].enforcement
+        return [each.name for each in enforcement.candidates] if enforcement else []
+
     def clear(self) -> None:
         """Remove the scripts and records of earlier tests. Loaded grammars stay."""
         for kept in (

@@ -19,6 +19,7 @@ from ...sealing import OwnerSeal
 from ..shared.call_results import function_call, lost_call, with_results
 from ..shared.history import History, text_of
 from ..shared.tool_changes import ToolChanges, reminder
+from ..shared.tool_search import NOTHING_FOUND
 from .content import Content, as_text, read_content
 from .tools import SEARCH, ToolReader, full_name
 
@@ -45,7 +46,6 @@ FOREIGN = re.compile(
 """Types of items of hosted tools and of other agents."""
 Message = dict[str, Any]
 PREVIOUS = "previous_response_id"
-NOTHING_FOUND = "No tools were found."
 
 
 def parse_input(
@@ -259,7 +259,9 @@ class _Turns:
         self.tools.begin()
         changes = ToolChanges(self.tools)
         changes.define(tools)
-        result = {"role": "tool", "tool_call_id": call_id or "", "name": SEARCH}
+        result = {"role": "tool", "tool_call_id": call_id or ""}
+        if not call_id:
+            result["name"] = SEARCH  # by which the call is found
         self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:

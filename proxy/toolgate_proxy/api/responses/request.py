@@ -21,12 +21,13 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import ParsedParameters, read_parameters
+from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .tool_choice import read_tool_choice
-from .tools import ToolReader
+from .tools import SEARCH, ToolReader
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {
@@ -69,6 +70,7 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
+        gateway_tools={SEARCH: ToolSearch("bm25", tools)} if reader.search == "server" else {},
         hosted=hosted,
         choice=read_tool_choice(values.get("tool_choice")),
         content_format=_content_format(values, open_objects=open_objects),
@@ -76,7 +78,7 @@ def parse_request(
         | {
             "tools": reader.shown,
             "input": given[recalled:] if recalled else given,
-            "searches": reader.searches,
+            "search": reader.search,
         },
     )
 

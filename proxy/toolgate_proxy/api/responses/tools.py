@@ -5,16 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields
+from ...request_fields import Fields, unknown_value
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools
+from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
 
@@ -27,6 +28,7 @@ FIELDS = {
 SEARCH = "tool_search"
 """Type of the tool with which a client searches for deferred tools, and the name of the function
 that the model sees."""
+EXECUTIONS = ("client", "server")
 SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
@@ -41,8 +43,17 @@ def full_name(namespace: str, name: str) -> str:
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def is_client_search(entry: Mapping[str, Any]) -> bool:
-    return entry.get("type") == SEARCH and entry.get("execution") == "client"
+def found(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
+    """Return those of the tools of a response that the model knows by `names`."""
+    kept = []
+    for entry in shown:
+        if entry["type"] == "namespace":
+            namespace = entry["name"]
+            inner = [each for each in entry["tools"] if full_name(namespace, each["name"]) in names]
+            kept += [{**entry, "tools": inner}] if inner else []
+        elif entry.get("name") in names:
+            kept.append(entry)
+    return kept
 
 
 def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
@@ -87,8 +98,8 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     shown: tuple[dict[str, Any], ...] = ()
     """The tools of the request as the response repeats them."""
-    searches: bool = False
-    """Whether the client offers a search for deferred tools."""
+    search: Literal["client", "server"] | None = None
+    """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
@@ -107,7 +118,7 @@ class ToolReader:
             self._parsed,
             name_of=lambda entry: entry.name,
             function_of=lambda entry: entry.nested[entry.nested["type"]],
-            is_deferred=lambda entry: entry.deferred and self.searches,
+            is_deferred=lambda entry: entry.deferred and self.search is not None,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
         )
@@ -134,13 +145,22 @@ class ToolReader:
             return _shown(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
-        if is_client_search(entry) and not namespace:
-            self.searches = True
-            entries.append(_search(entry, path))
-            return {name: entry.get(name) for name in SEARCH_FIELDS}
+        if kind == SEARCH and not namespace:
+            return self._read_search(entry, path, entries)
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
+
+    def _read_search(
+        self, entry: dict[str, Any], path: str, entries: list[_Entry]
+    ) -> dict[str, Any]:
+        search = _search(entry, path)
+        self.search = "client" if entry.get("execution") == "client" else "server"
+        if self.search == "server":
+            function = search_function(SEARCH, "bm25")
+            search = replace(search, nested={"type": "function", "function": function})
+        entries.append(search)
+        return {**{name: entry.get(name) for name in SEARCH_FIELDS}, "execution": self.search}
 
     def _read_namespace(
         self, entry: dict[str, Any], path: str, entries: list[_Entry]
@@ -209,6 +229,9 @@ def _entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> _Entr
 def _search(entry: dict[str, Any], path: str) -> _Entry:
     """The search of the client as a function."""
     fields = Fields(entry, path)
+    execution = fields.text("execution")
+    if execution not in (None, *EXECUTIONS):
+        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
     for name, value in entry.items():
         if name not in SEARCH_FIELDS and value is not None:
             place = fields.path(name)

@@ -54,6 +54,7 @@ def chat_request(
         images=_has_images(messages),
         tools=tools.loaded,
         listed_tools=None if tools.beginning == tools.loaded else tools.beginning,
+        deferred_tools=tools.deferred,
         omitted_tools=hosted.types,
         tool_choice=tools.checked(choice),
         reasoning=mode,

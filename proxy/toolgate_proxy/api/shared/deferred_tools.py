@@ -61,9 +61,9 @@ def read_toolset(
             param="tools",
         )
     tools = read(loaded, leave_out)
-    later = {name: partial(_first, read, each, leave_out) for name, each in deferred.items()}
+    later = {name: partial(_first, read, each) for name, each in deferred.items()}
     searchable = [function_of(each[0]) for each in deferred.values()]
-    return Toolset(tools, later, left_out, searchable)
+    return Toolset(tools, later, left_out, leave_out, searchable)
 
 
 def _first(read: Read[Entry], entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:

@@ -38,7 +38,7 @@ class Found:
     """What a search shows the client."""
 
     names: tuple[str, ...] = ()
-    """The tools that were found, the best first."""
+    """The tools that were found."""
     error: str | None = None
     """Why the query could not be read."""
 
@@ -69,12 +69,15 @@ class ToolSearch:
     async def run(self, arguments: str) -> GatewayResult:
         """Search for deferred tools, and load those that were found."""
         query = json.loads(arguments)[QUERY]
-        searched = self.tools.deferred
+        searched = self.tools.searchable
         search = CATALOGUES.matching if self.method == "regex" else CATALOGUES.ranked
         try:
             names = await search(searched, query, MAX_FOUND)
         except InvalidPattern as error:
             return GatewayResult(str(error), Found(error=str(error)))
+        # In the order of the request: an API that shows the tools by namespace has no other.
+        places = {str(tool["name"]): at for at, tool in enumerate(searched)}
+        names.sort(key=lambda name: places[name])
         content = found_content(names, self.tools)
         loaded = tuple(name for name in names if self.tools.is_loaded(name))
         return GatewayResult(content, Found(loaded), self.tools.loaded)

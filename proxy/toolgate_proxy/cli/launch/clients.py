@@ -43,8 +43,6 @@ def _claude(target: Target) -> Mapping[str, str]:
         "ANTHROPIC_BASE_URL": target.url,
         **dict.fromkeys(models, target.model),
         "CLAUDE_CODE_SUBAGENT_MODEL": target.model,
-        # The gateway refuses tools that are loaded later, and Claude Code would ask again.
-        "ENABLE_TOOL_SEARCH": "false",
         # Telemetry, updates and error reports go to Anthropic, not to the gateway.
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     }

@@ -1,7 +1,8 @@
 """The catalogue of models that Codex reads (`model_catalog_json`).
 
-Without an entry, Codex expects a context of 272,000 tokens, compacts too late, and does not offer
-`apply_patch`. With one, its instructions are those of the entry instead of 17,000 characters.
+Without an entry, Codex expects a context of 272,000 tokens, compacts too late, does not offer
+`apply_patch`, and sends all tools of MCP servers instead of a search for them. With one, its
+instructions are those of the entry instead of 17,000 characters.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def catalog(target: Target) -> dict[str, Any]:
         "apply_patch_tool_type": "freeform",
         "shell_type": "default",
         "supports_parallel_tool_calls": True,
-        "supports_search_tool": False,
+        "supports_search_tool": True,
         "experimental_supported_tools": [],
         "supported_reasoning_levels": [
             {"effort": effort, "description": description}

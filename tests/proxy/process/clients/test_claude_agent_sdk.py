@@ -21,8 +21,10 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
     thought = "<think>\nTwo tags.\n</think>\n\nI set them.\n"
+    search = {"query": "select:mcp__own__set_tags", "max_results": 1}
     backend.turns += [
-        Script((thought + call("mcp__own__set_tags", {"tags": ["a", "b"]}),)),
+        Script((thought + call("ToolSearch", search),)),
+        Script((call("mcp__own__set_tags", {"tags": ["a", "b"]}),)),
         Script(("All is set.",)),
         Script((call("Bash", {"command": "touch made.txt"}),)),
         Script(("It was denied.",)),
@@ -36,7 +38,6 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
         "GATEWAY_BIAS": "{}",
         "ANTHROPIC_BASE_URL": gateway,
         "ANTHROPIC_AUTH_TOKEN": MASTER_KEY,
-        "ENABLE_TOOL_SEARCH": "false",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "0",
         **NO_NETWORK,
@@ -59,4 +60,5 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
         for message in backend.messages()
         for function in message.get("tool_calls", ())
     ]
-    assert calls == ["mcp__own__set_tags", "Bash"]
+    assert calls == ["ToolSearch", "mcp__own__set_tags", "Bash"]
+    assert "mcp__own__set_tags" not in backend.callable_tools(0)

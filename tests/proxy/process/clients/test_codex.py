@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.agents import mcp_server
 from tests.support.agents.codex import run_codex
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
@@ -130,6 +131,36 @@ def test_codex_applies_a_patch_of_its_custom_tool(
         {"input": PATCH},
     )
     assert "Success" in str(result["content"])
+
+
+def test_codex_finds_and_calls_one_of_many_tools(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    program, *arguments = mcp_server.COMMAND
+    servers = {"command": program, "args": arguments}
+    options = [
+        part
+        for name, value in servers.items()
+        for part in ("-c", f"mcp_servers.shop.{name}={json.dumps(value)}")
+    ]
+    found = "mcp__shop.lookup_3"
+    backend.turns += [
+        Script((call("tool_search", {"query": "lookup_3", "limit": 1}),)),
+        Script((call(found, {"id": 7}),)),
+        Script(("It is found.",)),
+    ]
+    run = run_codex(gateway, MASTER_KEY, tmp_path, "Look it up.", *options, in_catalog=True)
+    assert not backend.turns, run
+    [called] = run.items("mcp_tool_call")
+    assert called["status"] == "completed"
+    assert "lookup_3 found record 7." in str(called["result"])
+    assert [item["text"] for item in run.items("agent_message")] == ["It is found."]
+    listed = backend.listed_tools(0)
+    assert "tool_search" in listed
+    assert "lookup" not in str(listed)
+    assert [backend.listed_tools(at) for at in (1, 2)] == [listed] * 2
+    assert [backend.callable_tools(at) for at in range(3)] == [listed, *([[*listed, found]] * 2)]
+    assert found in str(backend.messages(1)[-1]["content"])
 
 
 def test_codex_compacts_its_context_in_a_request_of_its_own(

@@ -18,9 +18,10 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import TokenIds
+from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ..tools import SEARCH
+from ...shared.tool_search import Found
+from ..tools import SEARCH, found
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -32,10 +33,10 @@ from .items import (
     TextItem,
     TextKind,
 )
-from .search_call import SearchCallItem
+from .search_call import Execution, SearchCallItem, SearchOutputItem
 
 Call = CallItem | SearchCallItem
-Item = TextItem | Call
+Item = TextItem | Call | SearchOutputItem
 
 
 class Output:
@@ -45,7 +46,7 @@ class Output:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
-        self._searches: bool = response.request.repeated.get("searches", False)
+        self._search: Execution | None = response.request.repeated.get("search")
         self._items: list[Item] = []
         self._open: Item | None = None
         self.finish: Finish | None = None
@@ -71,6 +72,8 @@ class Output:
                     assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
+                case GatewayCallRan(start, Found(names)):
+                    yield from self._found(self._response.call_id(start), names)
                 case TokenIds(ids):
                     self.token_ids += ids
                 case Finish() as finish:
@@ -78,8 +81,8 @@ class Output:
 
     def _call(self, start: CallStart) -> Call:
         response_id, call_id = self._response.head.id, self._response.call_id(start)
-        if self._searches and start.name == SEARCH:
-            return SearchCallItem(response_id, len(self._items), call_id)
+        if self._search is not None and start.name == SEARCH:
+            return SearchCallItem(response_id, len(self._items), call_id, self._search)
         namespace = self._namespaces.get(start.name, "")
         return CallItem(
             kind=CUSTOM if start.custom else FUNCTION,
@@ -89,6 +92,12 @@ class Output:
             call_id=call_id,
             namespace=namespace,
         )
+
+    def _found(self, call_id: str, names: Iterable[str]) -> Iterator[Event]:
+        tools = found(self._response.request.repeated["tools"], frozenset(names))
+        item = SearchOutputItem(self._response.head.id, len(self._items), call_id, tools)
+        self._items.append(item)
+        yield from item.begin()
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""

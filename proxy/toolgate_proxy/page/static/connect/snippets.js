@@ -127,7 +127,6 @@ export ANTHROPIC_DEFAULT_OPUS_MODEL=${inShell(model)}
 export ANTHROPIC_DEFAULT_SONNET_MODEL=${inShell(model)}
 export ANTHROPIC_DEFAULT_HAIKU_MODEL=${inShell(model)}
 export CLAUDE_CODE_SUBAGENT_MODEL=${inShell(model)}
-export ENABLE_TOOL_SEARCH=false
 export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1${window ? claudeWindow(window) : ""}
 claude`;
 
