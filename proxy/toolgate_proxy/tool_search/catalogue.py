@@ -1,9 +1,10 @@
 """An index of the definitions of tools, for ranked search by words and for search by pattern.
 
 The ranking is BM25 of SQLite's full-text search (https://sqlite.org/fts5.html), over names,
-The ranking is BM25 of SQLite's full-text search (https://sqlite.org/fts5.html), over names,
 descriptions, and the names, descriptions and values of arguments. Patterns are read by RE2, in
 linear time.
+"""
+
 from __future__ import annotations
 
 import re
