@@ -14,12 +14,10 @@ from toolgate_core.toolset import Toolset
 
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History, text_of
+from ...shared.history import History
 from ...shared.tool_changes import REFERENCE, Define, ToolChanges, text_part
-from ...shared.tool_search import found_content
 from .call_ids import original_id
 from .content import (
-    Content,
     Part,
     blocks_of,
     check_fields,
@@ -28,6 +26,7 @@ from .content import (
     read_text,
     unsupported_block,
 )
+from .searches import SEARCH_NAMES, search_content
 from .signature import verified
 from .system import read_system, read_system_message
 from .turns import Conversation, Turns
@@ -39,15 +38,11 @@ TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
 SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
-SEARCH_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex")
-"""Names of the searches for tools that the provider runs."""
 FOREIGN = re.compile(
     r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
     r"|mcp_tool_listing"
 )
 """Types of blocks of tools that another service ran."""
-SEARCH_RESULT = "tool_search_tool_result"
-"""The block with the result of a search for tools that the gateway or another service ran."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -216,26 +211,17 @@ class _Reader:
         found = FOREIGN.fullmatch(kind)
         if found is None:
             raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        if kind == SEARCH_RESULT and (content := self._found(block)):
+        content = search_content(block, kind, self._tools, self._seal, self._history)
+        if content:
             call_id = block.values.get("tool_use_id")
             if call_id in self._searches:
                 self._searches.remove(call_id)
                 self.turns.result(original_id(call_id), content, block.place, [])
             else:
-                self.turns.other_result("tool_search_tool", content, block.place)
+                name = kind.removesuffix("_result")
+                self.turns.other_result(name, content, block.place)
         elif text := self._history.text(block.values, block.place):
             self.turns.other_result(found["name"] or kind, text, block.place)
-
-    def _found(self, block: Fields) -> Content:
-        """What the model sees of a search. An error is in its own words."""
-        content = block.values.get("content")
-        if not isinstance(content, dict):
-            return ""
-        found = content.get("tool_references")
-        if not isinstance(found, list):
-            return text_of(content.get("error_message")) or text_of(content.get("error_code"))
-        names = [each.get("tool_name") for each in found if isinstance(each, dict)]
-        return found_content([name for name in names if isinstance(name, str)], self._tools)
 
     def _search(self, block: Fields) -> dict[str, Any]:
         """A search that the gateway or another service ran. Its result is in the same message."""

@@ -21,7 +21,7 @@ from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
 from ..conversation.call_ids import server_id, shown_id
 from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from .search_result import search_result
+from .gateway_results import WEB_RESULT, result_block
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock
 
@@ -37,6 +37,14 @@ class Content:
         self._open: Block | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
+
+    @property
+    def web_searches(self) -> int:
+        """The number of web searches that the gateway ran."""
+        return sum(
+            isinstance(block, ResultBlock) and block.content["type"] == WEB_RESULT
+            for block in self._blocks
+        )
 
     @property
     def has_calls(self) -> bool:
@@ -66,7 +74,7 @@ class Content:
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
                 case GatewayCallRan(start, shown):
-                    result = search_result(self._call_id(start), shown)
+                    result = result_block(self._call_id(start), shown)
                     yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
                 case TokenIds(ids):

@@ -21,7 +21,9 @@ from toolgate_core.deltas import (
 from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.tool_search import Found
-from ..tools import SEARCH, found
+from ...shared.web_search import NAME as WEB_SEARCH
+from ...shared.web_search import Results
+from ..shown_tools import SEARCH, found
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -34,8 +36,9 @@ from .items import (
     TextKind,
 )
 from .search_call import Execution, SearchCallItem, SearchOutputItem
+from .web_search_call import WebSearchCallItem
 
-Call = CallItem | SearchCallItem
+Call = CallItem | SearchCallItem | WebSearchCallItem
 Item = TextItem | Call | SearchOutputItem
 
 
@@ -48,6 +51,8 @@ class Output:
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
         self._search: Execution | None = response.request.repeated.get("search")
         self._items: list[Item] = []
+        self._searching: dict[int, WebSearchCallItem] = {}
+        """The web searches that run, by the index of their calls."""
         self._open: Item | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
@@ -72,6 +77,8 @@ class Output:
                     assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
+                case GatewayCallRan(start, Results() as results):
+                    yield from self._searching.pop(start.index).found(results)
                 case GatewayCallRan(start, Found(names)):
                     yield from self._found(self._response.call_id(start), names)
                 case TokenIds(ids):
@@ -81,6 +88,10 @@ class Output:
 
     def _call(self, start: CallStart) -> Call:
         response_id, call_id = self._response.head.id, self._response.call_id(start)
+        if start.name == WEB_SEARCH and start.name in self._response.request.gateway_tools:
+            item = WebSearchCallItem(response_id, len(self._items), call_id)
+            self._searching[start.index] = item
+            return item
         if self._search is not None and start.name == SEARCH:
             return SearchCallItem(response_id, len(self._items), call_id, self._search)
         namespace = self._namespaces.get(start.name, "")
