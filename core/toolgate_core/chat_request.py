@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from . import wire
 from .context_edits import AppliedEdit, ContextEdit
+from .gateway_tools import GatewayTool
 from .tools import OnInvalid, Tool
 
 
@@ -68,6 +69,8 @@ class ChatRequest:
     listed_tools: tuple[Tool, ...] | None = None
     """The tools that the prompt lists at its beginning, if they are not `tools`. The messages have
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
+    gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
+    """Those of `tools` that the gateway runs, by name."""
     deferred_tools: tuple[DeferredTool, ...] = ()
     """Those that the messages have not added."""
     drop_oldest: bool = False

@@ -8,7 +8,7 @@ prompt, and with it the prefix cache, stays the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -27,15 +27,18 @@ class Toolset:
         deferred: Mapping[str, DeferredTool] | None = None,
         left_out: Set[str] = frozenset(),
         on_invalid: OnInvalid = refuse,
+        searchable: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """`deferred`: by name. They are parsed when they are added: a request can have thousands.
         `left_out`: names of tools that the model is not offered. Changes of them have no effect.
-        `on_invalid` gets the errors of deferred tools that are added."""
+        `on_invalid` gets the errors of deferred tools that are added. `searchable`: the deferred
+        tools as functions, as they were sent."""
         self._beginning = {tool.name: tool for tool in tools}
         self._loaded = dict(self._beginning)
         self._shown = dict(self._beginning)
         """The definitions that the prompt has so far."""
         self._deferred = dict(deferred or {})
+        self.searchable = searchable
         self._left_out = left_out
         self._on_invalid = on_invalid
         self._begun = False

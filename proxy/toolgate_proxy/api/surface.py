@@ -20,6 +20,7 @@ from ..context import Form
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
+from .shared.web_search import SearchEngine
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,8 @@ class Client:
     """Stores responses for the owner of the seal."""
     connection: ConnectionTurns | None = None
     """The latest conversation of the WebSocket connection, if the request came over one."""
+    search_engine: SearchEngine | None = None
+    """Searches the web, if the operator has configured it."""
 
     @property
     def owner(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
@@ -38,7 +39,15 @@ class Traced:
     tokens: tuple[wire.TokenTrace, ...]
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced
+@dataclass(frozen=True)
+class GatewayCallRan:
+    """The gateway ran a call, and the turn goes on. `shown`: what the client sees of the result."""
+
+    start: CallStart
+    shown: Any
+
+
+ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan
 
 
 class Choice:
@@ -85,6 +94,11 @@ class Choice:
     @property
     def resampled(self) -> bool:
         return self._retries is not None and self._retries.attempts > 0
+
+    @property
+    def calls(self) -> int:
+        """The number of calls that have begun."""
+        return len(self._called)
 
     @property
     def reasoning_tokens(self) -> int:
@@ -212,6 +226,6 @@ class Choice:
                 if self._plan.named and event.reason == "tool_calls":
                     # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.
                     events[at] = replace(event, reason="stop")
-        if not self._request.include_reasoning:
+        if not self._request.include_reasoning and not self._request.gateway_tools:
             return [event for event in events if not isinstance(event, ReasoningDelta)]
         return events

@@ -1,7 +1,8 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
-The engine is independent of API and host. Two wrappers call it: resampling.py samples a choice
-again if its call failed validation, and failover.py moves a request if its backend fails.
+The engine is independent of API and host. Three wrappers call it: resampling.py samples a choice
+again if its call failed validation, tool_loop.py goes on after calls that the gateway runs, and
+failover.py moves a request if its backend fails.
 """
 
 from __future__ import annotations

@@ -44,10 +44,23 @@ class Generation:
     def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
         """Return the response in progress. `owner`: the key of the request, among which workers are
         divided. `resamples`: how often a choice may be sampled again."""
-        found, tools = self.prepared, self.prepared.plan.candidates
-        names = [tool.name for tool in tools if tool.hash in self.residual]
-        check = CallCheck(tools, names, validators, owner)
+        found, check = self.prepared, self._check(validators, owner)
         return ChatResponse(found.request, found.plan, found.dialect, found.info, check, resamples)
+
+    def continue_response(
+        self, response: ChatResponse, validators: ValidationService, owner: str
+    ) -> None:
+        """Continue a response after calls that the gateway ran. `validators` and `owner`: as in
+        `response`."""
+        check = self._check(validators, owner)
+        response.begin_round(self.prepared.request, self.prepared.plan, check)
+        if response.receipts is not None:
+            response.receipts.extend(self.prepared.plan, self.residual)
+
+    def _check(self, validators: ValidationService, owner: str) -> CallCheck:
+        tools = self.prepared.plan.candidates
+        names = [tool.name for tool in tools if tool.hash in self.residual]
+        return CallCheck(tools, names, validators, owner)
 
     async def read(
         self, response: ChatResponse, context: RequestContext

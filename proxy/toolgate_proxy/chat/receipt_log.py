@@ -91,10 +91,18 @@ class ReceiptLog:
     ) -> None:
         self._key = key
         self._plan = plan
-        self._residual = residual
+        self._tools = {tool.name: tool for tool in plan.candidates}
+        self._residual = dict(residual)
         self._info = info
         self._calls: dict[tuple[int, int], _Call] = {}
         """By choice and index of the call."""
+
+    def extend(
+        self, plan: EnforcementPlan, residual: Mapping[str, Sequence[wire.ResidualKeyword]]
+    ) -> None:
+        """Add the tools that can be called from here on, and their keywords."""
+        self._tools |= {tool.name: tool for tool in plan.candidates}
+        self._residual |= residual
 
     def note(self, choice: int, event: object, call_id: Callable[[CallStart], str]) -> None:
         match event:
@@ -113,7 +121,7 @@ class ReceiptLog:
             "created": created,
             "model": model,
             "tool_choice": self._plan.choice,
-            "tools": [self._entry(tool) for tool in self._plan.candidates],
+            "tools": [self._entry(tool) for tool in self._tools.values()],
             "calls": [
                 self._calls[choice, index].signed(choice) for choice, index in sorted(self._calls)
             ],

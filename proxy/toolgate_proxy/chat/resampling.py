@@ -6,8 +6,8 @@ validated before they are sent to the client. Decision 10 has the reasons.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, InvalidRequest
@@ -21,26 +21,15 @@ from .response import ChatResponse, ResponseEvent
 from .retries import Resample
 
 
-@asynccontextmanager
-async def respond(
-    engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
-) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
-    """Yield the response and its events in batches. Leaving the context ends the backend's work.
-
-    The events raise ToolSchemaViolation if every attempt at a call failed validation.
-    """
-    response, generation = await engine.begin(request, deployment, context)
-    async with aclosing(_events(engine, response, generation, deployment, context)) as events:
-        yield response, events
-
-
-async def _events(
+async def events_of(
     engine: Engine,
     response: ChatResponse,
     generation: Generation,
     deployment: Deployment,
     context: RequestContext,
 ) -> AsyncGenerator[list[ResponseEvent], None]:
+    """Yield the events of a generation, and of those that sample its choices again, in batches.
+    Raise ToolSchemaViolation if every attempt at a call failed validation."""
     while True:
         async with aclosing(generation.read(response, context)) as batches:
             async for batch in batches:
@@ -49,7 +38,7 @@ async def _events(
         if resample is None:
             return
         generation = await _resample(
-            engine, response.request, generation, resample, deployment, context
+            engine, response.sent, generation, resample, deployment, context
         )
 
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
-import string
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import (
     ArgumentsDelta,
+    CallEnd,
     CallStart,
     ContentDelta,
     InputDelta,
@@ -26,12 +25,12 @@ from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
 from ..receipts.receipt import Receipt
+from .call_ids import CallIds
 from .choice import Choice, ChoiceEvent, Traced
 from .held_calls import CallCheck, HeldCalls
 from .receipt_log import ReceiptLog
 from .retries import Resample, Retries
 
-ALPHABET = string.ascii_letters + string.digits
 MAX_JOINED = 64
 """Maximum length of merged deltas, in characters. Tokens that accumulated while the process was
 busy are sent in fewer chunks, and the arguments of a long call still arrive in parts."""
@@ -62,24 +61,13 @@ class TokenCounts:
     completion: int
     reasoning: int
 
-
-class CallIds:
-    """Generates the ids of the calls of one response."""
-
-    def __init__(self, info: wire.Info, request: ChatRequest, dialect: Dialect) -> None:
-        ids = dialect.calls.ids if dialect.calls else None
-        # Those that each turn counts anew do not identify a call in the conversation.
-        self._written = ids is not None and ids.kind != "turn"
-        self._numbered = info.call_ids == "kimi_k2"
-        # As in vLLM (renderers/chat_utils.py), numbering continues through a conversation.
-        self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
-
-    def id_of(self, start: CallStart) -> str:
-        if start.id is not None and self._written:
-            return start.id
-        if self._numbered:
-            return f"functions.{start.name}:{self._before + start.index}"
-        return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))
+    def __add__(self, other: TokenCounts) -> TokenCounts:
+        return TokenCounts(
+            self.prompt + other.prompt,
+            self.cached + other.cached,
+            self.completion + other.completion,
+            self.reasoning + other.reasoning,
+        )
 
 
 class ChatResponse:
@@ -103,25 +91,37 @@ class ChatResponse:
         response_id = request.answer_id or request.request_id
         self.head = ResponseHead(response_id, int(time.time()), request.model, _fingerprint(info))
         self.request = request
-        self._plan = plan
         self._dialect = dialect
         self._marks = info.marks
-        self._schemas = {tool.name: tool.parameters for tool in plan.candidates}
         self._call_ids = CallIds(info, request, dialect)
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
-        self._choices: list[Choice] = []
-        self._prompt_tokens = 0
-        self._cached_tokens = 0
-        self._usage: wire.UsageEvent | None = None
+        self._begun = False
+        self._earlier = TokenCounts(0, 0, 0, 0)
+        """Those of the rounds before."""
+        self._earlier_calls = 0
         self.prompt_token_ids: tuple[int, ...] | None = None
         """Set if the request asks for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
         self.receipts: ReceiptLog | None = None
         """Set if the request asks for a receipt."""
-        self._check = check
         self._max_resamples = resamples
+        self.begin_round(request, plan, check)
+
+    def begin_round(self, request: ChatRequest, plan: EnforcementPlan, check: CallCheck) -> None:
+        """Take the events of one generation from here on. Those after the first one continue the
+        response after calls that the gateway ran. Their requests have one choice."""
+        if self._begun:
+            self._earlier = self.counts
+            self._earlier_calls += self._choices[0].calls
+        self._begun = True
+        self.sent, self._plan, self._check = request, plan, check
+        self._schemas = {tool.name: tool.parameters for tool in plan.candidates}
+        self._choices: list[Choice] = []
+        self._prompt_tokens = 0
+        self._cached_tokens = 0
+        self._usage: wire.UsageEvent | None = None
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
         """The events of one choice are in order. Adjacent deltas of one type are merged."""
@@ -143,7 +143,11 @@ class ChatResponse:
                     self._start(event)
                 case wire.UsageEvent():
                     self._usage = event
-        merged = [ResponseEvent(at, event) for at, new in fresh.items() for event in _merge(new)]
+        merged = [
+            ResponseEvent(at, _numbered(event, self._earlier_calls))
+            for at, new in fresh.items()
+            for event in _merge(new)
+        ]
         if self.receipts is not None:
             for each in merged:
                 self.receipts.note(each.choice, each.event, self.call_id)
@@ -187,13 +191,13 @@ class ChatResponse:
 
     @property
     def counts(self) -> TokenCounts:
-        """The backend's counts. If the gateway ended or resampled a choice, its tokens are counted
-        here, up to the stop or the end of the invalid call."""
+        """The backend's counts, of all rounds. If the gateway ended or resampled a choice, its
+        tokens are counted here, up to the stop or the end of the invalid call."""
         completion = sum(choice.token_count for choice in self._choices)
         usage = self._usage
         if usage and not any(choice.stopped or choice.resampled for choice in self._choices):
             completion = usage.completion_tokens
-        return TokenCounts(
+        return self._earlier + TokenCounts(
             prompt=usage.prompt_tokens if usage else self._prompt_tokens,
             cached=usage.cached_tokens if usage else self._cached_tokens,
             completion=completion,
@@ -202,8 +206,9 @@ class ChatResponse:
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
-        self.prompt_token_ids = event.prompt_token_ids
-        self.prompt_text = event.prompt_text
+        if not self._earlier.prompt:
+            self.prompt_token_ids = event.prompt_token_ids
+            self.prompt_text = event.prompt_text
         self._choices = [
             Choice(
                 Segmenter(
@@ -213,18 +218,18 @@ class ChatResponse:
                     reasoning_open=event.reasoning_open,
                     required=self._plan.choice == "required",
                 ),
-                self.request,
+                self.sent,
                 self._plan,
                 HeldCalls(self._check),
                 self._retries(at, event),
             )
-            for at in range(self.request.sampling.n)
+            for at in range(self.sent.sampling.n)
         ]
 
     def _retries(self, choice: int, event: wire.StartEvent) -> Retries | None:
         if not self._check.residual:
             return None
-        budget = event.max_tokens or self.request.sampling.max_tokens
+        budget = event.max_tokens or self.sent.sampling.max_tokens
         return Retries(choice, max_attempts=self._max_resamples, budget=budget)
 
     def _choice(self, index: int) -> Choice:
@@ -234,6 +239,14 @@ class ChatResponse:
                 f"n={len(self._choices)}. {SAME_RELEASE}"
             )
         return self._choices[index]
+
+
+def _numbered(event: ChoiceEvent, earlier: int) -> ChoiceEvent:
+    """Return the event with the number of its call in the response, which has `earlier` calls of
+    earlier rounds."""
+    if earlier and isinstance(event, CallStart | ArgumentsDelta | InputDelta | CallEnd):
+        return replace(event, index=event.index + earlier)
+    return event
 
 
 def _fingerprint(info: wire.Info) -> str:

@@ -12,6 +12,7 @@ from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
+from ..litellm_host.web_search import configured_search
 from ..sealing import OwnerSeal
 from ..state import gateway
 
@@ -34,6 +35,7 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         OwnerSeal(gateway().sealer, owner_of(scope, context)),
         gateway().responses,
         scope.get(CONNECTION),
+        configured_search(),
     )
 
 

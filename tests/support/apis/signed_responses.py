@@ -51,7 +51,7 @@ def signed_response(
         asked = replace(asked, tools=parse_tools([*function_tools(), custom_tool()]))
     if search:
         own = parse_tools([{"type": "function", "function": {**SEARCH_FUNCTION}}])
-        asked = replace(asked, tools=(*asked.tools, *own), repeated={"searches": True})
+        asked = replace(asked, tools=(*asked.tools, *own), repeated={"search": "client"})
     plan = make_plan(asked, QWEN3)
     response = ChatResponse(asked, plan, QWEN3, INFO, CallCheck(plan.candidates, (), VALIDATORS))
     response.receipts = ReceiptLog(PRIVATE, plan, {}, INFO)

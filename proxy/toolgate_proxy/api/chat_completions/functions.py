@@ -64,6 +64,7 @@ def read_definitions(
         [_entry(entry, path) for path, entry in hosted.others(values.get("tools", ()))],
         partial(_parsed, open_objects=open_objects),
         name_of=lambda entry: function_name(entry.tool),
+        function_of=lambda entry: entry.tool,
         is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
         on_invalid=on_invalid,

@@ -9,7 +9,9 @@ from typing import Any
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import invalid_value
 from ..shared.chat_request import chat_request
@@ -23,6 +25,7 @@ from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
+from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .context_management import read_edits
 from .conversation.messages import parse_messages
@@ -54,7 +57,14 @@ def parse_request(
     formats = {FORMAT: values.get("output_config", {}).get("format")}
     check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
-    reader = ToolReader(hosted, open_objects, client.headers.get("anthropic-beta", ""), on_invalid)
+    reader = ToolReader(
+        hosted,
+        open_objects,
+        client.headers.get("anthropic-beta", ""),
+        on_invalid,
+        engine=client.search_engine,
+        seal=client.seal,
+    )
     tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
         values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
@@ -70,6 +80,7 @@ def parse_request(
         paths=conversation.paths,
         history=history,
         tools=tools,
+        gateway_tools=_gateway_tools(reader, tools),
         hosted=hosted,
         choice=choice.choice,
         template=_template_values(values, mode, conversation),
@@ -85,6 +96,12 @@ def parse_request(
             "part_paths": conversation.part_paths,
         },
     )
+
+
+def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
+    searches = {name: ToolSearch(method, tools) for name, method in reader.searches.items()}
+    offered: dict[str, GatewayTool] = {**searches, **reader.web_searches}
+    return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:

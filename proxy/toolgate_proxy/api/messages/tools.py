@@ -3,7 +3,8 @@ enforced."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,10 +13,13 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParame
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, unknown_value
+from ...request_fields import Fields, invalid_value, unknown_value
+from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
+from ..shared.tool_search import Method, search_function
 from ..shared.tools import WRITTEN, other_form, read_functions
+from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .conversation.content import check_fields
 
 FIELDS = (
@@ -33,6 +37,30 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],
 """Further fields, by the values that have no effect."""
 CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
 """Beginnings of the types of tools that Anthropic defines and clients run."""
+SEARCH = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
+"""Types of the searches for deferred tools, which the gateway runs."""
+WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
+"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
+WEB_SEARCH_FIELDS = (
+    "type",
+    "name",
+    "allowed_domains",
+    "blocked_domains",
+    "max_uses",
+    "user_location",
+    "allowed_callers",
+    "cache_control",
+    "defer_loading",
+    "strict",
+)
+SEARCH_FIELDS = (
+    "type",
+    "name",
+    "allowed_callers",
+    "cache_control",
+    "defer_loading",
+    "strict",
+)
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
@@ -55,17 +83,39 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
+    engine: SearchEngine | None = None
+    """Searches the web. None: web searches are hosted tools that the gateway does not have."""
+    seal: OwnerSeal | None = None
+    """Of the sender."""
+    searches: dict[str, Method] = field(default_factory=dict)
+    """The searches for deferred tools that the request offers, by name."""
+    web_searches: dict[str, WebSearch] = field(default_factory=dict)
+    """By name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
         return read_toolset(
-            [self._entry(entry, path) for path, entry in self.hosted.others(tools)],
+            [self._entry(entry, path) for path, entry in self._offered(tools)],
             self._parsed,
             name_of=lambda entry: entry.function["name"],
+            function_of=lambda entry: entry.function,
             is_deferred=lambda entry: entry.deferred,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
         )
+
+    def _offered(self, tools: Sequence[object]) -> Iterator[tuple[str, object]]:
+        for at, entry in enumerate(tools):
+            path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
+            if self._runs(kind) or not self.hosted.leaves_out(entry, path):
+                yield path, entry
+
+    def _runs(self, kind: object) -> bool:
+        """Return whether the gateway runs tools of this type."""
+        if not isinstance(kind, str):
+            return False
+        has_engine = self.engine is not None and WEB_SEARCH.fullmatch(kind) is not None
+        return has_engine or SEARCH.fullmatch(kind) is not None
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -77,11 +127,42 @@ class ToolReader:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         fields = Fields(entry, path)
+        if (search := SEARCH.fullmatch(fields.text("type") or "")) is not None:
+            method: Method = "regex" if search[1] == "regex" else "bm25"
+            return _Entry(path, self._search(fields, method), deferred=False)
+        if self.engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
+            return _Entry(path, self._web_search(fields, self.engine), deferred=False)
         function = _function(entry, path)
         eager = fields.flag("eager_input_streaming")
         if EAGER_BETA in self.betas if eager is None else eager:
             self.eager.add(function["name"])
         return _Entry(path, function, fields.flag("defer_loading") is True)
+
+    def _web_search(self, fields: Fields, engine: SearchEngine) -> dict[str, Any]:
+        check_fields(fields, WEB_SEARCH_FIELDS)
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of the tool")
+        fields.mapping("user_location")  # the search engine has the operator's
+        most = fields.values.get("max_uses")
+        if most is not None and (type(most) is not int or most < 1):
+            raise fields.wrong("max_uses", "an integer from 1")
+        self.web_searches[name] = WebSearch(
+            engine,
+            self.seal,
+            _domains(fields, "allowed_domains"),
+            _domains(fields, "blocked_domains"),
+            most,
+        )
+        return {**FUNCTION, "name": name}
+
+    def _search(self, fields: Fields, method: Method) -> dict[str, Any]:
+        check_fields(fields, SEARCH_FIELDS)
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of the tool")
+        self.searches[name] = method
+        return search_function(name, method)
 
     def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         def on_invalid_tool(name: str, error: InvalidRequest) -> None:
@@ -98,6 +179,14 @@ class ToolReader:
         )
         tools = tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
         return at_own_places(tools, paths)
+
+
+def _domains(fields: Fields, name: str) -> tuple[str, ...]:
+    given = fields.items(name) or []
+    for at, domain in enumerate(given):
+        if not isinstance(domain, str) or not domain:
+            raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
+    return tuple(given)
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:

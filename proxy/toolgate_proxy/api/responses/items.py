@@ -7,7 +7,6 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -16,15 +15,18 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.call_results import function_call, lost_call, with_results
+from ..shared.call_results import function_call
 from ..shared.history import History, text_of
-from ..shared.tool_changes import ToolChanges, reminder
-from .content import Content, as_text, read_content
-from .tools import SEARCH, ToolReader, full_name
+from .content import read_content
+from .shown_tools import SEARCH, full_name
+from .tools import ToolReader
+from .turns import Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
+SEARCHED = ("tool_search_output", "web_search_call")
+"""Types of items whose status may be another one."""
 COMMON = ("id", "type", "status")
 FIELDS = {
     "message": ("role", "content", "phase"),
@@ -36,6 +38,7 @@ FIELDS = {
     "tool_search_call": ("call_id", "execution", "arguments"),
     "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
+    "web_search_call": ("action", "call_id", "encrypted_content"),
 }
 """By type of item: its fields."""
 FOREIGN = re.compile(
@@ -43,9 +46,7 @@ FOREIGN = re.compile(
     r"|mcp_approval_request|mcp_approval_response|program|program_output"
 )
 """Types of items of hosted tools and of other agents."""
-Message = dict[str, Any]
 PREVIOUS = "previous_response_id"
-NOTHING_FOUND = "No tools were found."
 
 
 def parse_input(
@@ -63,7 +64,7 @@ def parse_input(
     the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
-    turns = _Turns(instructions, history, tools)
+    turns = Turns(instructions, history, tools)
     if isinstance(given, str) and given:
         turns.message("user", given, "input")
         return turns.ordered()
@@ -78,9 +79,7 @@ def parse_input(
     return turns.ordered()
 
 
-def _add(
-    item: object, path: str, turns: _Turns, reader: ToolReader, seal: OwnerSeal | None
-) -> None:
+def _add(item: object, path: str, turns: Turns, reader: ToolReader, seal: OwnerSeal | None) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -99,7 +98,7 @@ def _add(
     history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
     fields.text("id")
     status = fields.text("status")
-    if status is not None and status not in STATUSES and kind != "tool_search_output":
+    if status is not None and status not in STATUSES and kind not in SEARCHED:
         raise fields.wrong("status", '"in_progress", "completed" or "incomplete"')
     match kind:
         case "message":
@@ -115,6 +114,8 @@ def _add(
             turns.call(_search_call(fields, history), path)
         case "tool_search_output":
             turns.found(fields.text("call_id"), _tools(fields, reader), path)
+        case "web_search_call":
+            turns.web_search(fields, seal)
         case "additional_tools":
             turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":
@@ -151,13 +152,13 @@ def _name(fields: Fields, tools: Toolset) -> str:
     return name if namespace == name and not tools.has(full) else full
 
 
-def _call(fields: Fields, turns: _Turns) -> dict[str, Any]:
+def _call(fields: Fields, turns: Turns) -> dict[str, Any]:
     arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
     function = {"name": _name(fields, turns.tools), "arguments": arguments}
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
 
 
-def _custom_call(fields: Fields, turns: _Turns) -> dict[str, Any]:
+def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:
     text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields, turns.tools), text)
     return {"id": _required(fields, "call_id"), "type": "function", "function": function}
@@ -186,96 +187,6 @@ def _reasoning(fields: Fields, seal: OwnerSeal | None, history: History) -> str:
         [text_of(part) for part in fields.items(name) or []] for name in ("content", "summary")
     )
     return "".join(content) or "\n\n".join(summary)
-
-
-class _Turns:
-    """Messages under construction."""
-
-    def __init__(self, instructions: str | None, history: History, tools: Toolset) -> None:
-        self.history = history
-        self.tools = tools
-        self._messages: list[Message] = []
-        self._paths: list[str] = []
-        self._call_ids: set[str] = set()
-        self._instructions = bool(instructions)
-        """Whether the only message so far is that of the instructions."""
-        if instructions:
-            self._append({"role": "system", "content": instructions}, "instructions")
-
-    @property
-    def has_messages(self) -> bool:
-        return bool(self._messages)
-
-    def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
-        pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
-        return [message for message, _ in pairs], tuple(path for _, path in pairs)
-
-    def message(self, role: str, content: Content, path: str) -> None:
-        last = self._messages[-1] if self._messages else {}
-        if role == "system" and self._instructions:
-            # Many templates accept one system message only, at the beginning.
-            last["content"] = f"{last['content']}\n\n{as_text(content)}"
-            return
-        if role == "assistant" and last.get("role") == "assistant" and last["content"] is None:
-            last["content"] = content
-            return
-        self._append({"role": role, "content": content}, path)
-
-    def reasoning(self, text: str, path: str) -> None:
-        if not text:
-            return
-        last = self._messages[-1] if self._messages else {}
-        if "reasoning_content" in last and last["content"] is None and "tool_calls" not in last:
-            last["reasoning_content"] += f"\n\n{text}"
-            return
-        self._append({"role": "assistant", "content": None, "reasoning_content": text}, path)
-
-    def call(self, call: dict[str, Any], path: str) -> None:
-        self._call_ids.add(call["id"])
-        last = self._messages[-1] if self._messages else {}
-        if last.get("role") != "assistant":
-            last = {"role": "assistant", "content": None}
-            self._append(last, path)
-        last.setdefault("tool_calls", []).append(call)
-
-    def result(self, call_id: str, content: Content, path: str) -> None:
-        if call_id not in self._call_ids:
-            param = f"{path}.call_id"
-            raise InvalidRequest(
-                f"{param!r}: no function call with this call_id precedes it. Include that item in "
-                "`input`.",
-                param=param,
-            )
-        self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)
-
-    def other_result(self, name: str, text: str, path: str) -> None:
-        """The text of a tool that another service ran, as the result of a call of it."""
-        call_id = f"other_{len(self._messages)}"
-        self.call(lost_call(call_id, name), path)
-        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
-
-    def found(self, call_id: str | None, tools: Sequence[Tool], path: str) -> None:
-        """The result of a search for tools."""
-        self.tools.begin()
-        changes = ToolChanges(self.tools)
-        changes.define(tools)
-        result = {"role": "tool", "tool_call_id": call_id or "", "name": SEARCH}
-        self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
-
-    def additional(self, tools: Sequence[Tool], path: str) -> None:
-        """Tools that are added from here on. Many templates accept one system message only, so they
-        are content of the user."""
-        changes = ToolChanges(self.tools)
-        changes.define(tools)
-        if parts := changes.parts(heading=True):
-            self._append({"role": "user", "content": reminder(parts)}, path)
-
-    def _append(self, message: Message, path: str) -> None:
-        if message["role"] != "system":
-            self.tools.begin()
-        self._instructions = path == "instructions"
-        self._messages.append(message)
-        self._paths.append(path)
 
 
 PURPOSE = "responses reasoning"

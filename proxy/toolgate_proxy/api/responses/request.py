@@ -8,7 +8,9 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import chat_request
@@ -21,10 +23,13 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import ParsedParameters, read_parameters
+from ..shared.tool_search import ToolSearch
+from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
+from .shown_tools import SEARCH
 from .tool_choice import read_tool_choice
 from .tools import ToolReader
 
@@ -54,7 +59,9 @@ def parse_request(
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
-    reader = ToolReader(hosted, open_objects, on_invalid)
+    reader = ToolReader(
+        hosted, open_objects, on_invalid, engine=client.search_engine, seal=client.seal
+    )
     tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
         given, values.get("instructions"), history, tools, reader, recalled=recalled, seal=seal
@@ -69,6 +76,7 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
+        gateway_tools=_gateway_tools(reader, tools),
         hosted=hosted,
         choice=read_tool_choice(values.get("tool_choice")),
         content_format=_content_format(values, open_objects=open_objects),
@@ -76,9 +84,18 @@ def parse_request(
         | {
             "tools": reader.shown,
             "input": given[recalled:] if recalled else given,
-            "searches": reader.searches,
+            "search": reader.search,
         },
     )
+
+
+def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
+    offered: dict[str, GatewayTool] = {}
+    if reader.search == "server":
+        offered[SEARCH] = ToolSearch("bm25", tools)
+    if reader.web_search is not None:
+        offered[WEB_SEARCH] = reader.web_search
+    return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
 
 
 def _check_options(values: Mapping[str, Any]) -> None:

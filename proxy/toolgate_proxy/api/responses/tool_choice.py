@@ -7,7 +7,9 @@ from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.tools import MODES, TOOL_CHOICES
-from .tools import SEARCH
+from ..shared.web_search import NAME as WEB_SEARCH
+from .shown_tools import SEARCH
+from .tools import WEB_SEARCHES
 
 
 def read_tool_choice(choice: object) -> ToolChoice:
@@ -49,6 +51,8 @@ def _tool(fields: Fields) -> str:
     kind = fields.text("type")
     if kind == SEARCH:
         return SEARCH
+    if kind in WEB_SEARCHES:
+        return WEB_SEARCH
     if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(

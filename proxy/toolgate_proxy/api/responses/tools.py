@@ -3,64 +3,37 @@ tools, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields
+from ...request_fields import Fields, invalid_value, unknown_value
+from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools
+from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
+from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
+from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
-FIELDS = {
-    "function": ("type", "name", "description", "parameters", "strict"),
-    "custom": ("type", "name", "description", "format"),
-    "namespace": ("type", "name", "description", "tools"),
-}
-"""By type of tool: its fields."""
-SEARCH = "tool_search"
-"""Type of the tool with which a client searches for deferred tools, and the name of the function
-that the model sees."""
+WEB_SEARCHES = (
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+)
+"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
+WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
+EXECUTIONS = ("client", "server")
 SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
-
-
-DEFAULT_NAMESPACE = "functions"
-"""The namespace in which Codex puts tools without one."""
-
-
-def full_name(namespace: str, name: str) -> str:
-    """The name of a tool of a namespace that the model sees."""
-    return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
-
-
-def is_client_search(entry: Mapping[str, Any]) -> bool:
-    return entry.get("type") == SEARCH and entry.get("execution") == "client"
-
-
-def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
-    """The tools of a response, without invalid ones that the model is not offered. Deferred ones
-    stay: a search can find them."""
-    kept = []
-    for entry in shown:
-        if entry["type"] == "namespace":
-            namespace = entry["name"]
-            inner = [
-                tool
-                for tool in entry["tools"]
-                if "defer_loading" in tool or full_name(namespace, tool["name"]) in names
-            ]
-            kept += [{**entry, "tools": inner}] if inner else []
-        elif "defer_loading" in entry or entry.get("name", SEARCH) in names:
-            kept.append(entry)
-    return kept
 
 
 @dataclass(frozen=True)
@@ -87,8 +60,14 @@ class ToolReader:
     on_invalid: OnInvalid = refuse
     shown: tuple[dict[str, Any], ...] = ()
     """The tools of the request as the response repeats them."""
-    searches: bool = False
-    """Whether the client offers a search for deferred tools."""
+    engine: SearchEngine | None = None
+    """Searches the web. None: web searches are hosted tools that the gateway does not have."""
+    seal: OwnerSeal | None = None
+    """Of the sender."""
+    web_search: WebSearch | None = None
+    """The web search that the request offers."""
+    search: Literal["client", "server"] | None = None
+    """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
@@ -106,7 +85,8 @@ class ToolReader:
             entries,
             self._parsed,
             name_of=lambda entry: entry.name,
-            is_deferred=lambda entry: entry.deferred and self.searches,
+            function_of=lambda entry: entry.nested[entry.nested["type"]],
+            is_deferred=lambda entry: entry.deferred and self.search is not None,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
         )
@@ -130,16 +110,29 @@ class ToolReader:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in ("function", "custom"):
             entries.append(_entry(kind, entry, path, namespace))
-            return _shown(kind, entry)
+            return shown_tool(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
-        if is_client_search(entry) and not namespace:
-            self.searches = True
-            entries.append(_search(entry, path))
-            return {name: entry.get(name) for name in SEARCH_FIELDS}
+        if kind == SEARCH and not namespace:
+            return self._read_search(entry, path, entries)
+        if self.engine is not None and kind in WEB_SEARCHES and not namespace:
+            self.web_search = WebSearch(self.engine, self.seal, _domains(Fields(entry, path)))
+            entries.append(_Entry({"type": "function", "function": FUNCTION}, path, "", False))
+            return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
+
+    def _read_search(
+        self, entry: dict[str, Any], path: str, entries: list[_Entry]
+    ) -> dict[str, Any]:
+        search = _search(entry, path)
+        self.search = "client" if entry.get("execution") == "client" else "server"
+        if self.search == "server":
+            function = search_function(SEARCH, "bm25")
+            search = replace(search, nested={"type": "function", "function": function})
+        entries.append(search)
+        return {**{name: entry.get(name) for name in SEARCH_FIELDS}, "execution": self.search}
 
     def _read_namespace(
         self, entry: dict[str, Any], path: str, entries: list[_Entry]
@@ -208,6 +201,9 @@ def _entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> _Entr
 def _search(entry: dict[str, Any], path: str) -> _Entry:
     """The search of the client as a function."""
     fields = Fields(entry, path)
+    execution = fields.text("execution")
+    if execution not in (None, *EXECUTIONS):
+        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
     for name, value in entry.items():
         if name not in SEARCH_FIELDS and value is not None:
             place = fields.path(name)
@@ -218,6 +214,18 @@ def _search(entry: dict[str, Any], path: str) -> _Entry:
     if (parameters := fields.mapping("parameters")) is not None:
         function["parameters"] = parameters
     return _Entry({"type": "function", "function": function}, path, "", deferred=False)
+
+
+def _domains(search: Fields) -> tuple[str, ...]:
+    """The domains of which pages may be. Further members have no effect: the search engine is the
+    operator's."""
+    filters = search.mapping("filters") or {}
+    fields = Fields(filters, search.path("filters"))
+    given = fields.items("allowed_domains") or []
+    for at, domain in enumerate(given):
+        if not isinstance(domain, str) or not domain:
+            raise invalid_value(f"{fields.path('allowed_domains')}[{at}]", "a domain", domain)
+    return tuple(given)
 
 
 def _in_own_words(error: InvalidRequest, entries: Sequence[_Entry]) -> InvalidRequest:
@@ -267,12 +275,3 @@ def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
             "call tools here.",
             param=f"{path}.allowed_callers",
         )
-
-
-def _shown(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: entry.get(name) for name in FIELDS[kind]}
-    if entry.get("defer_loading"):
-        shown["defer_loading"] = True
-    if kind == "custom" and shown["format"] is None:
-        shown["format"] = {"type": "text"}
-    return shown

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool
@@ -27,11 +27,13 @@ def read_toolset(
     read: Read[Entry],
     *,
     name_of: Callable[[Entry], str | None],
+    function_of: Callable[[Entry], Mapping[str, Any]],
     is_deferred: Callable[[Entry], bool],
     hosted: HostedTools,
     on_invalid: OnInvalid,
 ) -> Toolset:
-    """Return the tools of a request. A deferred entry is parsed when it is added. If a search was
+    """Return the tools of a request. `function_of`: the entry as a function in OpenAI's form, for
+    searches. A deferred entry is parsed when it is added. If a search was
     left out that only a provider can run, nothing would add them, so they are loaded at once.
 
     Raise InvalidRequest."""
@@ -60,7 +62,8 @@ def read_toolset(
         )
     tools = read(loaded, leave_out)
     later = {name: partial(_first, read, each) for name, each in deferred.items()}
-    return Toolset(tools, later, left_out, leave_out)
+    searchable = [function_of(each[0]) for each in deferred.values()]
+    return Toolset(tools, later, left_out, leave_out, searchable)
 
 
 def _first(read: Read[Entry], entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:

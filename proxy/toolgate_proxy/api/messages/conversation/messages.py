@@ -15,10 +15,20 @@ from toolgate_core.toolset import Toolset
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History
-from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
+from ...shared.tool_changes import REFERENCE, Define, ToolChanges, text_part
 from .call_ids import original_id
-from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
+from .content import (
+    Part,
+    blocks_of,
+    check_fields,
+    joined,
+    read_part,
+    read_text,
+    unsupported_block,
+)
+from .searches import SEARCH_NAMES, search_content
 from .signature import verified
+from .system import read_system, read_system_message
 from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
@@ -27,13 +37,12 @@ MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
+SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 FOREIGN = re.compile(
     r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
     r"|mcp_tool_listing"
 )
 """Types of blocks of tools that another service ran."""
-SEARCH_RESULT = "tool_search_tool_result"
-"""The block of a search for tools that Anthropic ran."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -79,6 +88,8 @@ class _Reader:
         self._define = define
         self._ids: set[str] = set()
         """The ids of all calls."""
+        self._searches: set[str] = set()
+        """The ids of searches without a result so far."""
         self._open: dict[str, str] = {}
         """The ids of the calls of the last assistant message that have no result yet, by path."""
         self._system: list[tuple[Fields, str]] = []
@@ -191,6 +202,8 @@ class _Reader:
                     self._history.note("left_out", path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
+                case "server_tool_use" if block.values.get("name") in SEARCH_NAMES:
+                    self.turns.call(self._search(block), path)
                 case _:
                     self._foreign(block, kind)
 
@@ -198,20 +211,26 @@ class _Reader:
         found = FOREIGN.fullmatch(kind)
         if found is None:
             raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        if kind == SEARCH_RESULT and (parts := self._found(block)):
-            self.turns.other_result("tool_search_tool", parts, block.place)
+        content = search_content(block, kind, self._tools, self._seal, self._history)
+        if content:
+            call_id = block.values.get("tool_use_id")
+            if call_id in self._searches:
+                self._searches.remove(call_id)
+                self.turns.result(original_id(call_id), content, block.place, [])
+            else:
+                name = kind.removesuffix("_result")
+                self.turns.other_result(name, content, block.place)
         elif text := self._history.text(block.values, block.place):
             self.turns.other_result(found["name"] or kind, text, block.place)
 
-    def _found(self, block: Fields) -> list[Part]:
-        """The tools that a search of another service has found."""
-        changes, content = ToolChanges(self._tools), block.values.get("content")
-        found = content.get("tool_references") if isinstance(content, dict) else None
-        for each in found if isinstance(found, list) else ():
-            name = each.get("tool_name") if isinstance(each, dict) else None
-            if isinstance(name, str):
-                changes.refer(name)
-        return changes.parts()
+    def _search(self, block: Fields) -> dict[str, Any]:
+        """A search that the gateway or another service ran. Its result is in the same message."""
+        check_fields(block, SERVER_FIELDS)
+        call_id = _required(block, "id")
+        self._searches.add(call_id)
+        arguments = self._history.arguments(block.values.get("input"), block.path("input"))
+        function = {"name": _required(block, "name"), "arguments": arguments}
+        return {"id": original_id(call_id), "type": "function", "function": function}
 
     def _thinking(self, block: Fields, path: str) -> None:
         check_fields(block, ("type", "thinking", "signature"))
@@ -257,48 +276,3 @@ def _required(fields: Fields, name: str) -> str:
     if not text:
         raise fields.wrong(name, "a non-empty string")
     return text
-
-
-BILLING = "x-anthropic-billing-header:"
-"""Beginning of a block that Claude Code puts before its system prompt, for Anthropic's accounting.
-It changes with each request, so that no prefix of the prompt could be cached."""
-
-
-def read_system(fields: Fields, name: str) -> str:
-    """The text of a system prompt. Raises InvalidRequest and UnsupportedParameter."""
-    _check_system(fields, name)
-    texts = []
-    for block, kind in blocks_of(fields, name):
-        if kind != "text":
-            raise unsupported_block(block, kind, "a system prompt", ("text",))
-        texts.append(_system_text(block))
-    return "\n\n".join(filter(None, texts))
-
-
-def read_system_message(message: Fields, changes: ToolChanges, define: Define) -> list[Part]:
-    """The content of a message of the role system, which can add and remove tools. `define` parses
-    a tool. Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
-    _check_system(message, "content")
-    parts = []
-    for block, kind in blocks_of(message, "content"):
-        if kind in (ADDITION, REMOVAL):
-            check_fields(block, ("type", "tool", "cache_control"))
-            changes.read(block, kind, define)
-        elif kind != "text":
-            known = ("text", ADDITION, REMOVAL)
-            raise unsupported_block(block, kind, "a system message", known)
-        elif text := _system_text(block):
-            parts.append(text_part(text))
-    return [*parts, *changes.parts(heading=True)]
-
-
-def _check_system(fields: Fields, name: str) -> None:
-    if not isinstance(fields.values.get(name), str | list):
-        expected = "a string or an array of text blocks"
-        raise invalid_value(fields.path(name), expected, fields.values.get(name))
-
-
-def _system_text(block: Fields) -> str:
-    """The text of a block; empty for one that is left out."""
-    text = read_text(block)
-    return "" if text.startswith(BILLING) else text

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
@@ -80,6 +80,8 @@ class ToolUseBlock:
     id: str
     name: str
     eager: bool
+    type: Literal["tool_use", "server_tool_use"] = "tool_use"
+    """`server_tool_use`: the gateway runs the call."""
     complete: bool = False
     _arguments: list[str] = field(default_factory=list)
 
@@ -113,7 +115,24 @@ class ToolUseBlock:
         return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
 
     def _block(self, given: Any) -> dict[str, Any]:
-        return {"type": "tool_use", "id": self.id, "name": self.name, "input": given}
+        return {"type": self.type, "id": self.id, "name": self.name, "input": given}
+
+
+@dataclass
+class ResultBlock:
+    """The result of a call that the gateway ran. It is sent as a whole."""
+
+    index: int
+    content: dict[str, Any]
+
+    def begin(self) -> Iterator[Event]:
+        yield _start(self.index, self.content)
+
+    def end(self) -> Iterator[Event]:
+        yield _stop(self.index)
+
+    def body(self) -> dict[str, Any]:
+        return self.content
 
 
 def _start(index: int, block: dict[str, Any]) -> Event:

@@ -17,12 +17,13 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import TokenIds
+from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ..conversation.call_ids import shown_id
-from .blocks import Event, TextBlock, ThinkingBlock, ToolUseBlock
+from ..conversation.call_ids import server_id, shown_id
+from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from .gateway_results import WEB_RESULT, result_block
 
-Block = TextBlock | ThinkingBlock | ToolUseBlock
+Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock
 
 
 class Content:
@@ -38,8 +39,20 @@ class Content:
         self.token_ids: list[int] = []
 
     @property
+    def web_searches(self) -> int:
+        """The number of web searches that the gateway ran."""
+        return sum(
+            isinstance(block, ResultBlock) and block.content["type"] == WEB_RESULT
+            for block in self._blocks
+        )
+
+    @property
     def has_calls(self) -> bool:
-        return any(isinstance(block, ToolUseBlock) for block in self._complete())
+        """Whether there are calls for the client."""
+        return any(
+            isinstance(block, ToolUseBlock) and block.type == "tool_use"
+            for block in self._complete()
+        )
 
     def blocks(self) -> list[dict[str, Any]]:
         return [block.body() for block in self._complete()]
@@ -60,6 +73,10 @@ class Content:
                 case CallEnd():
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
+                case GatewayCallRan(start, shown):
+                    result = result_block(self._call_id(start), shown)
+                    yield from self._begin(ResultBlock(len(self._blocks), result))
+                    yield from self._close()
                 case TokenIds(ids):
                     self.token_ids += ids
                 case Finish() as finish:
@@ -73,13 +90,15 @@ class Content:
         ]
 
     def _call(self, start: CallStart) -> ToolUseBlock:
-        call_id = self._response.call_id(start)
-        return ToolUseBlock(
-            len(self._blocks),
-            shown_id(call_id, self._response.head.id, start.index),
-            start.name,
-            start.name in self._eager,
-        )
+        index, call_id, name = len(self._blocks), self._call_id(start), start.name
+        if name in self._response.request.gateway_tools:
+            return ToolUseBlock(index, call_id, name, eager=True, type="server_tool_use")
+        return ToolUseBlock(index, call_id, name, name in self._eager)
+
+    def _call_id(self, start: CallStart) -> str:
+        own = start.name in self._response.request.gateway_tools
+        shown = server_id if own else shown_id
+        return shown(self._response.call_id(start), self._response.head.id, start.index)
 
     def _add_thinking(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThinkingBlock):

@@ -29,6 +29,7 @@ class Body:
 
     def whole(self, content: Content) -> dict[str, Any]:
         body = self._made(content.blocks(), stop(content))
+        body["usage"] |= _server_tools(content)
         return {**body, **self._edits(), **self._additions(content)}
 
     def delta(self, content: Content) -> dict[str, Any]:
@@ -36,7 +37,7 @@ class Body:
         return {
             "type": "message_delta",
             "delta": {"container": None, "stop_details": None, **stop(content)},
-            "usage": self._usage(),
+            "usage": self._usage() | _server_tools(content),
             **self._edits(),
             **self._additions(content),
         }
@@ -89,6 +90,14 @@ class Body:
         if response.request.return_token_ids:
             fields["token_ids"] = content.token_ids
         return with_receipt(fields | prompt_fields(response), response)
+
+
+def _server_tools(content: Content) -> dict[str, Any]:
+    """The part of the usage that counts web searches."""
+    if not content.web_searches:
+        return {}
+    counted = {"web_search_requests": content.web_searches, "web_fetch_requests": 0}
+    return {"server_tool_use": counted}
 
 
 def stop(content: Content) -> dict[str, Any]:

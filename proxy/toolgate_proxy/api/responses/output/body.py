@@ -10,7 +10,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
 from ...shared.response_fields import finish_fields, prompt_fields, with_receipt
-from ..tools import offered
+from ..shown_tools import offered
 from .collector import Output
 
 Status = Literal["in_progress", "completed", "incomplete", "failed"]

@@ -18,9 +18,12 @@ from toolgate_core.deltas import (
     ReasoningDelta,
 )
 
-from ....chat.choice import TokenIds
+from ....chat.choice import GatewayCallRan, TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
-from ..tools import SEARCH
+from ...shared.tool_search import Found
+from ...shared.web_search import NAME as WEB_SEARCH
+from ...shared.web_search import Results
+from ..shown_tools import SEARCH, found
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -32,10 +35,11 @@ from .items import (
     TextItem,
     TextKind,
 )
-from .search_call import SearchCallItem
+from .search_call import Execution, SearchCallItem, SearchOutputItem
+from .web_search_call import WebSearchCallItem
 
-Call = CallItem | SearchCallItem
-Item = TextItem | Call
+Call = CallItem | SearchCallItem | WebSearchCallItem
+Item = TextItem | Call | SearchOutputItem
 
 
 class Output:
@@ -45,8 +49,10 @@ class Output:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
-        self._searches: bool = response.request.repeated.get("searches", False)
+        self._search: Execution | None = response.request.repeated.get("search")
         self._items: list[Item] = []
+        self._searching: dict[int, WebSearchCallItem] = {}
+        """The web searches that run, by the index of their calls."""
         self._open: Item | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
@@ -71,6 +77,10 @@ class Output:
                     assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
+                case GatewayCallRan(start, Results() as results):
+                    yield from self._searching.pop(start.index).found(results)
+                case GatewayCallRan(start, Found(names)):
+                    yield from self._found(self._response.call_id(start), names)
                 case TokenIds(ids):
                     self.token_ids += ids
                 case Finish() as finish:
@@ -78,8 +88,12 @@ class Output:
 
     def _call(self, start: CallStart) -> Call:
         response_id, call_id = self._response.head.id, self._response.call_id(start)
-        if self._searches and start.name == SEARCH:
-            return SearchCallItem(response_id, len(self._items), call_id)
+        if start.name == WEB_SEARCH and start.name in self._response.request.gateway_tools:
+            item = WebSearchCallItem(response_id, len(self._items), call_id)
+            self._searching[start.index] = item
+            return item
+        if self._search is not None and start.name == SEARCH:
+            return SearchCallItem(response_id, len(self._items), call_id, self._search)
         namespace = self._namespaces.get(start.name, "")
         return CallItem(
             kind=CUSTOM if start.custom else FUNCTION,
@@ -89,6 +103,12 @@ class Output:
             call_id=call_id,
             namespace=namespace,
         )
+
+    def _found(self, call_id: str, names: Iterable[str]) -> Iterator[Event]:
+        tools = found(self._response.request.repeated["tools"], frozenset(names))
+        item = SearchOutputItem(self._response.head.id, len(self._items), call_id, tools)
+        self._items.append(item)
+        yield from item.begin()
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""

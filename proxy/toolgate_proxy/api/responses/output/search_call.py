@@ -1,4 +1,4 @@
-"""A call of the search for deferred tools that the client runs."""
+"""A call of the search for deferred tools, and what a search of the gateway has found."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..state.item_ids import item_id
 from .items import Event, Status
 
+Execution = Literal["client", "server"]
 INT64 = range(-(2**63), 2**63)
 
 
@@ -24,6 +25,8 @@ class SearchCallItem:
     response_id: str
     index: int
     call_id: str
+    execution: Execution
+    """Who runs the search."""
     status: Status = "in_progress"
     _arguments: list[str] = field(default_factory=list)
 
@@ -52,13 +55,39 @@ class SearchCallItem:
             "id": item_id("tsc", self.response_id, self.index),
             "type": "tool_search_call",
             "status": self.status,
-            "execution": "client",
+            "execution": self.execution,
             "call_id": self.call_id,
             "arguments": self._object() if self.status == "completed" else {},
         }
 
     def _object(self) -> Any:
         return json.loads("".join(self._arguments), parse_int=_integer, parse_float=_number)
+
+
+@dataclass
+class SearchOutputItem:
+    """It is sent as a whole."""
+
+    response_id: str
+    index: int
+    call_id: str
+    tools: list[dict[str, Any]]
+    """In the form of the request's tools."""
+    status: Status = "completed"
+
+    def begin(self) -> Iterator[Event]:
+        for kind in ("response.output_item.added", "response.output_item.done"):
+            yield {"type": kind, "output_index": self.index, "item": self.body()}
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": item_id("tso", self.response_id, self.index),
+            "type": "tool_search_output",
+            "status": self.status,
+            "execution": "server",
+            "call_id": self.call_id,
+            "tools": self.tools,
+        }
 
 
 def _integer(text: str) -> int | float:

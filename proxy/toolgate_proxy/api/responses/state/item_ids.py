@@ -19,6 +19,7 @@ PREFIXES = {
     "tool_search_call": "tsc",
     "tool_search_output": "tso",
     "additional_tools": "at",
+    "web_search_call": "ws",
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 

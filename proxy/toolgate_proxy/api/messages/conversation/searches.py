@@ -1,0 +1,53 @@
+"""Searches in the history that the gateway or another service ran: for tools, and in the web."""
+
+from __future__ import annotations
+
+from toolgate_core.toolset import Toolset
+
+from ....request_fields import Fields
+from ....sealing import OwnerSeal
+from ...shared.history import History, text_of
+from ...shared.tool_search import found_content
+from ...shared.web_search import Page, opened, results_text
+from .content import Content
+
+SEARCH_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search")
+"""Names of the searches."""
+
+
+def search_content(
+    block: Fields, kind: str, tools: Toolset, seal: OwnerSeal | None, history: History
+) -> Content:
+    """Return what the model sees of the result of a search; "" for a block of another type, and
+    for one that can't be read. Tools that were found are loaded."""
+    content = block.values.get("content")
+    match kind:
+        case "tool_search_tool_result" if isinstance(content, dict):
+            return _found(content, tools)
+        case "web_search_tool_result" if isinstance(content, dict):
+            return results_text((), text_of(content.get("error_code")))
+        case "web_search_tool_result" if isinstance(content, list):
+            return _pages(content, seal, history, block.place)
+    return ""
+
+
+def _found(content: dict[str, object], tools: Toolset) -> Content:
+    found = content.get("tool_references")
+    if not isinstance(found, list):
+        return text_of(content.get("error_message")) or text_of(content.get("error_code"))
+    names = [each.get("tool_name") for each in found if isinstance(each, dict)]
+    return found_content([name for name in names if isinstance(name, str)], tools)
+
+
+def _pages(content: list[object], seal: OwnerSeal | None, history: History, path: str) -> Content:
+    """The texts of pages are encrypted for their owner. Those of another service are left out."""
+    pages = []
+    for each in content:
+        if not isinstance(each, dict) or not isinstance(each.get("url"), str):
+            continue
+        text = opened(seal, each.get("encrypted_content"))
+        if text is None:
+            history.note("as_text", path)
+        title, age = text_of(each.get("title")), text_of(each.get("page_age"))
+        pages.append(Page(each["url"], title, text or "", age or None))
+    return results_text(pages)

@@ -1,0 +1,47 @@
+"""The blocks with the results of calls that the gateway ran."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...shared.tool_search import Found
+from ...shared.web_search import Results
+
+WEB_RESULT = "web_search_tool_result"
+"""Type of the block of a web search."""
+
+
+def result_block(call_id: str, shown: Found | Results) -> dict[str, Any]:
+    """`call_id`: of the block with the call."""
+    match shown:
+        case Found():
+            kind, content = "tool_search_tool_result", _found(shown)
+        case Results():
+            kind, content = WEB_RESULT, _pages(shown)
+    return {"type": kind, "tool_use_id": call_id, "content": content}
+
+
+def _found(found: Found) -> Any:
+    if found.error is not None:
+        return {
+            "type": "tool_search_tool_result_error",
+            "error_code": "invalid_tool_input",
+            "error_message": found.error,
+        }
+    references = [{"type": "tool_reference", "tool_name": name} for name in found.names]
+    return {"type": "tool_search_tool_search_result", "tool_references": references}
+
+
+def _pages(results: Results) -> Any:
+    if results.problem is not None:
+        return {"type": "web_search_tool_result_error", "error_code": results.problem}
+    return [
+        {
+            "type": "web_search_result",
+            "url": page.url,
+            "title": page.title,
+            "encrypted_content": page.sealed,
+            "page_age": page.age,
+        }
+        for page in results.pages
+    ]

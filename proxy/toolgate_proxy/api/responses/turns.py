@@ -1,0 +1,135 @@
+"""Messages under construction, in the form of chat templates.
+
+An item of an assistant's turn begins a new message where the current one already has its kind of
+content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from toolgate_core.errors import InvalidRequest
+from toolgate_core.tools import Tool
+from toolgate_core.toolset import Toolset
+
+from ...request_fields import Fields
+from ...sealing import OwnerSeal
+from ..shared.call_results import lost_call, with_results
+from ..shared.history import History
+from ..shared.tool_changes import ToolChanges, reminder
+from ..shared.tool_search import NOTHING_FOUND
+from ..shared.web_search import NAME as WEB_SEARCH
+from ..shared.web_search import QUERY, Page, opened, results_text
+from .content import Content, as_text
+from .shown_tools import SEARCH
+
+Message = dict[str, Any]
+
+
+class Turns:
+    def __init__(self, instructions: str | None, history: History, tools: Toolset) -> None:
+        self.history = history
+        self.tools = tools
+        self._messages: list[Message] = []
+        self._paths: list[str] = []
+        self._call_ids: set[str] = set()
+        self._instructions = bool(instructions)
+        """Whether the only message so far is that of the instructions."""
+        if instructions:
+            self._append({"role": "system", "content": instructions}, "instructions")
+
+    @property
+    def has_messages(self) -> bool:
+        return bool(self._messages)
+
+    def ordered(self) -> tuple[list[Message], tuple[str, ...]]:
+        pairs = with_results(zip(self._messages, self._paths, strict=True), self.history)
+        return [message for message, _ in pairs], tuple(path for _, path in pairs)
+
+    def message(self, role: str, content: Content, path: str) -> None:
+        last = self._messages[-1] if self._messages else {}
+        if role == "system" and self._instructions:
+            # Many templates accept one system message only, at the beginning.
+            last["content"] = f"{last['content']}\n\n{as_text(content)}"
+            return
+        if role == "assistant" and last.get("role") == "assistant" and last["content"] is None:
+            last["content"] = content
+            return
+        self._append({"role": role, "content": content}, path)
+
+    def reasoning(self, text: str, path: str) -> None:
+        if not text:
+            return
+        last = self._messages[-1] if self._messages else {}
+        if "reasoning_content" in last and last["content"] is None and "tool_calls" not in last:
+            last["reasoning_content"] += f"\n\n{text}"
+            return
+        self._append({"role": "assistant", "content": None, "reasoning_content": text}, path)
+
+    def call(self, call: dict[str, Any], path: str) -> None:
+        self._call_ids.add(call["id"])
+        last = self._messages[-1] if self._messages else {}
+        if last.get("role") != "assistant":
+            last = {"role": "assistant", "content": None}
+            self._append(last, path)
+        last.setdefault("tool_calls", []).append(call)
+
+    def result(self, call_id: str, content: Content, path: str) -> None:
+        if call_id not in self._call_ids:
+            param = f"{path}.call_id"
+            raise InvalidRequest(
+                f"{param!r}: no function call with this call_id precedes it. Include that item in "
+                "`input`.",
+                param=param,
+            )
+        self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)
+
+    def other_result(self, name: str, text: str, path: str) -> None:
+        """The text of a tool that another service ran, as the result of a call of it."""
+        call_id = f"other_{len(self._messages)}"
+        self.call(lost_call(call_id, name), path)
+        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
+
+    def found(self, call_id: str | None, tools: Sequence[Tool], path: str) -> None:
+        """The result of a search for tools."""
+        self.tools.begin()
+        changes = ToolChanges(self.tools)
+        changes.define(tools)
+        result = {"role": "tool", "tool_call_id": call_id or ""}
+        if not call_id:
+            result["name"] = SEARCH  # by which the call is found
+        self._append({**result, "content": changes.parts() or NOTHING_FOUND}, path)
+
+    def web_search(self, item: Fields, seal: OwnerSeal | None) -> None:
+        """A web search that the gateway or another service ran. What it found is encrypted for its
+        owner; otherwise the addresses of the sources are all that is known."""
+        action = item.mapping("action") or {}
+        text = opened(seal, item.values.get("encrypted_content"))
+        if text is None:
+            self.history.note("as_text", item.place)
+            sources = action.get("sources")
+            urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
+            text = results_text([Page(url, url, "") for url in urls if isinstance(url, str)])
+        query = action.get("query")
+        arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
+        call_id = item.text("call_id") or item.text("id") or f"web_{len(self._messages)}"
+        function = {"name": WEB_SEARCH, "arguments": arguments}
+        self.call({"id": call_id, "type": "function", "function": function}, item.place)
+        self._append({"role": "tool", "tool_call_id": call_id, "content": text}, item.place)
+
+    def additional(self, tools: Sequence[Tool], path: str) -> None:
+        """Tools that are added from here on. Many templates accept one system message only, so they
+        are content of the user."""
+        changes = ToolChanges(self.tools)
+        changes.define(tools)
+        if parts := changes.parts(heading=True):
+            self._append({"role": "user", "content": reminder(parts)}, path)
+
+    def _append(self, message: Message, path: str) -> None:
+        if message["role"] != "system":
+            self.tools.begin()
+        self._instructions = path == "instructions"
+        self._messages.append(message)
+        self._paths.append(path)

@@ -1,0 +1,91 @@
+"""The search for deferred tools that the gateway runs: the tool that the model is offered, and the
+result of a call, which loads the tools that were found."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.toolset import Toolset
+
+from ...tool_search.catalogue import InvalidPattern
+from ...tool_search.catalogues import CATALOGUES
+from .tool_changes import ToolChanges
+
+Method = Literal["bm25", "regex"]
+MAX_FOUND = 5
+"""Most tools that one search loads."""
+NOTHING_FOUND = "No tool was found. Search again with other words."
+QUERY = "query"
+"""The only argument of a search."""
+DESCRIPTIONS: dict[Method, str] = {
+    "bm25": "Search for tools that are not listed here. The tools that match best can be called "
+    "afterwards.",
+    "regex": "Search for tools that are not listed here. The first tools of which the name, the "
+    "description or an argument matches can be called afterwards.",
+}
+QUERIES: dict[Method, str] = {
+    "bm25": "Words that describe what the tool does.",
+    "regex": "A regular expression, for example (?i)weather|forecast.",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search shows the client."""
+
+    names: tuple[str, ...] = ()
+    """The tools that were found."""
+    error: str | None = None
+    """Why the query could not be read."""
+
+
+def search_function(name: str, method: Method) -> dict[str, Any]:
+    """Return the search as a function in OpenAI's form."""
+    query = {"type": "string", "description": QUERIES[method]}
+    return {
+        "name": name,
+        "description": DESCRIPTIONS[method],
+        "parameters": {
+            "type": "object",
+            "properties": {QUERY: query},
+            "required": [QUERY],
+            "additionalProperties": False,
+        },
+    }
+
+
+@dataclass(frozen=True)
+class ToolSearch:
+    """The search of one request."""
+
+    method: Method
+    tools: Toolset
+    """After the history was read."""
+
+    async def run(self, arguments: str) -> GatewayResult:
+        """Search for deferred tools, and load those that were found."""
+        query = json.loads(arguments)[QUERY]
+        searched = self.tools.searchable
+        search = CATALOGUES.matching if self.method == "regex" else CATALOGUES.ranked
+        try:
+            names = await search(searched, query, MAX_FOUND)
+        except InvalidPattern as error:
+            return GatewayResult(str(error), Found(error=str(error)))
+        # In the order of the request: an API that shows the tools by namespace has no other.
+        places = {str(tool["name"]): at for at, tool in enumerate(searched)}
+        names.sort(key=lambda name: places[name])
+        content = found_content(names, self.tools)
+        loaded = tuple(name for name in names if self.tools.is_loaded(name))
+        return GatewayResult(content, Found(loaded), self.tools.loaded)
+
+
+def found_content(names: Iterable[str], tools: Toolset) -> str | Sequence[Mapping[str, Any]]:
+    """Load tools that a search has found, and return the content of its result."""
+    changes = ToolChanges(tools)
+    for name in names:
+        changes.refer(name)
+    return changes.parts() or NOTHING_FOUND

@@ -1,0 +1,226 @@
+"""The loop of a turn with tools that the gateway runs: the model's call is validated like any
+other, the tool runs, its result is appended, and the generation goes on, all in one response.
+
+It ends with a round without such calls, with one that also has calls for the client, at a limit of
+tokens, or after MAX_ROUNDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
+from toolgate_core.deltas import (
+    ArgumentsDelta,
+    CallEnd,
+    CallStart,
+    ContentDelta,
+    Finish,
+    ReasoningDelta,
+)
+from toolgate_core.errors import ContextLengthExceeded, UnsupportedParameter
+from toolgate_core.gateway_tools import GatewayResult
+
+from ..context import RequestContext
+from ..routing.deployments import Deployment
+from . import resampling
+from .choice import GatewayCallRan
+from .engine import Engine
+from .generation import Generation
+from .response import ChatResponse, ResponseEvent
+
+MAX_ROUNDS = 10
+"""Most rounds of a turn. In the last one, no tool of the gateway can be called."""
+
+
+@asynccontextmanager
+async def respond(
+    engine: Engine, request: ChatRequest, deployment: Deployment, context: RequestContext
+) -> AsyncIterator[tuple[ChatResponse, AsyncIterator[list[ResponseEvent]]]]:
+    """Yield the response and its events in batches. Leaving the context ends the backend's work.
+
+    The events raise ToolSchemaViolation if every attempt at a call failed validation.
+    """
+    if request.gateway_tools:
+        _check(request)
+    response, generation = await engine.begin(request, deployment, context)
+    events = resampling.events_of(engine, response, generation, deployment, context)
+    if request.gateway_tools:
+        events = _rounds(engine, response, generation, deployment, context)
+    async with aclosing(events):
+        yield response, events
+
+
+def _check(request: ChatRequest) -> None:
+    """Raise UnsupportedParameter for what has no meaning in more than one round."""
+    names = ", ".join(sorted(request.gateway_tools))
+    if request.sampling.n > 1:
+        raise UnsupportedParameter(
+            f"'n' must be 1, because the gateway runs these tools inside the response: {names}.",
+            param="n",
+        )
+    if request.tokenizing.continue_final_message:
+        raise UnsupportedParameter(
+            "The last message must be the user's or a tool's, because the gateway runs these "
+            f"tools inside the response: {names}.",
+            param=request.message_paths[-1] if request.message_paths else "messages",
+        )
+
+
+@dataclass
+class _Call:
+    start: CallStart
+    arguments: list[str] = field(default_factory=list)
+    complete: bool = False
+
+
+@dataclass
+class _Round:
+    """What the model wrote in one round."""
+
+    response: ChatResponse
+    reasoning: list[str] = field(default_factory=list)
+    content: list[str] = field(default_factory=list)
+    calls: list[_Call] = field(default_factory=list)
+    finish: ResponseEvent | None = None
+    """The end of the round, which the client gets only if it ends the response."""
+
+    @property
+    def own_calls(self) -> list[_Call]:
+        """The complete calls of tools that the gateway runs."""
+        tools = self.response.sent.gateway_tools
+        return [call for call in self.calls if call.complete and call.start.name in tools]
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the gateway ran all calls, so that the turn is not over."""
+        return bool(self.calls) and len(self.own_calls) == len(self.calls)
+
+    def note(self, events: Iterable[ResponseEvent]) -> list[ResponseEvent]:
+        """Return the events without the end, which is kept, and without reasoning that the client
+        does not want."""
+        shown = self.response.request.include_reasoning
+        passed: list[ResponseEvent] = []
+        for each in events:
+            match each.event:
+                case Finish():
+                    self.finish = each
+                    continue
+                case ReasoningDelta(text):
+                    self.reasoning.append(text)
+                    if not shown:
+                        continue
+                case ContentDelta(text):
+                    self.content.append(text)
+                case CallStart() as start:
+                    self.calls.append(_Call(start))
+                case ArgumentsDelta(_, text):
+                    self.calls[-1].arguments.append(text)
+                case CallEnd():
+                    self.calls[-1].complete = True
+            passed.append(each)
+        return passed
+
+    def messages(self, results: Iterable[GatewayResult]) -> list[dict[str, Any]]:
+        """Return the messages that show the round to the model."""
+        ids = [self.response.call_id(call.start) for call in self.calls]
+        calls = [
+            {
+                "id": call_id,
+                "type": "function",
+                "function": {"name": call.start.name, "arguments": "".join(call.arguments)},
+            }
+            for call_id, call in zip(ids, self.calls, strict=True)
+        ]
+        turn = {"role": "assistant", "content": "".join(self.content) or None, "tool_calls": calls}
+        if self.reasoning:
+            turn["reasoning_content"] = "".join(self.reasoning)
+        shown = [
+            {"role": "tool", "tool_call_id": call_id, "content": result.content}
+            for call_id, result in zip(ids, results, strict=True)
+        ]
+        return [turn, *shown]
+
+
+async def _rounds(
+    engine: Engine,
+    response: ChatResponse,
+    generation: Generation,
+    deployment: Deployment,
+    context: RequestContext,
+) -> AsyncGenerator[list[ResponseEvent], None]:
+    """Yield the events of all rounds in batches."""
+    deadline = generation.events.deadline
+    number = 1
+    while True:
+        written = _Round(response)
+        batches = resampling.events_of(engine, response, generation, deployment, context)
+        async with aclosing(batches):
+            async for batch in batches:
+                yield written.note(batch)
+        results: list[GatewayResult] = []
+        for call in written.own_calls:
+            tool = response.sent.gateway_tools[call.start.name]
+            results.append(await tool.run("".join(call.arguments)))
+            yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
+        if not written.goes_on:
+            if written.finish is not None:
+                yield [written.finish]
+            return
+        number += 1
+        request = _next(written, results, number)
+        if request is None:
+            yield [ResponseEvent(0, Finish("length"))]
+            return
+        try:
+            generation = await engine.generate(request, deployment, context, None, deadline)
+        except ContextLengthExceeded:  # the results fill the context
+            yield [ResponseEvent(0, Finish("length"))]
+            return
+        generation.continue_response(response, engine.validators, context.sender)
+
+
+def _next(written: _Round, results: list[GatewayResult], number: int) -> ChatRequest | None:
+    """Return the request of the next round; None if no tokens are left for it."""
+    request, first = written.response.sent, written.response.request
+    sampling, most = first.sampling, first.sampling.max_tokens
+    spent = written.response.counts.completion
+    if most is not None:
+        if spent >= most:
+            return None
+        sampling = sampling.model_copy(
+            update={"max_tokens": most - spent, "min_tokens": max(0, sampling.min_tokens - spent)}
+        )
+    added = written.messages(results)
+    tools = next((each.tools for each in reversed(results) if each.tools is not None), None)
+    request = replace(
+        request,
+        request_id=f"{first.request_id}-round-{number}",
+        messages=(*request.messages, *added),
+        message_paths=(*request.message_paths, *[request.message_paths[-1]] * len(added))
+        if request.message_paths
+        else (),
+        tools=request.tools if tools is None else tools,
+        sampling=sampling,
+        echo="",
+    )
+    return replace(request, tool_choice=_next_choice(request, number))
+
+
+def _next_choice(request: ChatRequest, number: int) -> ToolChoice:
+    """Return what the model may call after its first calls: a call that was required is made."""
+    choice = request.tool_choice
+    if number >= MAX_ROUNDS:
+        names = choice.names if isinstance(choice, AllowedTools) else _names(request)
+        others = tuple(name for name in names if name not in request.gateway_tools)
+        return AllowedTools("auto", others) if others else "none"
+    if isinstance(choice, AllowedTools):
+        return replace(choice, mode="auto")
+    return "auto" if isinstance(choice, NamedTool) or choice == "required" else choice
+
+
+def _names(request: ChatRequest) -> tuple[str, ...]:
+    return tuple(tool.name for tool in request.tools)

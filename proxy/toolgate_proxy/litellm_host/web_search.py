@@ -1,0 +1,48 @@
+"""The search engine of the operator: one of LiteLLM's `search_tools`."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..api.shared.web_search import Page, SearchFailed
+from .deployments.router import router
+
+logger = logging.getLogger(__name__)
+
+SECONDS = 20.0
+"""Longest time of one search."""
+
+
+@dataclass(frozen=True)
+class LiteLLMSearch:
+    name: str
+    """The `search_tool_name` of the configuration."""
+
+    async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
+        """Search with LiteLLM's router, which has the credentials, and reports costs and failures
+        to its callbacks. Raise SearchFailed."""
+        options: dict[str, Any] = {"search_domain_filter": list(domains)} if domains else {}
+        try:
+            async with asyncio.timeout(SECONDS):
+                response = await router().asearch(
+                    query=query, search_tool_name=self.name, max_results=limit, **options
+                )
+            return [
+                Page(each.url, each.title, each.snippet, each.date or each.last_updated)
+                for each in response.results
+            ]
+        except Exception as error:  # of any provider: the model sees that the search failed
+            logger.warning("The search tool %r failed: %s", self.name, type(error).__name__)
+            raise SearchFailed from error
+
+
+def configured_search() -> LiteLLMSearch | None:
+    """Return the first search tool of LiteLLM's configuration, or of its database."""
+    here = router()
+    tools = () if here is None else here.search_tools
+    names = (tool.get("search_tool_name") for tool in tools)
+    return next((LiteLLMSearch(name) for name in names if isinstance(name, str)), None)

@@ -1,0 +1,1 @@
+"""The search for tools that a request defers, which the gateway runs."""
