@@ -1,4 +1,4 @@
-"""The measurements of run.py as tables of ratios and as plots."""
+"""The measurements of batches.py as tables of ratios and as plots."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The table of `bench gpu-throughput`."""
+"""The table of a constant load."""
 
 from __future__ import annotations
 
