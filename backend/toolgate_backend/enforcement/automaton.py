@@ -20,7 +20,6 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
-from .closing import Plan
 from .course import Course
 from .room import UNLIMITED
 from .spec import Spec
@@ -168,14 +167,6 @@ class Automaton:
     def call_tokens(self) -> Sequence[int]:
         """The tokens of the present candidates' text."""
         return self._tokens[self._course.began :]
-
-    @property
-    def plan(self) -> Plan:
-        return self._course.plan
-
-    @property
-    def reasoning_tokens(self) -> int:
-        return self._course.reasoning_at(len(self._tokens))
 
     # --- the slow way ---
 

@@ -57,7 +57,7 @@ def test_the_end_of_a_call_is_not_searched_again_while_a_string_goes_on(
         steps.clear()
         assert machine.accept_tokens([word])
         searched += bool(steps)
-        checked.add(machine.plan.at)
+        checked.add(machine._course.plan.at)
     assert len(checked) > 10
     assert searched <= 3
 
@@ -72,14 +72,14 @@ def test_a_call_that_follows_its_completion_is_not_searched_again(
     machine = in_a_string(automaton, vocabulary)
     [word] = vocabulary.encode(" the")
     # Up to shortly before the next check, which falls into the completion.
-    while machine.plan.at - len(machine.call_tokens) > 40:
+    while machine._course.plan.at - len(machine.call_tokens) > 40:
         assert machine.accept_tokens([word])
     steps = count_search_steps(static_masks, monkeypatch)
-    followed = machine.plan.completion[:-1]
+    followed = machine._course.plan.completion[:-1]
     checks = set[int]()
     for token in followed:
         assert machine.accept_tokens([token])
-        checks.add(machine.plan.at)
+        checks.add(machine._course.plan.at)
     assert len(followed) > len(NUMBERS)
     assert len(checks) > 1
     assert steps == []
