@@ -11,7 +11,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import unknown_value
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tools import other_form, read_functions, read_tool_choice, read_tools
+from ..shared.tools import MODES, other_form, read_functions, read_tool_choice, read_tools
 
 CHOICES = ("none", "auto")
 
@@ -80,8 +80,8 @@ def _tool_choice(values: Mapping[str, Any]) -> ToolChoice:
         choice = values.get("tool_choice")
         return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's
     choice = values["function_call"]
-    if choice in CHOICES:
-        return choice  # type: ignore[no-any-return]
+    if isinstance(choice, str) and choice in CHOICES:
+        return MODES[choice]
     name = choice.get("name") if isinstance(choice, dict) else None
     if not isinstance(name, str):
         expected = '"none", "auto" or an object with a name'

@@ -13,7 +13,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields, unknown_value
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tools import WRITTEN, other_form, read_functions
+from ..shared.tools import WRITTEN, Mode, other_form, read_functions
 from .conversation.content import check_fields
 
 FIELDS = (
@@ -142,7 +142,9 @@ def _renamed(text: str) -> str:
     return text.replace("].parameters", "].input_schema")
 
 
-CHOICE_TYPES = ("auto", "any", "tool", "none")
+MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
+"""By the type of a choice that names no tool."""
+CHOICE_TYPES = (*MODES, "tool")
 CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
 CHOICE = f"an object with the type {CHOICE_KINDS}"
 
@@ -163,7 +165,7 @@ def read_tool_choice(given: object) -> RequestedChoice:
         raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
     fields = Fields(given, "tool_choice")
     kind = fields.text("type")
-    if kind not in CHOICE_TYPES:
+    if kind is None or kind not in CHOICE_TYPES:
         raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
     check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
     parallel = not fields.flag("disable_parallel_tool_use")
@@ -174,4 +176,4 @@ def read_tool_choice(given: object) -> RequestedChoice:
         return RequestedChoice(NamedTool(name), parallel)
     if given.get("name") is not None:
         raise fields.wrong("name", 'left out, except with the type "tool"')
-    return RequestedChoice("required" if kind == "any" else kind, parallel)  # type: ignore[arg-type]
+    return RequestedChoice(MODES[kind], parallel)
