@@ -19,7 +19,7 @@ from . import spans
 from .request.backend_request import backend_request, schema_params
 from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared
-from .retries import Resample, resample_request
+from .resampling_state import Resample, resample_request
 
 
 @dataclass(frozen=True)
