@@ -41,8 +41,8 @@ stop tokens."""
 
 
 class ModelData:
-    """Most of it is made once. The rows, the graphs and the caches grow with what is written, within
-    limits of memory."""
+    """Most of it is made once. Rows, graphs and caches grow with what is written, within limits of
+    memory."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_size = vocabulary.size
