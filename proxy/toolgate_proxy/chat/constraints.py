@@ -66,7 +66,7 @@ class ConstraintLoader:
         the settings omit them. Raise ToolgateError."""
         loaded, prepared = await self._loaded(prepared.plan.grammars, prepared, deployment, context)
         request, plan = prepared.request, prepared.plan
-        context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
+        context.grammars.note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         used = [loaded.keys[tool.hash] for tool in plan.candidates]
         plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
         return Constraints(replace(prepared, plan=plan), loaded, resample)
