@@ -8,23 +8,18 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import transformers
 
 from tests.models import ROOT, tiny_model
 from tests.support.schemas import suites as schema_suites
+from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
-from tests.support.schemas.keyword_coverage import coverage
 from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Result
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import make_vocabulary
-from toolgate_core.dialects.argument_forms import form_of
-from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.schema.keywords import ASSERTIONS
-from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.wire import GrammarVerdict
 
 PATH = ROOT / "docs" / "reference" / "schema-support.md"
@@ -146,7 +141,7 @@ def document(
             "",
             *_table(
                 ("keyword", "masked", "validated", "validated if"),
-                _keywords(real),
+                counts.keywords(real),
             ),
             "",
             "## Real schemas",
@@ -155,7 +150,9 @@ def document(
                 ("MaskBench", "schemas", "with `TOOLGATE_OPEN_OBJECTS`"),
                 (
                     (what, n, m)
-                    for (what, n), (_, m) in zip(_totals(real), _totals(opened), strict=True)
+                    for (what, n), (_, m) in zip(
+                        counts.totals(real), counts.totals(opened), strict=True
+                    )
                 ),
             ),
             "",
@@ -165,7 +162,7 @@ def document(
             "",
             *_table(
                 ("form", "dialect", "masked", "some keywords validated", "refused", "validated"),
-                _forms(tools),
+                counts.forms(tools),
             ),
             "",
             "## The official suite",
@@ -187,15 +184,15 @@ def document(
                     "excluded",
                     "by decision",
                 ),
-                _drafts([r for r in official if not r.case.optional]),
+                counts.drafts([r for r in official if not r.case.optional]),
             ),
             "",
-            *_formats([r for r in official if r.case.optional]),
+            *counts.formats([r for r in official if r.case.optional]),
             "",
             "## Valid, but forbidden on purpose",
             "",
             "Valid instances of the real schemas that masks refuse for it, as given, of all "
-            f"{_valid(real):,}. For formats: instances of the suite. "
+            f"{counts.valid(real):,}. For formats: instances of the suite. "
             "[Exactness](../results/results.md#exactness) looks for causes that are missing here.",
             "",
             *_table(("not allowed", "instances", "reason"), _purposes(official, real)),
@@ -212,116 +209,18 @@ def _table(head: Sequence[str], rows: Iterator[Sequence[object]]) -> list[str]:
     return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
 
 
-def _valid(results: Sequence[Result]) -> int:
-    return sum(instance.passed for r in results for instance in r.judged.instances)
-
-
 def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[Sequence[object]]:
     instances = [instance for r in real for instance in r.judged.instances if instance.passed]
     for what, counted, reason in PURPOSES:
         kind, *names = counted.split() or [""]
         if kind == "format":
             some = [r for r in official if r.case.optional and r.case.group in names]
-            count: object = _sum(some, "strict")
+            count: object = counts.instances(some, "strict")
         elif kind == "compact":
             count = sum(not instance.compact for instance in instances)
         else:
             count = sum(instance.cause == kind for instance in instances) if kind else "–"
         yield what, count, reason
-
-
-def _keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
-    counts: Counter[tuple[str, str]] = Counter()
-    for result in results:
-        if result.judged.made is not None:
-            found = coverage(result.judged.schema, result.judged.made)
-            counts.update((each.keyword, each.enforced_by) for each in found)
-    for keyword in sorted(ASSERTIONS):
-        masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
-        where = ADVICE[keyword][0] if keyword in ADVICE else ""
-        yield f"`{keyword}`", masked, checked, where
-
-
-def _totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
-    outcomes = Counter(r.judged.outcome for r in results)
-    engines = Counter(r.judged.engine for r in results if r.judged.outcome == "masked")
-    yield "fully masked, by xgrammar", engines["xgrammar"]
-    yield "fully masked, by llguidance", engines["llguidance"]
-    yield "some keywords validated", outcomes["residual"]
-    yield "refused", outcomes["refused"]
-    yield "an invalid instance passes masks and validation", _with(results, "through")
-    yield (
-        "fully masked, an invalid instance passes the masks",
-        _with(results, "unsound"),
-    )
-    yield "valid instances excluded, by decision", _with(results, "closed")
-    yield "valid instances excluded, otherwise", _with(results, "strict")
-
-
-def _forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[Sequence[object]]:
-    for name, verdicts in tools.items():
-        calls = DIALECTS[name].calls
-        assert calls is not None
-        ready = [verdict for verdict in verdicts if verdict.status == "ready"]
-        checked = [verdict for verdict in ready if verdict.residual]
-        keywords = Counter(each.keyword for verdict in checked for each in verdict.residual)
-        yield (
-            form_of(calls.codec),
-            f"`{name}`",
-            len(ready) - len(checked),
-            len(checked),
-            len(verdicts) - len(ready),
-            ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common()),
-        )
-
-
-def _with(results: Sequence[Result], what: str) -> int:
-    """How many schemas have an instance of which it is so."""
-    return sum(any(_is(r, at, what) for at in range(len(r.judged.instances))) for r in results)
-
-
-def _is(result: Result, at: int, what: str) -> bool:
-    instance = result.judged.instances[at]
-    if what == "through":
-        return instance.taken and instance.passed and not instance.valid
-    if what == "unsound":
-        return result.judged.outcome == "masked" and instance.taken and not instance.passed
-    unreachable = instance.passed and not instance.taken
-    return unreachable and instance.by_decision == (what == "closed")
-
-
-def _sum(results: Sequence[Result], what: str) -> int:
-    return sum(_is(r, at, what) for r in results for at in range(len(r.judged.instances)))
-
-
-def _drafts(results: Sequence[Result]) -> Iterator[Sequence[object]]:
-    for source in sorted({r.case.source for r in results}):
-        some = [r for r in results if r.case.source == source]
-        outcomes = Counter(r.judged.outcome for r in some)
-        engines = Counter(r.judged.engine for r in some if r.judged.outcome == "masked")
-        yield (
-            source.removeprefix("draft"),
-            len(some),
-            engines["xgrammar"],
-            engines["llguidance"],
-            outcomes["residual"],
-            outcomes["refused"],
-            sum(len(r.judged.instances) for r in some),
-            _sum(some, "through"),
-            _sum(some, "strict") + _sum(some, "closed"),
-            _sum(some, "closed"),
-        )
-
-
-def _formats(results: Sequence[Result]) -> Iterator[str]:
-    masked = {r.case.group for r in results if r.judged.outcome == "masked"}
-    validated = {r.case.group for r in results} - masked
-    instances = [(i.valid, i.passed) for r in results for i in r.judged.instances]
-    wrong = sum(valid != passed for valid, passed in instances)
-    yield (
-        f"Formats (optional tests of the suite, {len(instances):,} instances, {wrong} wrong). "
-        f"Masked: {', '.join(sorted(masked))}. Validated: {', '.join(sorted(validated))}."
-    )
 
 
 def main() -> None:
