@@ -11,6 +11,7 @@ import pytest
 import transformers
 from transformers.utils.chat_template_utils import render_jinja_template
 
+from tests.support.dialects.golden_tokens import SCHEMAS
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.marks import marks_in
 from toolgate_core.dialects.recognition import recognise
@@ -30,19 +31,6 @@ GOLDENS = [
     for name, dialect in WITH_CALLS.items()
     for at, golden in enumerate(dialect.goldens)
 ]
-SCHEMAS: dict[str, Any] = {
-    "f": {
-        "type": "object",
-        "properties": {
-            "a": {"type": "string"},
-            "n": {"type": "integer"},
-            "ok": {"type": "boolean"},
-            "l": {"type": "array", "items": {"type": "string"}},
-            "o": {"type": "object"},
-        },
-    },
-    "g": {"type": "object", "properties": {}},
-}
 TOOLS = [
     {"type": "function", "function": {"name": name, "parameters": schema}}
     for name, schema in SCHEMAS.items()
