@@ -12,7 +12,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
-from toolgate_backend.grammars.instances.forms import CANONICAL, COMPACT, GIVEN, Form, Text, written
+from tests.support.schemas.judge import COMPACT
+from toolgate_backend.grammars.instances.forms import CANONICAL, Form, Text, written
 from toolgate_backend.grammars.instances.walk import cause_of
 from toolgate_core.schema.walk import subschemas
 
@@ -81,8 +82,8 @@ class Judge:
         for value in self.valid_instances:
             mixed = shuffled(value, random.Random(0))  # the same for every engine
             for name, each, form in (
-                ("given", value, GIVEN),
-                ("shuffled", mixed, GIVEN),
+                ("given", value, Form()),
+                ("shuffled", mixed, Form()),
                 ("compact", value, COMPACT),
             ):
                 if len(written(each, form, self._case.canonical).data) > MAX_TEXT:
@@ -110,7 +111,7 @@ class Judge:
             if not self.valid_instances:
                 data = b""
             else:
-                data = written(self._dice.choice(self.valid_instances), GIVEN, None).data
+                data = written(self._dice.choice(self.valid_instances), Form(), None).data
             text = self._walk(engines, masks, data[: self._dice.randrange(min(len(data), 400) + 1)])
             found.walks += 1
             if text is None:

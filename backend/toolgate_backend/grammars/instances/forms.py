@@ -30,8 +30,6 @@ class Form:
     schema_order: bool = False
 
 
-GIVEN = Form()
-COMPACT = Form(separators=(",", ":"))
 CANONICAL = Form(plain_numbers=True, schema_order=True)
 """One line, with the schema's order of members. Grammars with fixed white space write this form."""
 
