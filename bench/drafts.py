@@ -25,6 +25,7 @@ from functools import partial
 from typing import Any
 
 from bench.engine_steps.natural import natural_value
+from tests.support.markdown import table
 from tests.support.shared_data import BFCL, records
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
@@ -88,13 +89,11 @@ def main() -> None:
         f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
     )
     header = ["maximum drafts", *kinds, "later call, async"]
-    print(f"| {' | '.join(header)} |\n{'| --- ' * len(header)}|")
     columns = [[cell(cases, count, limit) for limit in LIMITS] for count in kinds.values()]
     for case in cases:
         learn_earlier(case)
     columns.append([cell(cases, kinds["both, async"], limit) for limit in LIMITS])
-    for limit, *cells in zip(LIMITS, *columns, strict=True):
-        print(f"| {limit} | " + " | ".join(cells) + " |")
+    print(table(header, zip(LIMITS, *columns, strict=True)))
 
 
 def cell(cases: Sequence[Case], count: Count, limit: int) -> str:

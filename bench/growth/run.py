@@ -33,6 +33,7 @@ from bench.growth import schemas
 from bench.growth.load import Batch, Load, Pair
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
+from tests.support.markdown import table
 from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_proxy.stack.processes import free_port
 
@@ -169,11 +170,6 @@ def lengths(found: Sequence[Found]) -> str:
         f"Responses of at most {TOKENS} tokens. Enforced: {statistics.mean(tokens):.1f} tokens on "
         f"average, {min(tokens)} in the shortest."
     )
-
-
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
 
 
 PARTS: Mapping[str, Part] = {

@@ -23,12 +23,17 @@ import psutil
 
 from bench.growth.written_calls import WrittenCalls
 from bench.support.local_workers import LocalWorkers, key_parts, local_registry
+from tests.support import markdown
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
+HEAD = (
+    *("schemas", "in the store", "memory, MB", "allocated, MB", "xgrammar's cache, MB"),
+    *("KB per new schema", "graphs, MB", "compile p50 / p99, ms"),
+)
 BATCH = 50
 """Schemas per call of the registry."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz_"
@@ -47,11 +52,7 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     before = last = process.memory_info().rss
     allocated_before = allocated()
     print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
-    print(
-        "| schemas | in the store | memory, MB | allocated, MB | xgrammar's cache, MB "
-        "| KB per new schema | graphs, MB | compile p50 / p99, ms |"
-    )
-    print("|" + " --- |" * 8, flush=True)
+    print(markdown.head(HEAD), flush=True)
     loaded = 0
     while loaded < count:
         times: list[float] = []
@@ -64,14 +65,15 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
                 calls.write([source.key for source in sources])
             loaded += BATCH
         rss = process.memory_info().rss
-        print(
-            f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
-            f"| {(allocated() - allocated_before) / 2**20:,.0f} "
-            f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} "
-            f"| {calls.graph_bytes / 2**20:,.0f} ({calls.generation}) "
-            f"| {median(times):.1f} / {sorted(times)[int(0.99 * (len(times) - 1))]:.1f} |",
-            flush=True,
+        cells = (
+            *(f"{loaded:,}", f"{len(workers.store):,}", f"{(rss - before) / 2**20:,.0f}"),
+            f"{(allocated() - allocated_before) / 2**20:,.0f}",
+            f"{cache.get_cache_size_bytes() / 2**20:,.0f}",
+            f"{(rss - last) / 1024 / every:,.1f}",
+            f"{calls.graph_bytes / 2**20:,.0f} ({calls.generation})",
+            f"{median(times):.1f} / {sorted(times)[int(0.99 * (len(times) - 1))]:.1f}",
         )
+        print(markdown.row(cells), flush=True)
         last = rss
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)

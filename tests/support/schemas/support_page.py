@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import transformers
 
 from tests.models import ROOT, tiny_model
+from tests.support.markdown import table
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
@@ -139,14 +140,14 @@ def document(
             "",
             f"Occurrences that apply to an instance, in {len(real):,} real schemas (MaskBench).",
             "",
-            *_table(
+            table(
                 ("keyword", "masked", "validated", "validated if"),
                 counts.keywords(real),
             ),
             "",
             "## Real schemas",
             "",
-            *_table(
+            table(
                 ("MaskBench", "schemas", "with `TOOLGATE_OPEN_OBJECTS`"),
                 (
                     (what, n, m)
@@ -160,7 +161,7 @@ def document(
             "agents, output of OpenAPI and SDKs), by the form in which a model writes calls. "
             "`toolgate schema` says the same of each as a backend does.",
             "",
-            *_table(
+            table(
                 ("form", "dialect", "masked", "some keywords validated", "refused", "validated"),
                 counts.forms(tools),
             ),
@@ -171,7 +172,7 @@ def document(
             "instances that pass both masks and validation. *Excluded*: valid instances that the "
             "masks do not allow, and how many of these by decision.",
             "",
-            *_table(
+            table(
                 (
                     "draft",
                     "schemas",
@@ -195,18 +196,13 @@ def document(
             f"{counts.valid(real):,}. For formats: instances of the suite. "
             "[Exactness](../results/results.md#exactness) looks for causes that are missing here.",
             "",
-            *_table(("not allowed", "instances", "reason"), _purposes(official, real)),
+            table(("not allowed", "instances", "reason"), _purposes(official, real)),
             "",
             "## Notes",
             ALSO,
             FORCED,
         ]
     )
-
-
-def _table(head: Sequence[str], rows: Iterator[Sequence[object]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]
 
 
 def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[Sequence[object]]:
