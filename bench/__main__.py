@@ -14,11 +14,9 @@ from tests.support import commands
 BENCHMARKS = {
     "throughput": "throughput.run",
     "growth": "growth.run",
-    "memory": "growth.memory",
     "gateway-overhead": "gateway_overhead.run",
     "engine-steps": "engine_steps.run",
     "gpu-engine": "gpu_engine.run",
-    "gpu-throughput": "throughput.gpu",
     "grammars": "grammars",
     "drafts": "drafts",
     "interference": "interference",

@@ -25,13 +25,14 @@ from functools import partial
 from typing import Any
 
 from bench.engine_steps.natural import natural_value
+from tests.support.markdown import table
 from tests.support.shared_data import BFCL, records
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.repeated_text import RepeatedText
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.enforcement.usual_tokens import learn
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
@@ -88,13 +89,11 @@ def main() -> None:
         f"{len(cases)} calls of {tokens:,} tokens; steps per token, median of the calls (p10–p90)\n"
     )
     header = ["maximum drafts", *kinds, "later call, async"]
-    print(f"| {' | '.join(header)} |\n{'| --- ' * len(header)}|")
     columns = [[cell(cases, count, limit) for limit in LIMITS] for count in kinds.values()]
     for case in cases:
         learn_earlier(case)
     columns.append([cell(cases, kinds["both, async"], limit) for limit in LIMITS])
-    for limit, *cells in zip(LIMITS, *columns, strict=True):
-        print(f"| {limit} | " + " | ".join(cells) + " |")
+    print(table(header, zip(LIMITS, *columns, strict=True)))
 
 
 def cell(cases: Sequence[Case], count: Count, limit: int) -> str:
@@ -159,8 +158,8 @@ def ngram_drafts(tokens: Sequence[int], limit: int) -> list[int]:
 
 
 def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
-    static_masks, compiler = (
-        StaticMasks(vocabulary),
+    model_data, compiler = (
+        ModelData(vocabulary),
         Compiler.from_vocabulary(vocabulary, cache_bytes=2**30),
     )
     for case in records(BFCL):
@@ -181,7 +180,7 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
         if len(grammars) < len(tools) or schema is None:
             continue
         keys = tuple(str(at) for at in range(len(grammars)))
-        machine = Automaton(static_masks, Spec("required", keys, max_calls=1), grammars)
+        machine = Automaton(model_data, Spec("required", keys, max_calls=1), grammars)
         call = _call(vocabulary, name, _ordered(_chosen(given), schema))
         rng = random.Random(1)
         others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.support.markdown import table
+
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
 MARGINS = (1, 2, 5, 10)
 FLOORS = (0, 10)
@@ -157,8 +159,3 @@ def _order(new: int | None) -> int:
 
 def _ms(value: float) -> str:
     return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
-
-
-def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)

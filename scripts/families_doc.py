@@ -33,8 +33,10 @@ with the source of each form, `--json` adds its marks. `toolgate parse --dialect
 text of a turn to a message. [How to add a dialect](../../CONTRIBUTING.md#add-a-dialect).
 
 Each dialect has its models and, in parentheses, the argument of the chat template that turns
-reasoning on and off, `always` if none turns it off, or nothing if the models do not reason.
+reasoning on and off, `always` if none turns it off, or nothing if the models do not reason. No
+string value of a call can contain the text after *not in strings*.
 """
+CLOSE = "A string value cannot contain "
 MEASURED_HEAD = """\
 ## Measurements
 
@@ -69,7 +71,8 @@ def _section(shape: str, dialects: Sequence[Dialect]) -> str:
 def _line(dialect: Dialect) -> str:
     switch = reasoning(dialect)
     models = ", ".join(dialect.models) + ("" if switch == "none" else f" (`{switch}`)")
-    sentences = (models, *(limit.rstrip(".") for limit in dialect.limits))
+    limits = (limit.rstrip(".").replace(CLOSE, "Not in strings: ") for limit in dialect.limits)
+    sentences = (models, *limits)
     return f"- `{dialect.name}`: {'. '.join(sentences)}.\n"
 
 

@@ -51,7 +51,11 @@ def test_files_and_pages_that_the_documentation_names_exist(page: Path) -> None:
     assert not [path for path in linked if not (page.parent / path).exists()]
 
 
-@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "deploy" / "README.md"],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_programs_that_the_documentation_names_exist(page: Path) -> None:
     named = COMMANDS.findall(page.read_text())
     assert not [name for package, name in named if name not in PROGRAMS[package]]

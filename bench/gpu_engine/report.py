@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.engine_steps.options import Kind
 from bench.engine_steps.results import Block
+from tests.support import markdown
 
 from .engines import BlockOfRequests
 
@@ -48,14 +49,13 @@ def records(found: Found) -> list[dict[str, Any]]:
 
 
 def table(found: Found) -> str:
-    lines = [f"| {' | '.join(HEAD)} |", "| --- " * len(HEAD) + "|"]
-    kinds = _kinds(found)
+    rows, kinds = list[list[object]](), _kinds(found)
     for (streams, text, engine, kind), each in kinds.items():
         if not each.pairs:
             continue
         strict = kinds.get((streams, text, "structured_output", "strict"))
-        lines.append(f"| {streams} | {text} | {engine} | {kind} | {_cells(each, kind, strict)} |")
-    return "\n".join(lines)
+        rows.append([streams, text, engine, kind, *_cells(each, kind, strict)])
+    return markdown.table(HEAD, rows)
 
 
 def _kinds(found: Found) -> dict[Cell, _Kind]:
@@ -76,7 +76,7 @@ def _kinds(found: Found) -> dict[Cell, _Kind]:
     return {cell: _Kind(cell[0], pairs, cold.get(cell)) for cell, pairs in warm.items()}
 
 
-def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> str:
+def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> list[str]:
     is_free = kind == "free"
 
     def beside_free(text: str) -> str:
@@ -85,18 +85,16 @@ def _cells(each: _Kind, kind: Kind, strict: _Kind | None) -> str:
     added = each.added(lambda block: block.mean)
     base = strict.added(lambda block: block.mean) if strict and strict.pairs else 0.0
     cold = "" if each.cold is None else f"{each.cold[0].mean - each.cold[1].mean:.1f}"
-    return " | ".join(
-        (
-            f"{each.median(lambda block: block.tokens_per_second):,.0f}",
-            beside_free(f"**{each.ratio(lambda block: block.tokens_per_second):.2f}**"),
-            f"{each.median(lambda block: block.step_ms):.2f}",
-            beside_free(f"**{each.ratio(lambda block: block.step_ms):.2f}**"),
-            f"{each.median(lambda block: block.step_p99_ms):.2f}",
-            f"{each.streams / each.median(lambda block: block.tokens):.2f}",
-            beside_free(f"{added:.1f}"),
-            beside_free(f"{added / base:.2f}" if base > 0 else ""),
-            beside_free(f"{each.added(lambda block: block.process):.1f}"),
-            beside_free(cold),
-            str(len(each.pairs)),
-        )
-    )
+    return [
+        f"{each.median(lambda block: block.tokens_per_second):,.0f}",
+        beside_free(f"**{each.ratio(lambda block: block.tokens_per_second):.2f}**"),
+        f"{each.median(lambda block: block.step_ms):.2f}",
+        beside_free(f"**{each.ratio(lambda block: block.step_ms):.2f}**"),
+        f"{each.median(lambda block: block.step_p99_ms):.2f}",
+        f"{each.streams / each.median(lambda block: block.tokens):.2f}",
+        beside_free(f"{added:.1f}"),
+        beside_free(f"{added / base:.2f}" if base > 0 else ""),
+        beside_free(f"{each.added(lambda block: block.process):.1f}"),
+        beside_free(cold),
+        str(len(each.pairs)),
+    ]

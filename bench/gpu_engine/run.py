@@ -19,7 +19,7 @@ error. Each stream sends its next request as soon as a response is complete.
 The processor time is that of the sections of `bench engine-steps`, in µs per sequence and step.
 *cold* is that of the first contact of an engine with a kind. Results are written after each
 block: DIR/blocks.json, DIR/table.md, DIR/machine.json, and profiles if py-spy is installed. In the
-end the whole stack is measured (`bench gpu-throughput --gateway`): DIR/stack.md.
+end the whole stack is measured (`bench throughput --constant-load --gateway`): DIR/stack.md.
 
 The exit status is 1 if an engine failed. It also runs with vLLM's CPU build.
 """
@@ -144,10 +144,11 @@ def measure_engines(run: Run, options: argparse.Namespace, flags: Sequence[str])
 
 
 def measure_stack(run: Run, model: Path, flags: Sequence[str]) -> None:
-    command = [sys.executable, "-m", "bench", "gpu-throughput", str(model), "--streams", "64"]
-    command += ["--seconds", "4", "--rounds", "2", "--until", str(run.left() - 20)]
+    command = [sys.executable, "-m", "bench", "throughput", str(model), "--constant-load"]
+    command += ["--streams", "64", "--seconds", "4", "--rounds", "2", "--gateway"]
+    command += ["--until", str(run.left() - 20)]
     command += ["--out", str(run.out / "stack.jsonl"), "--load-format", "dummy"]
-    command += ["--gpu-memory-utilization", "0.28", "--gateway", *flags]
+    command += ["--gpu-memory-utilization", "0.28", *flags]
     with (run.out / "stack.md").open("w") as report:
         try:
             subprocess.run(command, stdout=report, check=False, timeout=run.left())

@@ -1,20 +1,19 @@
-"""Cost of enforcement by number of tools, streams and tokens.
+"""Cost of enforcement by number of tools, streams and tokens, and memory by number of schemas.
 
-    python -m bench growth MODEL_DIR [--only tools,streams,output] [--rounds N] [--plots DIR]
-        > report.md
+    python -m bench growth MODEL_DIR [--only tools,streams,output,schemas] [--rounds N]
+        [--schemas N] [--every N] [--calls] > report.md
 
 Parts:
 
 - tools: time to the first token with all grammars loaded, and ms per token, for 1 to 300 tools
 - streams: tokens per second of 1 to 128 streams
 - output: ms per token as one response grows to 10,000 tokens
+- schemas: memory of a backend that loads `--schemas` different schemas (schemas.py)
 
-They run on one backend, and compare enforced requests with the same requests without enforcement.
-Rounds are interleaved. Reported are the median ratio of the rounds and its 95 % bootstrap interval.
-The tools are BFCL's smallest with two strings (`$TOOLGATE_SHARED/data`). With random weights, the
-strings are long.
-
-Prints Markdown, and writes `growth-*.svg` to the directory of the plots (docs/plots).
+The first three run on one backend, and compare enforced requests with the same requests without
+enforcement. Rounds are interleaved. Reported are the median ratio of the rounds and its 95 %
+bootstrap interval. The tools are BFCL's smallest with two strings (`$TOOLGATE_SHARED/data`). With
+random weights, the strings are long. Prints Markdown.
 """
 
 import argparse
@@ -30,11 +29,11 @@ from pathlib import Path
 
 import httpx
 
+from bench.growth import schemas
 from bench.growth.load import Batch, Load, Pair
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
-from tests.models import ROOT
-from tests.support import plots
+from tests.support.markdown import table
 from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_proxy.stack.processes import free_port
 
@@ -48,7 +47,7 @@ TOKENS = 96
 """Tokens per response in the parts `tools` and `streams`."""
 MARKS = (100, 1_000, 3_000, 10_000)
 SLICE = 250
-"""Tokens per point of the curve of the part `output`."""
+"""Maximum number of tokens of a slice of the part `output`."""
 CONTEXT = MARKS[-1] + 512
 """More than the tiny models' configuration allows. With random weights that is harmless."""
 FLAGS = (
@@ -59,10 +58,10 @@ KEY = secrets.token_urlsafe(24)
 
 Found = Mapping[int, Sequence[Pair]]
 """Pairs by tools or streams."""
-Part = Callable[[Load, int, Path], Awaitable[str]]
+Part = Callable[[Load, int], Awaitable[str]]
 
 
-async def tools_part(load: Load, rounds: int, folder: Path) -> str:
+async def tools_part(load: Load, rounds: int) -> str:
     tools = small_tools(max(TOOLS))
     candidates = {size: await load.backend.load(tools[:size]) for size in TOOLS}
     found: dict[int, dict[int, list[Pair]]] = {
@@ -77,16 +76,6 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
                 for again in range(BATCHES[streams]):
                     pair = await load.pair(candidates[size], streams, TOKENS, number + again)
                     pairs.append(pair)
-    for name, title, value in (
-        ("first-token", "Time to the first token, by tools per request", first_ms),
-        ("tools", "Time per token, by tools per request", token_ms),
-    ):
-        lines = {
-            f"{kind}, {streams} concurrent": line
-            for streams, by_size in found.items()
-            for kind, line in medians(by_size, value).items()
-        }
-        plots.lines(folder / f"growth-{name}.svg", title, "tools", "ms", lines)
     rows = [
         [streams, len(candidates[size]), *compared(pairs, first_ms), *compared(pairs, token_ms)]
         for streams, by_size in found.items()
@@ -96,7 +85,7 @@ async def tools_part(load: Load, rounds: int, folder: Path) -> str:
     return f"{table(head, rows)}\n\n{lengths(list(found.values()))}"
 
 
-async def streams_part(load: Load, rounds: int, folder: Path) -> str:
+async def streams_part(load: Load, rounds: int) -> str:
     candidates = await load.backend.load(small_tools(SET))
     found: dict[int, list[Pair]] = {streams: [] for streams in STREAMS}
     for streams in STREAMS:
@@ -104,14 +93,12 @@ async def streams_part(load: Load, rounds: int, folder: Path) -> str:
     for number in range(rounds):
         for streams, pairs in found.items():
             pairs.append(await load.pair(candidates, streams, TOKENS, number))
-    path, lines = folder / "growth-streams.svg", medians(found, per_second)
-    plots.lines(path, "Tokens per second, by streams", "streams", "tokens/s", lines)
     rows = [[streams, *compared(pairs, per_second, digits=0)] for streams, pairs in found.items()]
     head = ["streams", *columns("tokens/s")]
     return f"{table(head, rows)}\n\n{SET} tools. {lengths([found])}"
 
 
-async def output_part(load: Load, rounds: int, folder: Path) -> str:
+async def output_part(load: Load, rounds: int) -> str:
     """Measure long responses. A shorter length is the beginning of a long response. A third of the
     rounds is used, because each takes long."""
     candidates = await load.backend.load([long_tool()])
@@ -136,21 +123,6 @@ async def output_part(load: Load, rounds: int, folder: Path) -> str:
             *comparison(parts[0], parts[1]),
         ]
         rows.append([f"{mark:,}", *cells])
-    starts = range(1, longest - SLICE + 1, SLICE)
-    lines = {
-        kind: [
-            (
-                at + SLICE,
-                statistics.median(ms for s in each for ms in s.slices(at, at + SLICE, SLICE)),
-            )
-            for at in starts
-        ]
-        for kind, each in (("enforced", enforced), ("free", free))
-    }
-    title = f"Time per token by length of the response, in slices of {SLICE} tokens"
-    plots.lines(
-        folder / "growth-output.svg", title, "tokens of the response", "ms per token", lines
-    )
     head = ["response tokens", *columns("ms per token"), "slice", *columns("ms per token")]
     counted = f"{len(pairs)} responses of each kind; the shortest had {longest:,} tokens."
     return f"{table(head, rows)}\n\n{counted}"
@@ -176,26 +148,13 @@ def compared(
 
 
 def comparison(enforced: Sequence[float], free: Sequence[float], digits: int = 2) -> list[object]:
-    """The cells for `columns`."""
+    """Return the cells for `columns`."""
     cells = [f"{statistics.median(each):,.{digits}f}" for each in (enforced, free)]
     return [*cells, ratio(enforced, free)]
 
 
 def columns(what: str) -> list[str]:
     return [f"{what}: enforced", "free", "enforced ÷ free"]
-
-
-def medians(found: Found, value: Callable[[Batch], float]) -> dict[str, list[tuple[float, float]]]:
-    """The two lines of a plot."""
-    return {
-        "enforced": [
-            (x, statistics.median(value(pair.enforced) for pair in pairs))
-            for x, pairs in found.items()
-        ],
-        "free": [
-            (x, statistics.median(value(pair.free) for pair in pairs)) for x, pairs in found.items()
-        ],
-    }
 
 
 def lengths(found: Sequence[Found]) -> str:
@@ -213,19 +172,16 @@ def lengths(found: Sequence[Found]) -> str:
     )
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(map(str, cells))} |" for cells in lines)
-
-
 PARTS: Mapping[str, Part] = {
     "tools": tools_part,
     "streams": streams_part,
     "output": output_part,
 }
+"""The parts that need a server."""
+SCHEMAS = "schemas"
 
 
-async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> None:
+async def served(url: str, parts: Sequence[str], rounds: int) -> None:
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
     limits = httpx.Limits(max_connections=None)
     async with httpx.AsyncClient(
@@ -234,7 +190,7 @@ async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> N
         load = Load(http)
         for name in parts:
             began = time.monotonic()
-            text = await PARTS[name](load, rounds, folder)
+            text = await PARTS[name](load, rounds)
             print(f"\n### {name}\n\n{text}", flush=True)
             print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
 
@@ -242,16 +198,23 @@ async def served(url: str, parts: Sequence[str], rounds: int, folder: Path) -> N
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--only", default=",".join(PARTS), help="comma-separated parts")
+    parser.add_argument("--only", default=",".join((*PARTS, SCHEMAS)), help="names of parts")
     parser.add_argument("--rounds", type=int, default=6)
-    parser.add_argument("--plots", type=Path, default=ROOT / "docs" / "plots")
+    parser.add_argument("--schemas", type=int, default=40_000, help="number of schemas to load")
+    parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
+    parser.add_argument("--calls", action="store_true", help="write a call of each schema")
     options = parser.parse_args()
     exit_on_sigterm()
-    parts = options.only.split(",")
-    if unknown := set(parts) - {*PARTS}:
+    parts, model = options.only.split(","), options.model.resolve()
+    if unknown := set(parts) - {*PARTS, SCHEMAS}:
         parser.error(f"argument --only: unknown parts: {', '.join(sorted(unknown))}")
-    port = free_port()
-    flags, env = (*FLAGS, "--backend-port", str(port)), {"TOOLGATE_BACKEND_KEY": KEY}
-    with running("toolgate", options.model.resolve(), flags=flags, env=env, label="growth"):
-        url = f"http://127.0.0.1:{port}"
-        asyncio.run(served(url, parts, options.rounds, options.plots))
+    if on_server := [name for name in parts if name in PARTS]:
+        port = free_port()
+        flags, env = (*FLAGS, "--backend-port", str(port)), {"TOOLGATE_BACKEND_KEY": KEY}
+        with running("toolgate", model, flags=flags, env=env, label="growth"):
+            url = f"http://127.0.0.1:{port}"
+            asyncio.run(served(url, on_server, options.rounds))
+    if SCHEMAS in parts:
+        print(f"\n### {SCHEMAS}\n", flush=True)
+        load = schemas.grow(str(model), options.schemas, options.every, with_calls=options.calls)
+        asyncio.run(load)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from tests.support.vocabularies import JSON_CLOSERS
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -21,10 +21,10 @@ CLOSING = 0.3
 class WrittenCalls:
     def __init__(self, vocabulary: Vocabulary, store: GrammarStore) -> None:
         """Uses the grammars of `store` as an adapter does."""
-        self._static, self._store = StaticMasks(vocabulary), store
-        self._static.graphs.prepare_json()
-        store.on_load = self._static.graphs.prepare
-        store.on_release = self._static.turns.forget
+        self._model, self._store = ModelData(vocabulary), store
+        self._model.graphs.prepare_json()
+        store.on_load = self._model.graphs.prepare
+        store.on_release = self._model.turns.forget
         self._closers = [i for i, text in enumerate(vocabulary.token_bytes) if text in JSON_CLOSERS]
         self._closers += [*vocabulary.marks.tokens.values(), vocabulary.marks.end_of_turn[0]]
         self._drawn = random.Random(1)
@@ -32,18 +32,18 @@ class WrittenCalls:
     @property
     def graph_bytes(self) -> int:
         """As the graphs count them."""
-        return self._static.graphs.memory.bytes
+        return self._model.graphs.memory.bytes
 
     @property
     def generation(self) -> int:
         """How often the graphs have begun anew."""
-        return self._static.graphs.memory.generation
+        return self._model.graphs.memory.generation
 
     def write(self, keys: Sequence[str]) -> None:
         """Write a call of each of these tools."""
         for key in keys:
             spec = Spec("required", (key,), max_calls=1, reasoning="closed", budget=MAX_TOKENS)
-            automaton = Automaton(self._static, spec, *spec.grammars_in(self._store))
+            automaton = Automaton(self._model, spec, *spec.grammars_in(self._store))
             while not automaton.is_terminated():
                 automaton.accept(self._token(automaton))
 

@@ -19,6 +19,7 @@ from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
+from .grammar_loads import GrammarLoads
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
 from .sealing import MASTER_KEY
@@ -31,15 +32,7 @@ SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 
 RateLimitHeaders = Literal["openai", "anthropic"]
 """Whose names the rate-limit headers have."""
-Tier = Literal["memory", "redis", "compiled"]
-TIERS: tuple[Tier, ...] = ("memory", "redis", "compiled")
-"""Sources of a grammar, the fastest first."""
-
 KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
-
-
-def slowest(*tiers: Tier) -> Tier:
-    return max(tiers, key=TIERS.index, default="memory")
 
 
 class Form(Protocol):
@@ -158,10 +151,7 @@ class RequestContext:
     cleared_tokens: int | None = None
     """Number of tokens that context edits removed from the prompt. None without such edits."""
     resamples: int = 0
-    grammars: int = 0
-    tier: Tier = "memory"
-    grammar_ms: float = 0.0
-    """Total time of all grammar loads for the request."""
+    grammars: GrammarLoads = field(default_factory=GrammarLoads)
 
     @classmethod
     def with_request_id(cls, sent_id: str | None) -> RequestContext:
@@ -248,11 +238,6 @@ class RequestContext:
         same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
-    def note_grammars(self, grammars: int, tier: Tier, milliseconds: float) -> None:
-        self.grammars = grammars
-        self.tier = slowest(self.tier, tier)
-        self.grammar_ms += milliseconds
-
     def note_enforcement(
         self, constrained: object, residual: Mapping[str, Sequence[ResidualKeyword]]
     ) -> None:
@@ -288,13 +273,11 @@ class RequestContext:
         earlier attempt at a backend noted."""
         self.is_fallback, self.enforced = True, "none"
         self.residual_tools, self.residual_keywords = 0, ()
-        self.grammars = self.resamples = 0
+        self.grammars, self.resamples = GrammarLoads(), 0
 
     @property
     def grammar_header(self) -> str | None:
-        if self.enforced is None or not self.grammars:
-            return None
-        return f"{self.tier}; n={self.grammars}; ms={self.grammar_ms:.1f}"
+        return None if self.enforced is None else self.grammars.header
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

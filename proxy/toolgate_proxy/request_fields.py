@@ -6,7 +6,7 @@ A field that is missing and a field that is null both read as None, as in OpenAI
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -75,7 +75,7 @@ def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
 
 
 def unknown_value(
-    path: str, expected: str, value: object, known: Sequence[str], *, suggestion: str = ""
+    path: str, expected: str, value: object, known: Iterable[str], *, suggestion: str = ""
 ) -> InvalidRequest:
     """The error for a value that must be one of the strings `known`. It repeats a short string, and
     names the most similar one. `suggestion`: how that one is written, with `{}` for it."""

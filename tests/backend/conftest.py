@@ -10,8 +10,8 @@ import pytest
 from tests.models import tiny_model
 from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.engines.choice import choose
 from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
@@ -49,13 +49,13 @@ def engines(vocabulary: Vocabulary) -> dict[str, Engine]:
 
 
 @pytest.fixture(scope="session")
-def static_masks(vocabulary: Vocabulary) -> StaticMasks:
-    return StaticMasks(vocabulary)
+def model_data(vocabulary: Vocabulary) -> ModelData:
+    return ModelData(vocabulary)
 
 
 @pytest.fixture(scope="session")
 def compile_tool(
-    vocabulary: Vocabulary, engines: dict[str, Engine], static_masks: StaticMasks
+    vocabulary: Vocabulary, engines: dict[str, Engine], model_data: ModelData
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
         compiled: CompiledGrammar
@@ -66,14 +66,14 @@ def compile_tool(
         else:
             choice = choose(tool.parameters)
             compiled = engines[choice.engine].compile(vocabulary.form, tool.name, choice.schema)
-        return measure(compiled, tool.name, tool.parameters, static_masks.completion)
+        return measure(compiled, tool.name, tool.parameters, model_data.completion)
 
     return compile_
 
 
 @pytest.fixture(scope="session")
 def automaton(
-    static_masks: StaticMasks, compile_tool: Callable[[Tool], MeasuredGrammar]
+    model_data: ModelData, compile_tool: Callable[[Tool], MeasuredGrammar]
 ) -> Callable[..., Automaton]:
     """automaton(tools, schema, choice=…, …), with all their grammars compiled."""
 
@@ -83,7 +83,7 @@ def automaton(
         grammars = [compile_tool(tool) for tool in parse_tools(tools)]
         form = content_format(schema, param="") if isinstance(schema, dict) else schema
         content = compile_tool(form) if form is not None else None
-        return Automaton(static_masks, Spec(**spec), grammars, content)
+        return Automaton(model_data, Spec(**spec), grammars, content)
 
     return make
 

@@ -28,6 +28,7 @@ import jsonschema.validators
 
 from tests.long.hostile_calls.cases import biases
 from tests.models import ROOT, tiny_family
+from tests.support import markdown
 from tests.support.schemas.real_tools import FORMS, SCHEMAS
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects.registry import DIALECTS
@@ -132,7 +133,7 @@ def row(form: str, outcomes: list[Outcome]) -> str:
     kinds = Counter(outcome.kind for outcome in outcomes)
     full = sum(outcome.enforced == "full" for outcome in outcomes)
     cells = [f"`{form}`", *(str(kinds[kind]) for kind in OUTCOMES), str(full)]
-    return "| " + " | ".join(cells) + " |"
+    return markdown.row(cells)
 
 
 def reasons(outcomes: Iterable[Outcome]) -> list[str]:
@@ -153,9 +154,7 @@ def main() -> int:
     options = parser.parse_args()
     exit_on_sigterm()
     found: dict[str, list[Outcome]] = {}
-    head = ["form", *OUTCOMES, "wholly masked"]
-    print("| " + " | ".join(head) + " |")
-    print("|" + " --- |" * len(head), flush=True)
+    print(markdown.head(["form", *OUTCOMES, "wholly masked"]), flush=True)
     for form in options.forms:
         model = ROOT / ".cache" / "models" / f"tiny-{form}"
         tiny_family.build(model, DIALECTS[form])

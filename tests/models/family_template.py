@@ -14,6 +14,11 @@ from toolgate_core.dialects.dialect import ARGUMENTS, ID, NAME, CallIds, Calls, 
 
 from .family_arguments import quoted, write_macro
 
+PASS_BACK = {
+    *("deepseek_v32", "deepseek_v4", "deepseek_v41", "glm45", "glm47", "kimi_k2", "kimi_k3"),
+    *("minimax_m2", "nemotron3", "qwen3", "qwen3_5", "reka", "seed_oss", "step3_5"),
+}
+"""Dialects of models whose own chat templates render the reasoning of earlier turns."""
 END = "<|im_end|>"
 """Ends all messages, except those of the assistant if the dialect names its end-of-turn tokens."""
 
@@ -125,7 +130,7 @@ def _reasoning(dialect: Dialect) -> str:
         return "{%- set thought = '' %}"
     around = _line_break(dialect)
     begin, end = quoted(form.begin + around), quoted(around + form.end)
-    passed = "true" if form.passes_back else "loop.index0 > seen.last_user"
+    passed = "true" if dialect.name in PASS_BACK else "loop.index0 > seen.last_user"
     # Text that ends with the content begins with it, and is left out before calls.
     after = quoted(form.after)
     if _content_end(dialect) and form.after.strip():

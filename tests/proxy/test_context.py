@@ -9,7 +9,8 @@ import pytest
 
 from toolgate_core.chat_request import HistoryChange
 from toolgate_core.wire import ResidualKeyword
-from toolgate_proxy.context import SCOPE, RequestContext, context_of, slowest
+from toolgate_proxy.context import SCOPE, RequestContext, context_of
+from toolgate_proxy.grammar_loads import slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -22,8 +23,8 @@ def test_the_slowest_tier_counts() -> None:
 
 def test_grammar_times_add_up_over_the_sends_of_a_request() -> None:
     context = RequestContext(enforced="full")
-    context.note_grammars(3, "compiled", 10.0)
-    context.note_grammars(3, "memory", 0.26)
+    context.grammars.note(3, "compiled", 10.0)
+    context.grammars.note(3, "memory", 0.26)
     assert own_headers(context) == {
         "x-toolgate-enforced": "full",
         "x-toolgate-grammar": "compiled; n=3; ms=10.3",
@@ -64,7 +65,8 @@ def test_residual_keywords_are_listed_once_and_only_safe_ones() -> None:
 def test_a_request_that_reached_no_model_has_no_headers_but_its_id() -> None:
     assert own_headers(RequestContext()) == {}
     context = RequestContext.with_request_id("mine")
-    context.resamples, context.grammars = 1, 2
+    context.resamples = 1
+    context.grammars.note(2, "memory", 0.1)
     context.extra_headers["x-ratelimit-limit-requests"] = "3"
     assert own_headers(context) == {"x-request-id": "mine", "x-ratelimit-limit-requests": "3"}
 

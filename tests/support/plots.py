@@ -24,21 +24,13 @@ def lines(
     x_label: str,
     y_label: str,
     series: Mapping[str, Sequence[tuple[float, float]]],
-    log_x: bool = False,
-    marks: bool = True,
 ) -> None:
     """A line of (x, y) points for each of `series`. The y axis begins at 0."""
     with _style():
         figure, axes = _begin(title, y_label)
         for (name, points), colour in zip(series.items(), cycle(COLOURS), strict=False):
             xs, ys = [x for x, _ in points], [y for _, y in points]
-            axes.plot(xs, ys, marker="o" if marks else None, color=colour, label=name)
-        if log_x:
-            axes.set_xscale("log")
-            # One tick for each measured value.
-            ticks = sorted({x for points in series.values() for x, _ in points})
-            axes.set_xticks(ticks, [f"{x:,.0f}" for x in ticks])
-            axes.minorticks_off()
+            axes.plot(xs, ys, color=colour, label=name)
         axes.set_xlabel(x_label)
         _end(figure, axes, path, named=len(series) > 1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from .asking.ask import Ask
 from .exchange import Exchange, Request
@@ -81,6 +82,13 @@ class Evidence:
             return self._read(exchange)
         except Unreadable as error:
             raise Failed(str(error)) from error
+
+    def body(self, index: int = 0) -> dict[str, Any]:
+        """The body of a readable answer."""
+        self.answer(index)
+        found = self.ok(index).body
+        assert isinstance(found, dict)
+        return found
 
     def answers(self) -> list[Answer]:
         """The answers of all exchanges."""

@@ -9,9 +9,9 @@ from weakref import WeakSet
 
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
+from ..enforcement.model_data import ModelData
 from ..enforcement.repeated_text import RepeatedText
 from ..enforcement.spec import Spec
-from ..enforcement.static_masks import StaticMasks
 from ..errors import GrammarNotCreated
 from ..grammars import store
 from ..settings import settings
@@ -29,12 +29,12 @@ response with `finish_reason="error"`."""
 class EngineSequences:
     def __init__(self, model_config: Any) -> None:
         vocabulary = from_model_config(model_config)
-        self._static = StaticMasks(vocabulary)
-        self._static.graphs.prepare_json()
-        self._shared = Shared(FailedSequence(self._static), JumpForward(vocabulary.encode))
+        self._model = ModelData(vocabulary)
+        self._model.graphs.prepare_json()
+        self._shared = Shared(FailedSequence(self._model), JumpForward(vocabulary.encode))
         self.store = store.GrammarStore(vocabulary)
-        self.store.on_load = self._static.graphs.prepare
-        self.store.on_release = self._static.turns.forget
+        self.store.on_load = self._model.graphs.prepare
+        self.store.on_release = self._model.turns.forget
         self.step_masks = StepMasks(words_per_row(vocabulary.size))
         self._running: WeakSet[EnforcementGrammar] = WeakSet()
         self._lock = Lock()
@@ -47,8 +47,8 @@ class EngineSequences:
         GrammarNotCreated, which ends that request only."""
         try:
             grammars, content = spec.grammars_in(self.store)
-            self._static.prepare_prefixes(grammars)
-            automaton = Automaton(self._static, spec, grammars, content)
+            self._model.prepare_prefixes(grammars)
+            automaton = Automaton(self._model, spec, grammars, content)
         except Exception as error:
             raise GrammarNotCreated(f"{NO_GRAMMAR}: {error}") from error
         text = RepeatedText(prompt) if settings().forced_drafts else None

@@ -22,8 +22,8 @@ from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 from ..enforcement.automaton import Automaton
 from ..enforcement.jump_forward import JumpForward
 from ..enforcement.mask_time_budget import MaskTimeBudget
+from ..enforcement.model_data import ModelData
 from ..enforcement.repeated_text import RepeatedText
-from ..enforcement.static_masks import StaticMasks
 from ..enforcement.usual_tokens import learn
 from ..tokens.masks import Row
 
@@ -143,8 +143,8 @@ class FailedSequence:
     """Takes the automaton's place when the enforcement of a sequence has failed. Its mask allows
     the failure token only, and it accepts no token, so that the response is an error."""
 
-    def __init__(self, static: StaticMasks) -> None:
-        self._row = static.row_of(static.failure_mask)
+    def __init__(self, model: ModelData) -> None:
+        self._row = model.row_of(model.failure_mask)
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         return False

@@ -20,9 +20,9 @@ from toolgate_core.errors import BackendUnavailable
 from toolgate_core.wire import GrammarSource, TokenKind, TokenTrace, TraceEvent, TracePhase
 
 from ..enforcement.automaton import Automaton
+from ..enforcement.model_data import ModelData
 from ..enforcement.spec import Spec
 from ..enforcement.state import Phase
-from ..enforcement.static_masks import StaticMasks
 from ..errors import BackendError
 from ..grammars.store import GrammarStore
 from ..grammars.worker_rpc import source_text
@@ -50,7 +50,7 @@ class Tracer:
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
-        self._loaded: tuple[StaticMasks, GrammarStore] | None = None
+        self._loaded: tuple[ModelData, GrammarStore] | None = None
         self._lock = asyncio.Lock()
         self._active = 0
 
@@ -66,37 +66,37 @@ class Tracer:
         self._active += 1
         owner = uuid.uuid4().hex
         try:
-            static, store = await self._parts()
+            model, store = await self._parts()
             keys = [source.key for source in sources]
             store.load(owner, {source.key: source_text(source) for source in sources})
             try:
                 await _loaded(store, keys)
-                yield Trace(self._vocabulary, static, store, spec)
+                yield Trace(self._vocabulary, model, store, spec)
             finally:
                 store.release(owner, keys)
         finally:
             self._active -= 1
 
-    async def _parts(self) -> tuple[StaticMasks, GrammarStore]:
+    async def _parts(self) -> tuple[ModelData, GrammarStore]:
         async with self._lock:
             if self._loaded is None:
                 self._loaded = await asyncio.to_thread(self._make)
         return self._loaded
 
-    def _make(self) -> tuple[StaticMasks, GrammarStore]:
-        static, store = StaticMasks(self._vocabulary), GrammarStore(self._vocabulary)
-        store.on_release = static.turns.forget
-        return static, store
+    def _make(self) -> tuple[ModelData, GrammarStore]:
+        model, store = ModelData(self._vocabulary), GrammarStore(self._vocabulary)
+        store.on_release = model.turns.forget
+        return model, store
 
 
 class Trace:
     """The trace of one response."""
 
     def __init__(
-        self, vocabulary: Vocabulary, static: StaticMasks, store: GrammarStore, spec: Spec
+        self, vocabulary: Vocabulary, model: ModelData, store: GrammarStore, spec: Spec
     ) -> None:
         self._vocabulary = vocabulary
-        self._static = static
+        self._model = model
         self._store = store
         self._spec = spec
         self._choices: dict[int, _Choice] = {}
@@ -109,7 +109,7 @@ class Trace:
         traced = self._choices.get(choice)
         if traced is None:
             spec = replace(self._spec, choice_number=self._spec.choice_number + choice)
-            automaton = Automaton(self._static, spec, *spec.grammars_in(self._store))
+            automaton = Automaton(self._model, spec, *spec.grammars_in(self._store))
             traced = self._choices[choice] = _Choice(automaton, len(spec.accepted))
         return TraceEvent(choice=choice, tokens=tuple(traced.traces(ids, self._vocabulary)))
 

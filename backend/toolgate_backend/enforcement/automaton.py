@@ -20,12 +20,11 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
-from .closing import Plan
 from .course import Course
+from .model_data import ModelData
 from .room import UNLIMITED
 from .spec import Spec
 from .state import State
-from .static_masks import StaticMasks
 from .token_limits import TokenLimits
 from .turn_graph import Entry, Placed, TurnNode
 
@@ -36,15 +35,15 @@ ROLLBACK_WINDOW = 256
 class Automaton:
     def __init__(
         self,
-        static: StaticMasks,
+        model: ModelData,
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None = None,
     ) -> None:
         """Raises BackendError if `spec.accepted` contains tokens that the spec does not allow."""
-        self._static = static
+        self._model = model
         self._spec = spec
-        self._graph = static.turns.graph(spec, grammars, content)
+        self._graph = model.turns.graph(spec, grammars, content)
         self._excluded = frozenset(spec.excluded)
         self.reset()
 
@@ -169,19 +168,11 @@ class Automaton:
         """The tokens of the present candidates' text."""
         return self._tokens[self._course.began :]
 
-    @property
-    def plan(self) -> Plan:
-        return self._course.plan
-
-    @property
-    def reasoning_tokens(self) -> int:
-        return self._course.reasoning_at(len(self._tokens))
-
     # --- the slow way ---
 
     def _accept_slowly(self, token: int) -> bool:
         node, length, before = self._node, len(self._tokens), self._course
-        if not 0 <= token < self._static.vocabulary_size:
+        if not 0 <= token < self._model.vocabulary_size:
             return False
         if self._is_first and token in self._excluded:
             return False
@@ -249,7 +240,7 @@ class Automaton:
     # --- the beginning ---
 
     def _set_budget(self, budget: int | None) -> None:
-        self._limits = TokenLimits(self._static, self._spec, self._graph.turn.budget, budget)
+        self._limits = TokenLimits(self._model, self._spec, self._graph.turn.budget, budget)
 
     def _start(self) -> None:
         state, before = self._graph.root, Course()
@@ -275,7 +266,7 @@ class Automaton:
         except NoTokenAllowed:  # the next step reports it
             return
         if mask is not None:
-            self._first_row = self._static.row_of(mask)
+            self._first_row = self._model.row_of(mask)
             self._take(self._course._replace(limited=len(self._tokens)))
 
     @property
@@ -291,6 +282,6 @@ class Automaton:
             room = self._limits.room(self._course, node.state, len(self._tokens))
             if room is UNLIMITED:
                 return self._graph.row(node)
-            return self._static.row_of(self._graph.turn.mask(node.state, room))
+            return self._model.row_of(self._graph.turn.mask(node.state, room))
         assert entry is not None
         return entry.graph.row(node)

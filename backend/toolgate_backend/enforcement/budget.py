@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
+from .model_data import ModelData
 from .room import Room
 from .spec import Spec
-from .static_masks import StaticMasks
 
 
 class Budget:
     """The lengths of the calls of one set of tools."""
 
-    def __init__(self, static: StaticMasks, grammars: Sequence[MeasuredGrammar]) -> None:
+    def __init__(self, model: ModelData, grammars: Sequence[MeasuredGrammar]) -> None:
         self.grammars = grammars
         """Those of the tools that may be called."""
-        self._tokens = static.call_tokens
+        self._tokens = model.call_tokens
         self._after_reasoning = self._tokens.reasoning_end_count
         self._first = [self._shortest(g, first=True) for g in grammars]
         self._further = [self._shortest(g, first=False) for g in grammars]
@@ -27,12 +27,12 @@ class Budget:
         self._shortest_further = min(self._further, default=0)
         usual = (size + g.extra_tokens for size, g in zip(self._first, grammars, strict=True))
         self._usual = max(usual, default=0)
-        preamble_end = static.texts.preamble_end
+        preamble_end = model.texts.preamble_end
         self._beside_calls = (
             self._after_reasoning
             + len(self._tokens.reasoning_begin)
             + len(self._tokens.after_reasoning)
-            + len(static.texts.begins.get("preamble", b""))
+            + len(model.texts.begins.get("preamble", b""))
             + (len(preamble_end.tokens) if preamble_end else 0)
             + self._tokens.before_calls
         )

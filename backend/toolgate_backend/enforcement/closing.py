@@ -14,10 +14,10 @@ from ..grammars.completions.ending import Path
 from ..grammars.completions.json_texts import Scan
 from .calls.call_text import CallText
 from .calls.candidates import Candidates
+from .model_data import ModelData
 from .repetition import TOKENS_BETWEEN_CHECKS, repeats
 from .spec import Spec
 from .state import Phase, State
-from .static_masks import StaticMasks
 
 NEVER = 2**62
 FREQUENT_SEARCH_TOKENS = 64
@@ -45,13 +45,13 @@ class _Closing(NamedTuple):
 class Closer:
     """Not thread-safe."""
 
-    def __init__(self, static: StaticMasks, spec: Spec, budget: int | None) -> None:
-        self._static = static
-        self._tokens = static.call_tokens
+    def __init__(self, model: ModelData, spec: Spec, budget: int | None) -> None:
+        self._model = model
+        self._tokens = model.call_tokens
         self._closes = spec.close_at_budget and budget is not None
         self._budget = budget or 0
         self._repetition = spec.repetition_tokens
-        self._text = CallText(static.token_bytes)
+        self._text = CallText(model.token_bytes)
 
     def next_look(self, state: State, began: int, length: int, plan: Plan) -> int:
         """The length at which `look` is needed next, from `length` on. `began` is the length at
@@ -99,7 +99,7 @@ class Closer:
         """Close the repeating string. If the repetition goes on, or is not in a string, close the
         call or content. The state stays as it is if no completion was found."""
         self._text.follow(candidates, tokens)
-        completion, scan = self._static.completion, self._text.scan
+        completion, scan = self._model.completion, self._text.scan
         matchers = self._text.matchers(candidates.grammars)
         found = [completion.path(matcher, scan, each.hints) for each, matcher in matchers]
         path = min((path for path in found if path is not None), key=len, default=None)
@@ -111,7 +111,7 @@ class Closer:
     def _string_end(self, path: list[int], scan: Scan) -> int | None:
         """Number of tokens of the path that end the string of the position `scan`."""
         for count, token in enumerate(path if scan.in_string else (), start=1):
-            scan = scan.after(self._static.token_bytes[token])
+            scan = scan.after(self._model.token_bytes[token])
             if not scan.in_string:
                 return count
         return None
@@ -163,7 +163,7 @@ class Closer:
         found: list[tuple[int, Path]] = []
         scan = self._text.scan
         for grammar, matcher in self._text.matchers(grammars):
-            path = self._static.completion.path(matcher, scan, grammar.hints, earlier)
+            path = self._model.completion.path(matcher, scan, grammar.hints, earlier)
             if path is not None:
                 after = self._tokens.after_grammar(grammar.name)
                 found.append((remaining - len(path) - after - grammar.growth, tuple(path)))

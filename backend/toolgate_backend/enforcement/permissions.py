@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from .budget import Budget
+from .model_data import ModelData
 from .room import Room
 from .spec import Spec
 from .state import State
-from .static_masks import StaticMasks
 
 NOTHING = frozenset[int]()
 
 
 class Permissions:
-    def __init__(self, static: StaticMasks, spec: Spec, budget: Budget) -> None:
-        self._static = static
+    def __init__(self, model: ModelData, spec: Spec, budget: Budget) -> None:
+        self._model = model
         self._spec = spec
         self.budget = budget
-        special_stops = frozenset(spec.stop_ids) & static.special
-        ends = NOTHING if spec.ignore_end else static.content_ends
+        special_stops = frozenset(spec.stop_ids) & model.special
+        ends = NOTHING if spec.ignore_end else model.content_ends
         self._content_ends = ends | special_stops
 
     def call_required(self, state: State) -> bool:
@@ -26,7 +26,7 @@ class Permissions:
 
     def within_call_limit(self, calls: int) -> bool:
         """Whether another call is allowed after `calls` calls."""
-        limit = self._spec.max_calls if self._static.form.calls.parallel else 1
+        limit = self._spec.max_calls if self._model.form.calls.parallel else 1
         return self._spec.choice != "none" and (limit is None or calls < limit)
 
     def may_begin_call(self, state: State, room: Room) -> bool:
@@ -39,7 +39,7 @@ class Permissions:
 
     def may_trigger(self, state: State) -> bool:
         """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
-        return state.at_start or not self._static.form.calls.only_at_start
+        return state.at_start or not self._model.form.calls.only_at_start
 
     def may_add_call(self, calls: int, room: Room) -> bool:
         """Whether another call may follow after `calls` calls."""
@@ -53,7 +53,7 @@ class Permissions:
         required = self.call_required(state)
         may_reason = state.may_reason and (not required or self.budget.fits_reasoning(room))
         may_call = required or self.may_begin_call(state, room)
-        return self._static.content_marks(may_reason=may_reason, may_call=may_call)
+        return self._model.content_marks(may_reason=may_reason, may_call=may_call)
 
     def content_ends(self, room: Room) -> frozenset[int]:
         """The special tokens that may end the content; none while it is too short."""

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from .budget import Budget
 from .closing import NEVER, Closer, Plan
 from .course import Course
+from .model_data import ModelData
 from .room import UNLIMITED, Room
 from .spec import Spec
 from .state import Phase, State
-from .static_masks import StaticMasks
 from .turn_graph import Entry
 
 FREE = (Phase.THINKING, Phase.CONTENT)
@@ -20,7 +20,7 @@ FREE = (Phase.THINKING, Phase.CONTENT)
 class TokenLimits:
     """Not thread-safe."""
 
-    def __init__(self, static: StaticMasks, spec: Spec, calls: Budget, budget: int | None) -> None:
+    def __init__(self, model: ModelData, spec: Spec, calls: Budget, budget: int | None) -> None:
         """`calls`: the lengths of calls. `budget`: maximum number of tokens of the sequence; None:
         unlimited."""
         self._budget = budget
@@ -30,7 +30,7 @@ class TokenLimits:
         self._ample_until = NEVER
         if budget is not None:
             self._ample_until = budget - calls.ample(self._usual_call)
-        self._closer = Closer(static, spec, budget)
+        self._closer = Closer(model, spec, budget)
 
     def room(self, course: Course, state: State, length: int) -> Room:
         """What is left after `length` tokens; UNLIMITED where the limits decide nothing."""

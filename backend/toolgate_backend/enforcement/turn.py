@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..tokens import masks
 from .budget import Budget
+from .model_data import ModelData
 from .permissions import Permissions
 from .phases.calls import Calls
 from .phases.content import Content
@@ -34,29 +35,28 @@ from .phases.thinking import Thinking
 from .room import Room
 from .spec import Spec
 from .state import Phase, State
-from .static_masks import StaticMasks
 
 
 class Turn:
     def __init__(
         self,
-        static: StaticMasks,
+        model: ModelData,
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None,
     ) -> None:
         """`grammars` are those of the tools that may be called. The limits on tokens in `spec` are
         not used: they are in each `Room`."""
-        self.budget = Budget(static, grammars)
-        self._static = static
+        self.budget = Budget(model, grammars)
+        self._model = model
         self._spec = spec
         # A cycle of references would keep the grammars until Python looks for cycles.
         turn: Turn = weakref.proxy(self)
-        self._rules = Rules(static, spec, Permissions(static, spec, self.budget), content, turn)
+        self._rules = Rules(model, spec, Permissions(model, spec, self.budget), content, turn)
         text = FreeText(self._rules)
         self._calls = Calls(self._rules)
         self._select = Select(self._rules)
-        self._messages = Messages(self._rules, text) if static.texts.has_messages else None
+        self._messages = Messages(self._rules, text) if model.texts.has_messages else None
         self._content = self._messages or Content(self._rules, text)
         self._phases: dict[Phase, PhaseRules] = {
             Phase.THINKING: Thinking(self._rules, text),
@@ -69,7 +69,7 @@ class Turn:
 
     def initial_state(self, room: Room) -> State:
         """The state before the first token of the response."""
-        spec, tokens = self._spec, self._static.call_tokens
+        spec, tokens = self._spec, self._model.call_tokens
         match spec.reasoning:
             case "open" if spec.skip_reasoning and tokens.reasoning_end:
                 thinking = State(Phase.THINKING)
@@ -112,7 +112,7 @@ class Turn:
         if phase is Phase.THINKING:
             return State(Phase.THINKING)
         if phase is Phase.CONTENT and state.phase is Phase.THINKING:
-            before = self._static.call_tokens.after_reasoning
+            before = self._model.call_tokens.after_reasoning
             return self.force(self._content.begin(room.less(len(before))), before, phase, room)
         if phase is Phase.SELECT and state.phase is Phase.CONTENT:
             return self._select.begin_after_content(room)

@@ -17,10 +17,10 @@ from ..grammars.graph.node import UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..tokens.masks import Row
 from .calls.candidates import Candidates, Runner
+from .model_data import ModelData
 from .room import UNLIMITED
 from .spec import Spec
 from .state import Phase, State
-from .static_masks import StaticMasks
 from .turn import Turn
 
 MAX_NODES = 20_000
@@ -84,17 +84,17 @@ class TurnGraph:
 
     def __init__(
         self,
-        static: StaticMasks,
+        model: ModelData,
         spec: Spec,
         grammars: Sequence[MeasuredGrammar],
         content: MeasuredGrammar | None,
     ) -> None:
-        self.turn = Turn(static, spec, grammars, content)
-        self._static = static
+        self.turn = Turn(model, spec, grammars, content)
+        self._model = model
         self._nodes: dict[State, TurnNode] = {}
         self._entries: dict[State, Entry] = {}
         self._has_history = any(len(word) > 1 for word in spec.bad_words)
-        self.plain, self._sample = _plain(static, spec)
+        self.plain, self._sample = _plain(model, spec)
         self.root = self.turn.initial_state(UNLIMITED)
         self.bytes = 0
         """Counted in the memory of the grammars' graphs (grammars/graph/memory.py)."""
@@ -134,15 +134,15 @@ class TurnGraph:
     def row(self, node: TurnNode) -> Row:
         """The mask if nothing limits the tokens."""
         if node.row is None:
-            before = len(self._static.rows)
-            node.row = self._static.row_of(self.turn.mask(node.state, UNLIMITED))
-            if len(self._static.rows) > before:
+            before = len(self._model.rows)
+            node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))
+            if len(self._model.rows) > before:
                 self._count(len(node.row.view))
         return node.row
 
     def _count(self, size: int) -> None:
         self.bytes += size
-        memory = self._static.graphs.memory
+        memory = self._model.graphs.memory
         memory.add(size)
         memory.tidy()
 
@@ -171,7 +171,7 @@ class TurnGraph:
             return
         if state.candidates is not None or state.partial_trigger or state.partial_mark:
             return
-        if self._sample is None or (self._static.texts.begins_with_name and state.at_start):
+        if self._sample is None or (self._model.texts.begins_with_name and state.at_start):
             return
         after = self.turn.step(state, UNLIMITED, self._sample)
         if after == state:
@@ -233,10 +233,10 @@ def _inside_grammar(state: State) -> Runner | None:
     return only if state.phase is Phase.TOOL_CALL or has_end else None
 
 
-def _plain(static: StaticMasks, spec: Spec) -> tuple[bytes, int | None]:
+def _plain(model: ModelData, spec: Spec) -> tuple[bytes, int | None]:
     """The tokens of free text that begin and end nothing in this turn, by token, and one of them;
     None if there is none."""
-    plain = bytearray(static.plain)
+    plain = bytearray(model.plain)
     for token in (*spec.stop_ids, *(word[-1] for word in spec.bad_words)):
         if 0 <= token < len(plain):
             plain[token] = 0

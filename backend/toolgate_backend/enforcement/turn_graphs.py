@@ -8,8 +8,8 @@ from threading import Lock
 from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
+from .model_data import ModelData
 from .spec import Spec
-from .static_masks import StaticMasks
 from .turn_graph import TurnGraph
 
 MAX_TURNS = 256
@@ -28,8 +28,8 @@ class TurnGraphs:
     """The graphs of the requests to one model. They begin anew with those of the grammars, of which
     they have nodes."""
 
-    def __init__(self, static: StaticMasks) -> None:
-        self._static = static
+    def __init__(self, model: ModelData) -> None:
+        self._model = model
         self._graphs: OrderedDict[_Key, TurnGraph] = OrderedDict()
         self._generation = 0
         self._lock = Lock()
@@ -41,8 +41,8 @@ class TurnGraphs:
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> TurnGraph:
         """The graph that the sequences of equal requests share."""
-        key = _Key(_constraints(self._static, spec), tuple(grammars), content)
-        generation = self._static.graphs.memory.generation
+        key = _Key(_constraints(self._model, spec), tuple(grammars), content)
+        generation = self._model.graphs.memory.generation
         with self._lock:
             if generation != self._generation:
                 self._graphs.clear()
@@ -51,12 +51,12 @@ class TurnGraphs:
             if found is not None:
                 self._graphs.move_to_end(key)
                 return found
-        made = TurnGraph(self._static, spec, grammars, content)
+        made = TurnGraph(self._model, spec, grammars, content)
         with self._lock:
             self._graphs[key] = made
             while len(self._graphs) > MAX_TURNS:
                 _, dropped = self._graphs.popitem(last=False)
-                self._static.graphs.memory.add(-dropped.bytes)
+                self._model.graphs.memory.add(-dropped.bytes)
         return made
 
     def forget(self, grammar: MeasuredGrammar) -> None:
@@ -64,12 +64,12 @@ class TurnGraphs:
         with self._lock:
             for key in [*self._graphs]:
                 if grammar is key.content or grammar in key.grammars:
-                    self._static.graphs.memory.add(-self._graphs.pop(key).bytes)
+                    self._model.graphs.memory.add(-self._graphs.pop(key).bytes)
 
 
-def _constraints(static: StaticMasks, spec: Spec) -> tuple[object, ...]:
+def _constraints(model: ModelData, spec: Spec) -> tuple[object, ...]:
     """What distinguishes turns with the same grammars."""
-    ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if static.form.has_ids else ()
+    ids = (spec.earlier_calls, spec.id_seed, spec.choice_number) if model.form.has_ids else ()
     return (
         spec.choice,
         spec.max_calls,

@@ -87,8 +87,6 @@ class Reasoning:
     """Text that ends the content after reasoning, in families that write it only then."""
     switch: Switch | None = Switch("enable_thinking")
     """None: the family always reasons."""
-    passes_back: bool = False
-    """Whether the chat template renders the reasoning of earlier turns (`reasoning_content`)."""
 
 
 @dataclass(frozen=True)

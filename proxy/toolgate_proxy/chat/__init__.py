@@ -2,6 +2,6 @@
 
 failover.py calls tool_loop.py, which calls resampling.py, which calls engine.py: plan → grammars →
 backend → segment → validate. A response (response.py) has a choice.py for each choice, which holds
-calls back (held_calls.py), and on an invalid one says where to continue (retries.py,
-backtracking.py).
+calls back (held_calls.py), and on an invalid one says where to continue (backtracking.py,
+resampling_state.py).
 """

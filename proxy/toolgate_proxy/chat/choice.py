@@ -16,7 +16,7 @@ from toolgate_core.stop import StopStrings
 
 from . import metrics
 from .held_calls import HeldCalls
-from .retries import Resample, Retries, Sampled
+from .resampling_state import Resample, ResamplingState, Sampled
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Choice:
         request: ChatRequest,
         plan: EnforcementPlan,
         calls: HeldCalls,
-        retries: Retries | None,
+        resampling: ResamplingState | None,
     ) -> None:
-        """`retries` is None if masks enforce all schemas, so that no call can be invalid."""
+        """`resampling` is None if masks enforce all schemas, so that no call can be invalid."""
         self._segmenter = segmenter
         self._request = request
         self._plan = plan
         self._calls = calls
-        self._retries = retries
+        self._resampling = resampling
         self._names = frozenset(tool.name for tool in plan.candidates)
         self._custom = CustomCalls(tool.name for tool in plan.candidates if tool.custom)
         # A stop string in the text before a required call would prevent the call.
@@ -93,7 +93,7 @@ class Choice:
 
     @property
     def resampled(self) -> bool:
-        return self._retries is not None and self._retries.attempts > 0
+        return self._resampling is not None and self._resampling.attempts > 0
 
     @property
     def calls(self) -> int:
@@ -152,11 +152,11 @@ class Choice:
 
     def _fresh_ids(self, ids: tuple[int, ...]) -> tuple[int, ...]:
         """The ids that may be sent now. Those of a held call follow when the call is released."""
-        if self._retries is None:
+        if self._resampling is None:
             return ids
         if self._calls.is_holding:
             return ()
-        accepted = self._retries.accepted
+        accepted = self._resampling.accepted
         fresh, self._ids_sent = accepted[self._ids_sent :], len(accepted)
         return fresh
 
@@ -169,18 +169,18 @@ class Choice:
             one = slice(at, at + 1)
             logprobs = event.logprobs[one] if event.logprobs is not None else None
             sampled = Sampled(token, event.texts[at], logprobs)
-            if self._retries is not None:
-                self._retries.note(sampled, self._segmenter, self._stops)
+            if self._resampling is not None:
+                self._resampling.note(sampled, self._segmenter, self._stops)
             calls = self._segmenter.in_call
             self.token_count += 1
             fresh = self._end_at_stop_token(token, event.texts[at])
             if fresh is None:
                 fresh = sampled.feed(self._segmenter)
-            if self._retries is not None and self._segmenter.in_call and not calls:
+            if self._resampling is not None and self._segmenter.in_call and not calls:
                 self._calls.hold()
             events += await self._release(self._stops.filter(fresh) if self._stops else fresh)
-            if self._retries is not None and self.resample is None:
-                self._retries.note_written(self._calls.written)
+            if self._resampling is not None and self.resample is None:
+                self._resampling.note_written(self._calls.written)
         return events
 
     def _end_at_stop_token(self, token: int, text: str) -> list[Event] | None:
@@ -196,9 +196,9 @@ class Choice:
         """The events that may be sent. Resets the choice to before an invalid call, or to before a
         value in it."""
         released, invalid = await self._calls.release(self._check_plan(events))
-        if invalid is not None and self._retries is not None:
-            self.resample = self._retries.resample(invalid, self.token_count)
-            self._segmenter, self._stops, begun = self._retries.restored()
+        if invalid is not None and self._resampling is not None:
+            self.resample = self._resampling.resample(invalid, self.token_count)
+            self._segmenter, self._stops, begun = self._resampling.restored()
             if self.resample.in_call:
                 self._calls.resume(begun)
             self.finished = False

@@ -19,7 +19,7 @@ from . import spans
 from .request.backend_request import backend_request, schema_params
 from .request.invalid_tools import InvalidTools, without
 from .request.preparation import Prepared
-from .retries import Resample, resample_request
+from .resampling_state import Resample, resample_request
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ConstraintLoader:
         the settings omit them. Raise ToolgateError."""
         loaded, prepared = await self._loaded(prepared.plan.grammars, prepared, deployment, context)
         request, plan = prepared.request, prepared.plan
-        context.note_grammars(len(loaded.keys), loaded.tier, loaded.milliseconds)
+        context.grammars.note(len(loaded.keys), loaded.tier, loaded.milliseconds)
         used = [loaded.keys[tool.hash] for tool in plan.candidates]
         plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
         return Constraints(replace(prepared, plan=plan), loaded, resample)

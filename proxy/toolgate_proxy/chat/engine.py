@@ -28,8 +28,8 @@ from .receipt_log import Receipts
 from .request.context_edits import edited
 from .request.preparation import Preparation, prepared
 from .request.truncation import fitted
+from .resampling_state import Resample
 from .response import ChatResponse
-from .retries import Resample
 
 MAX_SENDS = 6
 """Maximum number of times a request is sent while the backend evicts its grammars."""

@@ -19,8 +19,8 @@ from . import spans
 from .constraints import Constraints
 from .held_calls import CallCheck
 from .request.preparation import Prepared
+from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
-from .retries import choice_events
 
 
 @dataclass(frozen=True)

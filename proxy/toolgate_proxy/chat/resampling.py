@@ -17,8 +17,8 @@ from ..routing.deployments import Deployment
 from . import metrics
 from .engine import Engine
 from .generation import Generation
+from .resampling_state import Resample
 from .response import ChatResponse, ResponseEvent
-from .retries import Resample
 
 
 async def events_of(

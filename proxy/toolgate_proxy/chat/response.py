@@ -29,7 +29,7 @@ from .call_ids import CallIds
 from .choice import Choice, ChoiceEvent, Traced
 from .held_calls import CallCheck, HeldCalls
 from .receipt_log import ReceiptLog
-from .retries import Resample, Retries
+from .resampling_state import Resample, ResamplingState
 
 MAX_JOINED = 64
 """Maximum length of merged deltas, in characters. Tokens that accumulated while the process was
@@ -221,16 +221,16 @@ class ChatResponse:
                 self.sent,
                 self._plan,
                 HeldCalls(self._check),
-                self._retries(at, event),
+                self._resampling_state(at, event),
             )
             for at in range(self.sent.sampling.n)
         ]
 
-    def _retries(self, choice: int, event: wire.StartEvent) -> Retries | None:
+    def _resampling_state(self, choice: int, event: wire.StartEvent) -> ResamplingState | None:
         if not self._check.residual:
             return None
         budget = event.max_tokens or self.sent.sampling.max_tokens
-        return Retries(choice, max_attempts=self._max_resamples, budget=budget)
+        return ResamplingState(choice, max_attempts=self._max_resamples, budget=budget)
 
     def _choice(self, index: int) -> Choice:
         if not 0 <= index < len(self._choices):

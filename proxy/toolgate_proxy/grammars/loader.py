@@ -13,7 +13,7 @@ from toolgate_core.errors import BackendFailed, SchemaNotEnforceable, SchemaTooC
 
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
-from ..context import Tier
+from ..grammar_loads import Tier
 from . import metrics
 from .redis_cache import Claim, RedisCache
 from .sealed_record import GrammarRecord

@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge, Histogram
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.metric_series import begin_at_zero
 
-from ..context import TIERS
+from ..grammar_loads import TIERS
 
 GRAMMARS = Counter(
     "toolgate_grammars",

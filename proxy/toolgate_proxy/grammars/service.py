@@ -27,7 +27,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ..backend_client.client import Backend
 from ..background import without_owner
-from ..context import Tier, slowest
+from ..grammar_loads import Tier, slowest
 from . import metrics
 from .lifetimes import verdict_ttl
 from .loader import GrammarResult, Loader

@@ -28,8 +28,8 @@ from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.errors import GrammarNotCreated
 from toolgate_backend.grammars.worker_rpc import source_text
 from toolgate_backend.tokens.masks import unpack
@@ -69,8 +69,8 @@ def manager(model_config: Any) -> Any:
 
 
 @pytest.fixture
-def make(automaton: Callable[..., Automaton], static_masks: StaticMasks) -> Make:
-    shared = Shared(FailedSequence(static_masks), JumpForward(lambda text: ()))
+def make(automaton: Callable[..., Automaton], model_data: ModelData) -> Make:
+    shared = Shared(FailedSequence(model_data), JumpForward(lambda text: ()))
     return lambda **spec: EnforcementGrammar(automaton([tools.WEATHER], **spec), shared)
 
 

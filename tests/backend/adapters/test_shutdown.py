@@ -1,5 +1,5 @@
 """The shutdown of a backend: in the order of vLLM's own calls, with a client that records them.
-`python -m bench rolling` shows the same with real servers."""
+`python -m tests.long rolling` shows the same with real servers."""
 
 from __future__ import annotations
 

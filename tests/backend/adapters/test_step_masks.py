@@ -15,7 +15,7 @@ from toolgate_backend.adapters.structured_output import EnforcementGrammar, Fail
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
-from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.tokens.masks import unpack, words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
@@ -25,8 +25,8 @@ UNTOUCHED = 7
 
 
 @pytest.fixture
-def make(automaton: Callable[..., Automaton], static_masks: StaticMasks) -> Make:
-    shared = Shared(FailedSequence(static_masks), JumpForward(lambda text: ()))
+def make(automaton: Callable[..., Automaton], model_data: ModelData) -> Make:
+    shared = Shared(FailedSequence(model_data), JumpForward(lambda text: ()))
     return lambda: EnforcementGrammar(automaton([tools.WEATHER], choice="required"), shared)
 
 

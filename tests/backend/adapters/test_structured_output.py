@@ -14,7 +14,7 @@ from toolgate_backend.adapters.structured_output import EnforcementGrammar, Fail
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
-from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.tokens.masks import unpack
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
@@ -23,8 +23,8 @@ Make = Callable[[Automaton], EnforcementGrammar]
 
 
 @pytest.fixture
-def make(static_masks: StaticMasks, vocabulary: Vocabulary) -> Make:
-    shared = Shared(FailedSequence(static_masks), JumpForward(vocabulary.encode))
+def make(model_data: ModelData, vocabulary: Vocabulary) -> Make:
+    shared = Shared(FailedSequence(model_data), JumpForward(vocabulary.encode))
     return lambda automaton: EnforcementGrammar(automaton, shared)
 
 

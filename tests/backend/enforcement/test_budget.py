@@ -190,7 +190,7 @@ def test_a_reasoning_budget_closes_the_reasoning(
     for seed in range(5):
         machine.reset()
         events, _ = run(machine, vocabulary, spec, seed)
-        assert machine.reasoning_tokens <= budget
+        assert machine._course.reasoning_at(len(machine.tokens)) <= budget
         if budget == 0:
             assert not any(isinstance(event, ReasoningDelta) for event in events)
 

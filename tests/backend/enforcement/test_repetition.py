@@ -179,7 +179,7 @@ def test_text_of_a_format_that_repeats_itself_is_closed() -> None:
     found = model("qwen3", True)
     form = found.grammar(grammar_key.CONTENT, {TEXT: {"regex": "(ab )*c"}})
     spec = Spec("none", content="format", repetition_tokens=LENGTH)
-    machine = Automaton(found.static, spec, [], form)
+    machine = Automaton(found.data, spec, [], form)
     written(machine, found, b"ab " * 300)
     assert machine.state.closing
     accept_forced(machine)

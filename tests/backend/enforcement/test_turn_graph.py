@@ -12,8 +12,8 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement import turn_graph, turn_graphs
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.graph.node_maker import NodeMaker
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -32,7 +32,7 @@ def tokens_of(vocabulary: Vocabulary) -> list[int]:
 
 def test_known_tokens_are_not_looked_up_in_the_rules(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    static_masks: StaticMasks,
+    model_data: ModelData,
     vocabulary: Vocabulary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -41,7 +41,7 @@ def test_known_tokens_are_not_looked_up_in_the_rules(
     spec = Spec("auto", budget=10_000, reasoning="closed")
 
     def run(tokens: list[int]) -> None:
-        machine = Automaton(static_masks, spec, grammars)
+        machine = Automaton(model_data, spec, grammars)
         for token in tokens:
             assert machine.next_row().words[token // 32] >> (token % 32) & 1
             assert machine.accept(token)
@@ -78,7 +78,7 @@ def test_limits_decide_beside_sequences_without_them(
 
 def test_graphs_go_with_their_grammars_before_python_looks_for_cycles(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    static_masks: StaticMasks,
+    model_data: ModelData,
     vocabulary: Vocabulary,
 ) -> None:
     """In a server it looks for old ones so rarely that thousands of grammars would be kept."""
@@ -86,18 +86,18 @@ def test_graphs_go_with_their_grammars_before_python_looks_for_cycles(
     gc.disable()
     try:
         grammar = compile_tool(*parse_tools([NOTE]))
-        machine = Automaton(static_masks, Spec("auto", budget=999, reasoning="closed"), [grammar])
+        machine = Automaton(model_data, Spec("auto", budget=999, reasoning="closed"), [grammar])
         for token in tokens_of(vocabulary):
             machine.next_row()
             assert machine.accept(token)
-        root = static_masks.graphs.graph_of(grammar).root
+        root = model_data.graphs.graph_of(grammar).root
         kept = [weakref.ref(each) for each in (machine._graph, grammar, grammar.compiled)]
         assert all(each() is not None for each in kept)
-        static_masks.turns.forget(grammar)
+        model_data.turns.forget(grammar)
         del machine, grammar
         assert not any(each() for each in kept)
         for _ in range(9):
-            static_masks.graphs.memory.tidy()
+            model_data.graphs.memory.tidy()
         assert not root.next
         assert len(gc.get_referrers(root)) == 0
     finally:
@@ -105,12 +105,12 @@ def test_graphs_go_with_their_grammars_before_python_looks_for_cycles(
 
 
 def test_graphs_are_bounded(
-    automaton: MakeAutomaton, static_masks: StaticMasks, monkeypatch: pytest.MonkeyPatch
+    automaton: MakeAutomaton, model_data: ModelData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turn_graphs, "MAX_TURNS", 3)
     for number in range(6):
         automaton([NOTE], choice="auto", max_calls=number + 1)
-    assert len(static_masks.turns) == 3
+    assert len(model_data.turns) == 3
 
 
 def test_a_turn_begins_anew_at_its_bound(
@@ -155,13 +155,13 @@ def test_numbers_that_are_no_tokens_are_refused(
 def test_steps_near_a_budget_make_no_nodes_for_each_request(
     compile_tool: Callable[[Tool], MeasuredGrammar],
     vocabulary: Vocabulary,
-    static_masks: StaticMasks,
+    model_data: ModelData,
 ) -> None:
     grammars = [compile_tool(tool) for tool in parse_tools([NOTE])]
     tokens = tokens_of(vocabulary)[: len(vocabulary.encode("Let me see.")) + 6]
     sizes = []
     for _ in range(4):
-        machine = Automaton(static_masks, Spec("auto", budget=60), grammars)
+        machine = Automaton(model_data, Spec("auto", budget=60), grammars)
         assert machine.accept_tokens(tokens)
-        sizes.append(static_masks.graphs.memory.bytes)
+        sizes.append(model_data.graphs.memory.bytes)
     assert sizes[-1] == sizes[1]

@@ -33,7 +33,7 @@ def model(name: str) -> DialectModel:
 def test_a_completion_exists_from_every_state_of_a_walk(name: str, tool: dict[str, Any]) -> None:
     found, function = model(name), tool["function"]
     grammar = found.grammar(function["name"], function["parameters"])
-    completion = found.static.completion
+    completion = found.data.completion
     for seed in range(WALKS):
         rng = random.Random(seed)
         matcher, scan = grammar.matcher(), completion.call_scan

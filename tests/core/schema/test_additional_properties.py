@@ -7,10 +7,10 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.effort import repeats
+from tests.support.effort import examples
 from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
@@ -22,12 +22,7 @@ MANY = st.lists(instances, min_size=5, max_size=15)
 NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 
-@settings(
-    max_examples=repeats(50, nightly=150),
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-    database=None,
-)
+@examples(50, nightly=150)
 @given(schemas(), MANY)
 def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: list[Any]) -> None:
     canonical = canonical_schema(schema, param="schema")

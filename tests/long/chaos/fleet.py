@@ -17,6 +17,7 @@ import httpx
 import psutil
 import redis
 
+from tests.support.servers.gateway_process import KEY_SECRET
 from toolgate_backend import launch
 from toolgate_proxy.stack.processes import Child, free_port
 
@@ -77,7 +78,6 @@ class Fleet:
         first_gateway_environment: Mapping[str, str] | None = None,
     ) -> None:
         self.master_key = f"sk-{secrets.token_urlsafe(24)}"
-        self.key_secret = secrets.token_urlsafe(24)
         self._backend_key = secrets.token_urlsafe(24)
         self._directory = directory
         self._closing = threading.Event()
@@ -104,7 +104,7 @@ class Fleet:
         environment = {
             "TOOLGATE_MASTER_KEY": self.master_key,
             "TOOLGATE_BACKEND_KEY": self._backend_key,
-            "TOOLGATE_KEY_SECRET": self.key_secret,
+            "TOOLGATE_KEY_SECRET": KEY_SECRET,
             "TOOLGATE_REDIS_URL": self.redis_url,
             **(gateway_environment or {}),
         }

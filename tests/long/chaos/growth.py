@@ -89,10 +89,8 @@ def draw(samples: Sequence[Sample], directory: Path) -> None:
             if name in each.values:
                 point = ((each.at - began) / 60, each.values[name])
                 lines.setdefault(each.server, []).append(point)
-        file = f"soak-{name.partition(',')[0]}.svg"
-        plots.lines(
-            directory / file, f"Soak: {name.partition(',')[0]}", "minutes", unit, lines, marks=False
-        )
+        what = name.partition(",")[0]
+        plots.lines(directory / f"soak-{what}.svg", f"Soak: {what}", "minutes", unit, lines)
 
 
 def report(samples: Sequence[Sample]) -> tuple[str, list[str]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tests.long.chaos.load import Outcome
+from tests.support import markdown
 
 EXPECTED = ("ok", "disconnected")
 """Outcomes that need no fault. Clients disconnect on purpose."""
@@ -50,8 +51,7 @@ HEAD = (
 
 
 def table(found: Sequence[Found], outcomes: Sequence[Outcome]) -> str:
-    rows = [HEAD, ["---"] * len(HEAD), *(each.row(outcomes) for each in found)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return markdown.table(HEAD, (each.row(outcomes) for each in found))
 
 
 def counted(outcomes: Sequence[Outcome], seconds: float) -> str:

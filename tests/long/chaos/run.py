@@ -22,25 +22,13 @@ import time
 from contextlib import suppress
 
 import psutil
-from pydantic import SecretStr
 
 from tests.long.chaos.faults import FAULTS, Fault
 from tests.long.chaos.fleet import Fleet
 from tests.long.chaos.load import Load
 from tests.long.chaos.report import Found, counted, table, violations
 from tests.long.chaos.session import conduct, parser_of
-from toolgate_proxy.keys.key import (
-    Hasher,
-    Key,
-    Limits,
-    StoredSecret,
-    Terms,
-    hint,
-    new_id,
-    new_key,
-    now,
-)
-from toolgate_proxy.keys.redis_store import RedisStore
+from tests.support.servers import virtual_keys
 
 CLIENTS = 4
 STOPPED_SECONDS = 6.0
@@ -139,18 +127,11 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
-LIMITS = Limits(rpm=100_000, tpm=100_000_000, max_parallel_requests=64)
+LIMITS = {"rpm": 100_000, "tpm": 100_000_000, "max_parallel_requests": 64}
 """More than the load needs."""
 
 
-async def make_key(fleet: Fleet, alias: str, limits: Limits = LIMITS) -> str:
+async def make_key(fleet: Fleet, alias: str, **limits: int) -> str:
     """A virtual key with limits, so that every request uses Redis."""
-    hasher = Hasher(SecretStr(fleet.key_secret))
-    sent = new_key()
-    terms = Terms(limits=limits)
-    secret = StoredSecret(hash=hasher.hash(sent), hint=hint(sent))
-    key = Key(id=new_id(), alias=alias, terms=terms, secrets=(secret,), created=now())
-    keys = RedisStore(SecretStr(fleet.redis_url), hasher)
-    await keys.put(key)
-    await keys.aclose()
+    sent, _ = await virtual_keys.make_key(fleet.redis_url, alias=alias, **(limits or LIMITS))
     return sent

@@ -37,7 +37,6 @@ from tests.long.chaos.report import EXPECTED, Found, counted, table, violations
 from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, STOPPED_SECONDS, inflict, make_key
 from tests.long.chaos.session import conduct, parser_of
 from tests.long.fuzz.run import left_in_gateway
-from toolgate_proxy.keys.key import Limits
 from toolgate_verify.terms import Api
 
 STEADY = ("backend-1", "gateway-2")
@@ -101,7 +100,7 @@ async def soak(
 ) -> list[str]:
     """What is wrong. Prints the tables."""
     keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
-    limited = await make_key(fleet, "limited", Limits(rpm=PER_MINUTE))
+    limited = await make_key(fleet, "limited", rpm=PER_MINUTE)
     await asyncio.sleep(2)
     load = Load(
         fleet.gateway_urls,

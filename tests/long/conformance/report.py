@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tests.support.markdown import table
+
 COLUMNS = (
     *("contender", "model", "adapter", "bias", "requests", "errors", "choices", "ok", "truncated"),
     *("bad", "complete calls", "schema-valid", "forced calls right", "violations"),
@@ -15,8 +17,7 @@ BIASES = ("none", "closers", "hostile")
 def report(directory: Path) -> int:
     """Print the table of all results in `directory`."""
     results = [json.loads(path.read_text()) for path in directory.glob("*.json")]
-    for line in (COLUMNS, ["---"] * len(COLUMNS), *map(_row, sorted(results, key=_order))):
-        print("| " + " | ".join(line) + " |")
+    print(table(COLUMNS, map(_row, sorted(results, key=_order))))
     return 0
 
 

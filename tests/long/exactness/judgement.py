@@ -12,7 +12,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
-from toolgate_backend.grammars.instances.forms import CANONICAL, FORMS, GIVEN, Form, Text, written
+from tests.support.schemas.judge import COMPACT
+from toolgate_backend.grammars.instances.forms import CANONICAL, Form, Text, written
 from toolgate_backend.grammars.instances.walk import cause_of
 from toolgate_core.schema.walk import subschemas
 
@@ -79,11 +80,16 @@ class Judge:
         found.inside, found.residual = masks.engine, masks.residual
         allowed: list[Any] = []
         for value in self.valid_instances:
-            for form in FORMS:
-                if len(written(value, form, self._case.canonical).data) > MAX_TEXT:
+            mixed = shuffled(value, random.Random(0))  # the same for every engine
+            for name, each, form in (
+                ("given", value, Form()),
+                ("shuffled", mixed, Form()),
+                ("compact", value, COMPACT),
+            ):
+                if len(written(each, form, self._case.canonical).data) > MAX_TEXT:
                     continue
-                found.valid[form.name] = found.valid.get(form.name, 0) + 1
-                self._forbidden(engines, masks, value, form)
+                found.valid[name] = found.valid.get(name, 0) + 1
+                self._forbidden(engines, masks, each, form, name)
         for value in self._others():
             text = written(value, CANONICAL, self._order(masks))
             if len(text.data) > MAX_TEXT:
@@ -105,7 +111,7 @@ class Judge:
             if not self.valid_instances:
                 data = b""
             else:
-                data = written(self._dice.choice(self.valid_instances), GIVEN, None).data
+                data = written(self._dice.choice(self.valid_instances), Form(), None).data
             text = self._walk(engines, masks, data[: self._dice.randrange(min(len(data), 400) + 1)])
             found.walks += 1
             if text is None:
@@ -144,18 +150,14 @@ class Judge:
         except ValueError:
             return False  # a number that is no finite double
 
-    def _forbidden(
-        self, engines: Engines, masks: Masks, value: Any, form: Form, name: str = ""
-    ) -> None:
+    def _forbidden(self, engines: Engines, masks: Masks, value: Any, form: Form, name: str) -> None:
         cause = cause_of(
             value, form, self._order(masks), lambda text: _refused_at(engines, masks, text)
         )
         if cause is not None:
             shown = written(value, form, self._order(masks)).data.decode(errors="replace")[:200]
             self.judgement.found.append(
-                Found(
-                    "forbidden", name or form.name, cause.kind, cause.keyword, cause.pointer, shown
-                )
+                Found("forbidden", name, cause.kind, cause.keyword, cause.pointer, shown)
             )
 
     def _allowed(self, form: str, value: Any, text: bytes) -> None:
@@ -201,6 +203,17 @@ class Judge:
                 return b""
             data += texts[token]
         return None
+
+
+def shuffled(value: Any, dice: random.Random) -> Any:
+    """Return a value with the members of its objects in another order."""
+    if isinstance(value, dict):
+        names = list(value)
+        dice.shuffle(names)
+        return {name: shuffled(value[name], dice) for name in names}
+    if isinstance(value, list):
+        return [shuffled(item, dice) for item in value]
+    return value
 
 
 def _refused_at(engines: Engines, masks: Masks, text: Text) -> int | None:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from tests.support.markdown import table
+
 from .engines import ENGINES, OPEN
 
 Row = dict[str, Any]
@@ -50,7 +52,7 @@ def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) ->
             head,
             "## Overview",
             "",
-            *_table(["", *ENGINES], _overview(rows)),
+            table(["", *ENGINES], _overview(rows)),
             "",
             "*Left to validation*: Toolgate knows that masks do not enforce these keywords of the "
             "schema, withholds the call and validates it before it is sent.",
@@ -60,12 +62,12 @@ def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) ->
             "Valid instances of real schemas (MaskBench and BFCL) as given, refused texts by "
             "cause. In parentheses: schemas.",
             "",
-            *_table(["cause", *ENGINES], _causes(rows, REAL, ("given",))),
+            table(["cause", *ENGINES], _causes(rows, REAL, ("given",))),
             "",
             "The same with all schemas, forms and neighbours. The white space and the order of "
             "members are those of the form, so they are left out.",
             "",
-            *_table(
+            table(
                 ["cause", *ENGINES],
                 _causes(rows, (*REAL, "suite"), None, without=("white_space", "member_order")),
             ),
@@ -75,7 +77,7 @@ def document(rows: Sequence[Row], *, seconds: int = 20, neighbours: int = 20) ->
             "Invalid texts that masks allow to their end, neighbours and walks, by the keyword "
             "that they violate. In parentheses: schemas.",
             "",
-            *_table(["keyword", *_ALLOWED], _allowed(rows)),
+            table(["keyword", *_ALLOWED], _allowed(rows)),
             "",
         ]
     )
@@ -220,8 +222,3 @@ def _tabulated(
         yield ["**all**", *(f"**{totals[column]:,}**" for column in columns)]
     else:
         yield ["none", *(0 for _ in columns)]
-
-
-def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    return lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]

@@ -37,21 +37,21 @@ class Simulation:
         self._rng = random.Random(f"run-{profile.seed}")
         self._tools = engine.loaded_tools()
         sequences = engine_sequences(engine._base_config())
-        static, store = sequences._static, sequences.store
+        model, store = sequences._model, sequences.store
         vocabulary = engine.vocabulary()
         self._marks = vocabulary.marks
 
         def automaton(spec: Spec) -> Automaton:
             grammars, content = spec.grammars_in(store)
-            static.prepare_prefixes(grammars)
-            return Automaton(static, spec, grammars, content)
+            model.prepare_prefixes(grammars)
+            return Automaton(model, spec, grammars, content)
 
         self._oracle = Oracle(vocabulary, automaton, self._tools)
-        model = FakeModel(vocabulary, self._oracle, profile, self._rng)
+        fake = FakeModel(vocabulary, self._oracle, profile, self._rng)
         config = engine.config_of(profile)
         self._manager = engine.make_manager(config)
         self._scheduler = engine.make_scheduler(profile, config, self._manager)
-        self._runner = Runner(profile, model, self._rng)
+        self._runner = Runner(profile, fake, self._rng)
         self._requests: dict[str, Request] = {}
         self._queue: deque[tuple[Any, Any]] = deque()
         self._made = 0

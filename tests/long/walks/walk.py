@@ -110,7 +110,7 @@ def _offer(model: DialectModel, tool: Tool, outcome: Outcome) -> Offered | None:
     outcome.counts[f"tools: {compiled.verdict.status}"] += 1
     if compiled.grammar is None:
         return None
-    grammar = measure(compiled.grammar, tool.name, tool.parameters, model.static.completion)
+    grammar = measure(compiled.grammar, tool.name, tool.parameters, model.data.completion)
     residual = compiled.verdict.residual
     outcome.counts["tools: partly validated"] += bool(residual)
     return Offered(tool, grammar, masked=not residual)
@@ -140,7 +140,7 @@ class _Walk:
     ) -> None:
         self._model, self._spec, self._rng, self._counts = model, spec, rng, counts
         self._offered = {each.tool.name: each for each in offered}
-        self._machine = Automaton(model.static, spec, [each.grammar for each in offered], None)
+        self._machine = Automaton(model.data, spec, [each.grammar for each in offered], None)
         self._row = np.zeros((model.vocabulary.size + 31) // 32, dtype=np.int32)
         self._choose: Choose = rng.choice(
             (self._uniform, EndingChoice(model, rng), self._repeating)

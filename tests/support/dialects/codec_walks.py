@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+import jsonschema
 import numpy as np
 
 from tests.models import tiny_model
@@ -109,6 +111,19 @@ class CodecModel:
             assert matcher.accept(token), "a token of the mask is refused"
             tokens.append(token)
         return None
+
+    def valid_walks(
+        self, parameters: dict[str, Any], walks: int, injected: Sequence[str]
+    ) -> Iterator[tuple[Any, str]]:
+        """Yield the arguments and the text of each walk that ended, after checking that the
+        arguments are valid."""
+        grammar = self.grammar(parameters)
+        for seed in range(walks):
+            written = self.walk(grammar, seed, injected)
+            if written is not None:
+                arguments = json.loads(self.parsed(parameters, written))
+                jsonschema.validate(arguments, parameters)
+                yield arguments, self.form.marks.decode(written)
 
     def encoded(self, tokens: Sequence[int]) -> str:
         """The text of tokens, with marks as surrogates."""

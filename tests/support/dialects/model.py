@@ -16,8 +16,8 @@ from tests import tools
 from tests.models import tiny_model
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.static_masks import StaticMasks
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.completions.codec_search import closers
@@ -69,14 +69,14 @@ class DialectModel:
         size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
         self.dialect = dialect
         self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
-        self.static = StaticMasks(self.vocabulary)
+        self.data = ModelData(self.vocabulary)
         self.compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
         self._offered = parse_tools(list(offered))
 
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
         outcome = self.compiler.compile("key", name, canonical_json(parameters))
         assert outcome.grammar is not None, outcome.verdict
-        return measure(outcome.grammar, name, parameters, self.static.completion)
+        return measure(outcome.grammar, name, parameters, self.data.completion)
 
     @lru_cache  # noqa: B019 - one model for each dialect
     def tools(self) -> list[MeasuredGrammar]:
@@ -86,7 +86,7 @@ class DialectModel:
         form = content_format(content, param="") if content else None
         grammar = self.grammar(form.name, form.parameters) if form else None
         made = Spec(**spec, earlier_calls=5, id_seed="seed")
-        return Automaton(self.static, made, self.tools(), grammar)
+        return Automaton(self.data, made, self.tools(), grammar)
 
     def text(self, tokens: list[int]) -> str:
         ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
@@ -117,7 +117,7 @@ class DialectModel:
     @cached_property
     def closers(self) -> list[list[int]]:
         """Texts that end something in the dialect's arguments or messages, as tokens."""
-        index, content = self.static.completion.token_index, self.dialect.content
+        index, content = self.data.completion.token_index, self.dialect.content
         ends = [self.vocabulary.literal_tokens(self.vocabulary.form.marks.encode(content.end))]
         found = [index.cover(text) or [] for text in closers(self.vocabulary.form)]
         return [*found, *([*tokens] for tokens in ends if tokens)]

@@ -20,13 +20,13 @@ from toolgate_backend.tokens.masks import BitmaskRow
 
 
 def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
-    static, vocabulary = model.static, model.vocabulary
+    data, vocabulary = model.data, model.vocabulary
     return TokenGraphs(
         unit_bytes=vocabulary.unit_bytes,
-        token_index=static.completion.token_index,
-        allowed=static.in_grammars,
+        token_index=data.completion.token_index,
+        allowed=data.in_grammars,
         refused=vocabulary.special - vocabulary.form.grammar_marks,
-        rows=static.rows,
+        rows=data.rows,
         bounds=ValueBounds(vocabulary.form, vocabulary.unit_bytes, vocabulary.size),
         **{"max_bytes": 2**26, **bounds},
     )
@@ -55,11 +55,11 @@ class Pair:
 
     def wanted(self) -> BitmaskRow:
         """The mask by the engine's matcher."""
-        row = np.zeros_like(self._model.static.in_grammars)
+        row = np.zeros_like(self._model.data.in_grammars)
         self.matcher.fill(row)
-        row &= self._model.static.in_grammars
+        row &= self._model.data.in_grammars
         if not row.any():  # text that is spelled like a special token
-            tokens = self._model.static.completion.token_index.prefixes_of(self._matcher.forced())
+            tokens = self._model.data.completion.token_index.prefixes_of(self._matcher.forced())
             row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
         if self._bounds is None:
             return row

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.instances.forms import COMPACT, GIVEN, Text, spelled, written
+from toolgate_backend.grammars.instances.forms import Form, Text, spelled, written
 from toolgate_backend.grammars.instances.walk import Kind, cause_of, closed_out
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
@@ -20,6 +20,9 @@ from toolgate_core.schema.preparation.prepare import PreparedSchema
 from toolgate_core.schema.preparation.relaxation import Occurrence
 
 Outcome = Literal["masked", "residual", "refused"]
+
+COMPACT = Form(separators=(",", ":"))
+"""Without white space."""
 
 
 @dataclass
@@ -85,7 +88,7 @@ class Judge:
             passed = check.is_valid(value)
             instance = Instance(valid, taken, passed, not taken and closed_out(made, value), text)
             if passed:
-                cause = cause_of(value, GIVEN, made, partial(self._refused_at, outcome.grammar))
+                cause = cause_of(value, Form(), made, partial(self._refused_at, outcome.grammar))
                 instance.cause = cause.kind if cause else None
                 written_compact = written(value, COMPACT, made)
                 instance.compact = self._refused_at(outcome.grammar, written_compact) is None

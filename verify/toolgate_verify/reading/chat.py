@@ -6,6 +6,7 @@ from typing import Any
 
 from ..exchange import Event
 from .answer import Answer, Call, Unreadable, Usage, get, integer, optional, text_of
+from .sse import data_of
 
 FINISH = {"stop": "stop", "length": "length", "tool_calls": "calls", "function_call": "calls"}
 
@@ -27,7 +28,7 @@ def whole(body: Any, choice: int = 0) -> Answer:
 
 def stream(sent: tuple[Event, ...], choice: int = 0) -> Answer:
     answer, calls = Answer(choices=0), dict[int, Call]()
-    for chunk in chunks(sent):
+    for chunk in data_of(sent):
         answer.id = answer.id or text_of(chunk.get("id"), "id")
         answer.model = answer.model or text_of(chunk.get("model"), "model")
         if chunk.get("usage") is not None:
@@ -46,20 +47,6 @@ def stream(sent: tuple[Event, ...], choice: int = 0) -> Answer:
                 answer.finish = _finish(found)
     answer.calls = [calls[index] for index in sorted(calls)]
     return answer
-
-
-def chunks(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
-    """The chunks, without `[DONE]`. Raises Unreadable, also for an event with an error."""
-    found: list[dict[str, Any]] = []
-    for event in sent:
-        if event.text.strip() == "[DONE]":
-            continue
-        if not isinstance(event.data, dict):
-            raise Unreadable(f"an event is not a JSON object: {event.text[:100]}")
-        if event.data.get("error"):
-            raise Unreadable(f"the stream has an error: {event.text[:200]}")
-        found.append(event.data)
-    return found
 
 
 def usage(value: Any) -> Usage | None:

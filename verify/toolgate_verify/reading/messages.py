@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from ..exchange import Event
-from .answer import Answer, Call, Unreadable, Usage, get, integer, optional, text_of
+from .answer import Answer, Call, Usage, get, integer, optional, text_of
+from .sse import data_of
 
 STOP = {
     "end_turn": "stop",
@@ -55,21 +56,6 @@ def stream(sent: tuple[Event, ...]) -> Answer:
             _late_usage(answer, event.get("usage"))
     answer.calls = [call for call in answer.calls if call.complete]
     return answer
-
-
-def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
-    """The events, without pings."""
-    found: list[dict[str, Any]] = []
-    for event in sent:
-        if event.text.strip() == "[DONE]":
-            continue
-        if not isinstance(event.data, dict):
-            raise Unreadable(f"an event is not a JSON object: {event.text[:100]}")
-        if event.data.get("type") == "error" or "error" in event.data:
-            raise Unreadable(f"the stream has an error: {event.text[:200]}")
-        if event.data.get("type") != "ping":
-            found.append(event.data)
-    return found
 
 
 def usage(value: Any) -> Usage | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..exchange import Event
 from .answer import Answer, Call, Unreadable, Usage, get, integer, optional, text_of
+from .sse import data_of
 
 LAST = ("response.completed", "response.incomplete", "response.failed")
 ARGUMENTS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
@@ -48,19 +49,6 @@ def stream(sent: tuple[Event, ...]) -> Answer:
             made.calls.append(_call({**item, "arguments": text, "input": text}))
     _with_calls(made)
     return made
-
-
-def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for event in sent:
-        if event.text.strip() == "[DONE]":
-            continue
-        if not isinstance(event.data, dict):
-            raise Unreadable(f"an event is not a JSON object: {event.text[:100]}")
-        if event.data.get("type") == "error" or "error" in event.data:
-            raise Unreadable(f"the stream has an error: {event.text[:200]}")
-        found.append(event.data)
-    return found
 
 
 def answer_of(body: Any, output: Any) -> Answer:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 from ..exchange import Event
+from .answer import Unreadable
 
 
 @lru_cache(maxsize=64)
@@ -23,3 +25,18 @@ def events(text: str) -> tuple[Event, ...]:
         if data:
             found.append(Event(name, "\n".join(data)))
     return tuple(found)
+
+
+def data_of(sent: tuple[Event, ...]) -> list[dict[str, Any]]:
+    """The data of events, without `[DONE]` and pings. Raises Unreadable, also for an error."""
+    found: list[dict[str, Any]] = []
+    for event in sent:
+        if event.text.strip() == "[DONE]":
+            continue
+        if not isinstance(event.data, dict):
+            raise Unreadable(f"an event is not a JSON object: {event.text[:100]}")
+        if event.data.get("type") == "error" or event.data.get("error"):
+            raise Unreadable(f"the stream has an error: {event.text[:200]}")
+        if event.data.get("type") != "ping":
+            found.append(event.data)
+    return found

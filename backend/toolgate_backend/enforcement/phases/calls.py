@@ -11,12 +11,12 @@ from .phase import Rules
 class Calls:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._static = rules.static
+        self._model = rules.model
 
     def begin(self, room: Room, written: bytes) -> State:
         """The state in the first call, of which `written` has been written."""
         grammars = self._rules.permissions.budget.fitting_grammars(room, first=True)
-        calls = self._static.first_calls(grammars, self._rules.call_id(0))
+        calls = self._model.first_calls(grammars, self._rules.call_id(0))
         return State(Phase.TOOL_CALL, candidates=calls.begun(written))
 
     def mask(self, state: State, _: Room) -> masks.Mask:
@@ -35,6 +35,6 @@ class Calls:
         if not candidates.finished:
             return state
         name = candidates.grammars[0].name
-        tail = self._static.call_tokens.tail(name, self._rules.call_id(state.calls))
+        tail = self._model.call_tokens.tail(name, self._rules.call_id(state.calls))
         whole = state._replace(candidates=None)
         return self._rules.turn.force(whole, tail, Phase.SELECT, room)

@@ -18,16 +18,16 @@ class Content:
     def __init__(self, rules: Rules, text: FreeText) -> None:
         self._rules = rules
         self._text = text
-        self._named = NamedCalls(rules) if rules.static.texts.begins_with_name else None
+        self._named = NamedCalls(rules) if rules.model.texts.begins_with_name else None
         self._permissions = rules.permissions
-        self._static = rules.static
-        self._texts = rules.static.texts
+        self._model = rules.model
+        self._texts = rules.model.texts
         self._stops = frozenset(rules.spec.stop_ids)
 
     def begin(self, room: Room, *, may_reason: bool = False) -> State:
         """The state at the beginning of the content. Text is a candidate if the content has a
         schema, or if a call must begin with a text."""
-        static, content = self._static, self._rules.content
+        model, content = self._model, self._rules.content
         required = self._permissions.call_required(State(Phase.CONTENT))
         in_text = self._texts.has_text_trigger or self._texts.begins_with_name
         candidates: Candidates | None = None
@@ -35,16 +35,16 @@ class Content:
             # A mark that begins the calls is allowed in addition, but a text is a candidate.
             calls = required or self._permissions.may_begin_call(State(Phase.CONTENT), room)
             grammars = self._permissions.budget.fitting_grammars(room, first=True) if calls else ()
-            offered = static.content_or_calls(
+            offered = model.content_or_calls(
                 None if required else content, grammars, self._rules.call_id(0)
             )
             candidates = offered.begun()
         elif content is not None:
-            candidates = static.content_or_calls(content, (), "").begun()
+            candidates = model.content_or_calls(content, (), "").begun()
         return State(Phase.CONTENT, may_reason=may_reason, candidates=candidates)
 
     def mask(self, state: State, room: Room) -> masks.Mask:
-        permissions, static = self._permissions, self._static
+        permissions, model = self._permissions, self._model
         marks = permissions.content_marks(state, room)
         if state.candidates is not None:
             return masks.also_allow(state.candidates.mask(), marks)
@@ -54,14 +54,14 @@ class Content:
         banned = permissions.banned_tokens(state)
         if self._texts.has_text_trigger:
             calling, not_calling = self._triggers(state, room)
-            allowed |= calling & static.special
+            allowed |= calling & model.special
             banned |= not_calling
         if self._named is not None:
             banned |= self._named.banned(state, room)
-        return static.free_text_mask(allowed, state.partial_mark, banned)
+        return model.free_text_mask(allowed, state.partial_mark, banned)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
-        permissions, static, texts = self._permissions, self._static, self._texts
+        permissions, model, texts = self._permissions, self._model, self._texts
         turn = self._rules.turn
         if token in permissions.content_marks(state, room):
             if token == texts.trigger_mark:
@@ -76,16 +76,16 @@ class Content:
             return state._replace(phase=Phase.END, ended=True)
         match = texts.trigger if texts.has_text_trigger else None
         if match is not None and permissions.may_trigger(state):
-            surplus = match.completed(state.partial_trigger, static.unit_bytes[token])
+            surplus = match.completed(state.partial_trigger, model.unit_bytes[token])
             if surplus is not None:
                 return self._first_call(state, room, token)
         after = self._text.step(state, token)
         if after is not None and token in self._stops:
             return after._replace(phase=Phase.END)
         if after is not None and match is not None:
-            partial = static.partial(match, state.partial_trigger, token)
+            partial = model.partial(match, state.partial_trigger, token)
             after = after._replace(partial_trigger=partial)
-            written = len(state.partial_trigger) + len(static.unit_bytes[token])
+            written = len(state.partial_trigger) + len(model.unit_bytes[token])
             return after._replace(at_start=False) if len(partial) < written else after
         if after is not None and self._named is not None and state.at_start:
             return self._named.step(state, room, token, after)
@@ -106,13 +106,13 @@ class Content:
         may not begin, or not with the rest of the token."""
         match = self._texts.trigger
         assert match is not None
-        surplus = match.completed(state.partial_trigger, self._static.unit_bytes[token])
+        surplus = match.completed(state.partial_trigger, self._model.unit_bytes[token])
         assert surplus is not None
         if not self._permissions.may_begin_call(state, room):
             return None
         written, call_id = match.text + surplus, self._rules.call_id(0)
         grammars = self._permissions.budget.fitting_grammars(room, first=True)
-        if surplus and not self._static.may_continue(grammars, call_id, written):
+        if surplus and not self._model.may_continue(grammars, call_id, written):
             return None
         return self._rules.turn.begin_call(room, written)
 

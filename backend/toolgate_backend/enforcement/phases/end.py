@@ -19,6 +19,6 @@ class End:
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
-            ends = frozenset(self._rules.static.marks.end_of_turn) | self._rules.closed_ends
+            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.closed_ends
             return state if token in ends else None
         return state._replace(ended=True) if token in self._select.end_tokens(state) else None

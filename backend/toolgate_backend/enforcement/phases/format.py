@@ -11,9 +11,9 @@ from .phase import Rules
 class Format:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
-        self._static = rules.static
-        self._content_end = rules.static.texts.content_end
-        self._content_last = rules.static.texts.content_last
+        self._model = rules.model
+        self._content_end = rules.model.texts.content_end
+        self._content_last = rules.model.texts.content_last
 
     def mask(self, state: State, _: Room) -> masks.Mask:
         candidates = state.candidates
@@ -27,7 +27,7 @@ class Format:
         candidates = state.candidates
         assert candidates is not None
         if token in self._ends(state) and candidates.complete:
-            if self._content_end is None or token == self._static.marks.closed:
+            if self._content_end is None or token == self._model.marks.closed:
                 return state._replace(phase=Phase.END, ended=True)
             rest = (*self._content_end.tokens[1:], *self._content_last)
             return self._rules.turn.force(state, rest, Phase.END, room.less(1))
@@ -35,7 +35,7 @@ class Format:
 
     def _ends(self, state: State) -> frozenset[int]:
         """The tokens that end the content where it is complete."""
-        if state.closing and self._static.marks.closed is not None:
+        if state.closing and self._model.marks.closed is not None:
             return self._rules.closed_ends
         end = self._content_end
-        return self._static.content_ends if end is None else frozenset({end.tokens[0]})
+        return self._model.content_ends if end is None else frozenset({end.tokens[0]})

@@ -19,8 +19,8 @@ class Messages:
         self._rules = rules
         self._text = text
         self._permissions = rules.permissions
-        self._static = rules.static
-        self._texts = rules.static.texts
+        self._model = rules.model
+        self._texts = rules.model.texts
 
     def begin(self, room: Room, *, may_reason: bool = False) -> State:
         """The state at the beginning of a message."""
@@ -37,7 +37,7 @@ class Messages:
             kinds += ["content"] if content is None else []
             kinds += ["preamble"] if grammars and self._fits_preamble(room) else []
         calls_now = () if self._texts.content_always else grammars
-        offered = self._static.messages(
+        offered = self._model.messages(
             kinds, None if required else content, calls_now, self._rules.call_id(0)
         )
         return state._replace(candidates=offered.begun())
@@ -48,14 +48,14 @@ class Messages:
         if self._permissions.call_required(state) and end and self._texts.preamble_is_content:
             return self._rules.turn.force(state, end.tokens, Phase.SELECT, room)
         if self._rules.content is not None:
-            offered = self._static.content_or_calls(self._rules.content, (), "")
+            offered = self._model.content_or_calls(self._rules.content, (), "")
             return State(Phase.FORMAT, candidates=offered.begun())
         return state
 
     def mask(self, state: State, room: Room) -> masks.Mask:
         if state.candidates is not None:
             return state.candidates.mask()
-        static, permissions = self._static, self._permissions
+        model, permissions = self._model, self._permissions
         end = self._end(state)
         if end is None:
             ending, beyond = permissions.content_ends(room), frozenset[int]()
@@ -63,9 +63,9 @@ class Messages:
             return masks.single(end.tokens[0])
         else:
             ending, beyond = end.ending(state.partial_trigger)
-            ending = frozenset() if room.early else ending & static.special
+            ending = frozenset() if room.early else ending & model.special
         banned = permissions.banned_tokens(state) | beyond
-        return static.free_text_mask(ending, state.partial_mark, banned)
+        return model.free_text_mask(ending, state.partial_mark, banned)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         if state.candidates is not None:
@@ -91,7 +91,7 @@ class Messages:
         if after is None:
             return None
         assert after.candidates is not None
-        turn, kind = self._rules.turn, self._static.message_kind(after.candidates)
+        turn, kind = self._rules.turn, self._model.message_kind(after.candidates)
         if kind == "call":
             return turn.after_call_token(after._replace(phase=Phase.TOOL_CALL), room.less(1))
         if kind == "format":

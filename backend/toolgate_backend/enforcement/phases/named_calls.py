@@ -16,15 +16,15 @@ class NamedCalls:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._permissions = rules.permissions
-        self._static = rules.static
-        self._triggers = rules.static.heads(rules.permissions.budget.grammars)
+        self._model = rules.model
+        self._triggers = rules.model.heads(rules.permissions.budget.grammars)
         """The texts that begin the calls of the request's tools."""
 
     def banned(self, state: State, room: Room) -> frozenset[int]:
         """The tokens that complete the beginning of a call that may not follow."""
         if not state.at_start:
             return NOTHING
-        index = self._static.texts.all_text
+        index = self._model.texts.all_text
         assert index is not None
         written = state.partial_trigger
         rests = [t[len(written) :] for t in self._triggers if t.startswith(written)]
@@ -34,7 +34,7 @@ class NamedCalls:
     def step(self, state: State, room: Room, token: int, after: State) -> State | None:
         """The state after a token of content at the start of the turn; `after` is the one if the
         content goes on."""
-        text = state.partial_trigger + self._static.unit_bytes[token]
+        text = state.partial_trigger + self._model.unit_bytes[token]
         if self._begins_call(text):
             return self._call(state, room, token)
         if any(trigger.startswith(text) for trigger in self._triggers):
@@ -43,13 +43,13 @@ class NamedCalls:
 
     def _call(self, state: State, room: Room, token: int) -> State | None:
         """The state in the call that `token` begins; None if it begins none, or may not."""
-        text = state.partial_trigger + self._static.unit_bytes[token]
+        text = state.partial_trigger + self._model.unit_bytes[token]
         if not self._begins_call(text):
             return None
         if not self._permissions.may_begin_call(state, room):
             return None
         grammars = self._permissions.budget.fitting_grammars(room, first=True)
-        if not self._static.may_continue(grammars, self._rules.call_id(0), text):
+        if not self._model.may_continue(grammars, self._rules.call_id(0), text):
             return None
         return self._rules.turn.begin_call(room, text)
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...grammars.compiled_grammar import MeasuredGrammar
 from ...tokens import masks
+from ..model_data import ModelData
 from ..permissions import Permissions
 from ..room import Room
 from ..spec import Spec
 from ..state import State
-from ..static_masks import StaticMasks
 
 if TYPE_CHECKING:
     from ..turn import Turn
@@ -33,7 +33,7 @@ class PhaseRules(Protocol):
 class Rules:
     """What the phases of one turn have in common."""
 
-    static: StaticMasks
+    model: ModelData
     spec: Spec
     permissions: Permissions
     content: MeasuredGrammar | None
@@ -41,7 +41,7 @@ class Rules:
     """How a phase hands over to another one."""
 
     def call_id(self, index: int) -> str:
-        return self.static.call_ids.call_id(self.spec, index)
+        return self.model.call_ids.call_id(self.spec, index)
 
     def candidates_step(self, state: State, token: int) -> State | None:
         """The state after a token of one of its candidates."""
@@ -52,5 +52,5 @@ class Rules:
     @property
     def closed_ends(self) -> frozenset[int]:
         """The tokens that end a turn of which a part was closed."""
-        closed = self.static.marks.closed
-        return self.static.call_ends if closed is None else frozenset({closed})
+        closed = self.model.marks.closed
+        return self.model.call_ends if closed is None else frozenset({closed})

@@ -13,18 +13,18 @@ class Select:
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._permissions = rules.permissions
-        self._static = rules.static
-        self._texts = rules.static.texts
+        self._model = rules.model
+        self._texts = rules.model.texts
 
     def begin_after_call(self, state: State, room: Room) -> State:
         """The state after a whole call."""
-        calls, end = state.calls + 1, self._static.call_tokens.end
+        calls, end = state.calls + 1, self._model.call_tokens.end
         after = State(Phase.SELECT, calls=calls, closing=state.closing)
         permissions = self._permissions
         if state.closing or not permissions.may_add_call(calls, room):
             return self._rules.turn.force(after, end, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=False)
-        further = self._static.further_calls(grammars, self._rules.call_id(calls))
+        further = self._model.further_calls(grammars, self._rules.call_id(calls))
         return after._replace(candidates=further.begun())
 
     def begin_after_content(self, room: Room) -> State:
@@ -35,7 +35,7 @@ class Select:
             return self._rules.turn.force(after, self._texts.content_last, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=True)
         may_end = self._may_end_after_content(after)
-        calls = self._static.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
+        calls = self._model.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
         return after._replace(candidates=calls.begun())
 
     def mask(self, state: State, _: Room) -> masks.Mask:
@@ -49,9 +49,9 @@ class Select:
         if after is None:
             return None
         assert after.candidates is not None
-        if self._static.ends_calls(after.candidates):
+        if self._model.ends_calls(after.candidates):
             return after._replace(phase=Phase.END) if after.candidates.finished else after
-        if self._static.may_end_calls(after.candidates):
+        if self._model.may_end_calls(after.candidates):
             return after
         return self._rules.turn.after_call_token(
             after._replace(phase=Phase.TOOL_CALL), room.less(1)
@@ -61,7 +61,7 @@ class Select:
         """The tokens that end the turn in a state that may end it."""
         if state.closing:
             return self._rules.closed_ends
-        return self._static.call_ends if state.calls else self._static.content_ends
+        return self._model.call_ends if state.calls else self._model.content_ends
 
     def _ends(self, state: State) -> frozenset[int]:
         """The tokens that end the turn here; none if there must be a text before them."""

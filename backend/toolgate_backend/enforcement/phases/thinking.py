@@ -14,8 +14,8 @@ class Thinking:
         self._rules = rules
         self._text = text
         self._permissions = rules.permissions
-        self._static = rules.static
-        self._end = rules.static.texts.reasoning_end
+        self._model = rules.model
+        self._end = rules.model.texts.reasoning_end
 
     def mask(self, state: State, room: Room) -> masks.Mask:
         end = self._end
@@ -24,8 +24,8 @@ class Thinking:
             return masks.single(end.tokens[0])
         ending, beyond = end.ending(state.partial_trigger)
         banned = self._permissions.banned_tokens(state) | beyond
-        marks = ending & self._static.special
-        return self._static.free_text_mask(marks, state.partial_mark, banned)
+        marks = ending & self._model.special
+        return self._model.free_text_mask(marks, state.partial_mark, banned)
 
     def step(self, state: State, room: Room, token: int) -> State | None:
         end, turn = self._end, self._rules.turn

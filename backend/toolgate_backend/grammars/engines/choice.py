@@ -41,7 +41,6 @@ _ALLOWED: dict[str, frozenset[str]] = {
     "boolean": frozenset(),
     "null": frozenset(),
 }
-XGRAMMAR_KEYWORDS = frozenset({"anyOf", "type"}).union(*_ALLOWED.values())
 
 
 @dataclass(frozen=True)

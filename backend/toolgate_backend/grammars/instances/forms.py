@@ -8,7 +8,6 @@ numbers. The forms here are those that a grammar may or may not allow.
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -25,19 +24,13 @@ from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 class Form:
     """How a value is written."""
 
-    name: str
     separators: tuple[str, str] = (", ", ": ")
-    shuffled: bool = False
     plain_numbers: bool = False
     """Numbers without exponents and without `.0`."""
     schema_order: bool = False
 
 
-GIVEN = Form("given")
-SHUFFLED = Form("shuffled", shuffled=True)
-COMPACT = Form("compact", separators=(",", ":"))
-FORMS = (GIVEN, SHUFFLED, COMPACT)
-CANONICAL = Form("canonical", plain_numbers=True, schema_order=True)
+CANONICAL = Form(plain_numbers=True, schema_order=True)
 """One line, with the schema's order of members. Grammars with fixed white space write this form."""
 
 
@@ -55,12 +48,10 @@ class Text:
         return min(inside, key=lambda span: span[1] - span[0])[2] if inside else ""
 
 
-def written(value: Any, form: Form, schema: Any, seed: int = 0) -> Text:
+def written(value: Any, form: Form, schema: Any) -> Text:
     """`schema`: the schema whose order of members `schema_order` means."""
     if form.schema_order:
         value = ordered(value, schema)
-    if form.shuffled:
-        value = _shuffled(value, random.Random(seed))  # noqa: S311  seeded, for repeatable instances
     text = Text()
     parts = bytearray()
     for part in _parts(value, form, "", text, parts):
@@ -106,16 +97,6 @@ def _scalar(value: Any, form: Form) -> str:
     if isinstance(value, float) and form.plain_numbers:
         return format(Decimal(repr(value)).normalize(), "f")
     return json.dumps(value, ensure_ascii=False)
-
-
-def _shuffled(value: Any, dice: random.Random) -> Any:
-    if isinstance(value, dict):
-        names = list(value)
-        dice.shuffle(names)
-        return {name: _shuffled(value[name], dice) for name in names}
-    if isinstance(value, list):
-        return [_shuffled(item, dice) for item in value]
-    return value
 
 
 def ordered(value: Any, schema: Any) -> Any:

@@ -42,7 +42,7 @@ class InstanceWalker:
         def refused_at(text: Text) -> int | None:
             return self._refused_at(grammar, before, text, after)
 
-        cause = cause_of(value, Form("given", separators), schema, refused_at, separators)
+        cause = cause_of(value, Form(separators), schema, refused_at, separators)
         if cause is None:
             return InstanceWalk(accepted=True)
         rule = cause.keyword if cause.kind == "keyword" else cause.kind
@@ -117,7 +117,7 @@ def cause_of(
     pointer = text.pointer_at(offset)
     steps: tuple[tuple[Kind, str, Form], ...] = (
         ("white_space", "", form := replace(form, separators=separators)),
-        ("member_order", "properties", form := replace(form, schema_order=True, shuffled=False)),
+        ("member_order", "properties", form := replace(form, schema_order=True)),
         ("number_form", "type", form := replace(form, plain_numbers=True)),
     )
     for kind, keyword, form in steps:

@@ -42,7 +42,7 @@ GLM45 = Dialect(
         codec=_LINES,
         ends=("<|observation|>",),
     ),
-    reasoning=Reasoning(after="\n", passes_back=True),
+    reasoning=Reasoning(after="\n"),
     ends_after_content=("<|user|>",),
     recognition=Recognition(template=("<tool_call>", "<arg_key>", "</arg_key>\n<arg_value>")),
     source="chat template of GLM-4.6",
@@ -82,7 +82,7 @@ GLM47 = replace(
         codec=_NO_LINES,
         ends=("<|observation|>",),
     ),
-    reasoning=Reasoning(after="", passes_back=True),
+    reasoning=Reasoning(after=""),
     recognition=Recognition(template=("<arg_key>", "</arg_key><arg_value>", "clear_thinking")),
     source="chat template of GLM-4.7-Flash",
     goldens=(

@@ -40,7 +40,7 @@ QWEN3 = replace(
     HERMES,
     name="qwen3",
     models=("Qwen3", "Qwen3-Next", "Qwen3-VL", "QwQ"),
-    reasoning=Reasoning(passes_back=True),
+    reasoning=Reasoning(),
     recognition=Recognition(
         template=("<tool_call>", "</think>"),
         tokens=("<tool_call>", "</tool_call>", "<think>", "</think>"),

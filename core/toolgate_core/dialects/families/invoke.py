@@ -50,7 +50,7 @@ MINIMAX_M2 = Dialect(
         end="\n</minimax:tool_call>",
         codec=_PARAMETERS,
     ),
-    reasoning=Reasoning(switch=None, passes_back=True),
+    reasoning=Reasoning(switch=None),
     recognition=Recognition(template=("minimax:tool_call", "<invoke name=")),
     source="chat template of MiniMax-M2",
     limits=(CLOSE,),

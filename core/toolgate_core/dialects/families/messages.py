@@ -191,7 +191,6 @@ KIMI_K3 = Dialect(
         end="<|close|>think<|sep|>",
         after="",
         switch=Switch("thinking"),
-        passes_back=True,
     ),
     content=Content(
         begin="<|open|>response<|sep|>",

@@ -36,7 +36,7 @@ KIMI_K2 = Dialect(
         end="<|tool_calls_section_end|>",
         ids=CallIds("conversation", form="functions.{name}:{id}"),
     ),
-    reasoning=Reasoning(after="", switch=Switch("thinking"), passes_back=True),
+    reasoning=Reasoning(after="", switch=Switch("thinking")),
     recognition=Recognition(
         template=("<|tool_calls_section_begin|>",),
         tokens=("<|tool_calls_section_begin|>", "<|tool_call_argument_begin|>"),

@@ -82,7 +82,7 @@ QWEN3_5 = replace(
     QWEN3_CODER,
     name="qwen3_5",
     models=("Qwen3.5", "Qwen3.6", "Qwen3.8"),
-    reasoning=Reasoning(passes_back=True),
+    reasoning=Reasoning(),
     recognition=Recognition(template=("<function=", "<parameter=", "<think>", "enable_thinking")),
     source="chat template of Qwen3.5-4B",
     goldens=(*_goldens("\n"), *_reasoned("\n\n")),
@@ -92,7 +92,7 @@ NEMOTRON3 = replace(
     QWEN3_5,
     name="nemotron3",
     models=("Nemotron 3 Nano", "Nemotron 3 Super"),
-    reasoning=Reasoning(after="\n", passes_back=True),
+    reasoning=Reasoning(after="\n"),
     recognition=Recognition(
         template=("<function=", "<parameter=", "<think>", "enable_thinking", "truncate_history"),
     ),
@@ -105,7 +105,7 @@ STEP3_5 = replace(
     name="step3_5",
     models=("Step 3.5 Flash", "Step 3.7"),
     calls=Calls(call=_CALL, codec=_LINES),
-    reasoning=Reasoning(after="\n", switch=None, passes_back=True),
+    reasoning=Reasoning(after="\n", switch=None),
     recognition=Recognition(
         template=("<function=", "<parameter=", "<think>", "render_content(message.reasoning"),
         without=("enable_thinking",),
@@ -175,7 +175,6 @@ SEED_OSS = Dialect(
         end="</seed:think>",
         after="\n",
         switch=Switch("thinking_budget", on=-1, off=0),
-        passes_back=True,
     ),
     recognition=Recognition(
         template=("seed:tool_call", "<function=", "<parameter=", "thinking_budget")

@@ -16,6 +16,7 @@ from ...request_fields import Fields, unknown_value
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tools import (
+    MODES,
     function_name,
     other_form,
     read_functions,
@@ -117,8 +118,8 @@ def choice_of(values: Mapping[str, Any]) -> ToolChoice:
         choice = values.get("tool_choice")
         return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's
     choice = values["function_call"]
-    if choice in CHOICES:
-        return choice  # type: ignore[no-any-return]
+    if isinstance(choice, str) and choice in CHOICES:
+        return MODES[choice]
     name = choice.get("name") if isinstance(choice, dict) else None
     if not isinstance(name, str):
         expected = '"none", "auto" or an object with a name'

@@ -18,7 +18,7 @@ from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_search import Method, search_function
-from ..shared.tools import WRITTEN, other_form, read_functions
+from ..shared.tools import WRITTEN, Mode, other_form, read_functions
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .conversation.content import check_fields
 
@@ -245,7 +245,9 @@ def _renamed(text: str) -> str:
     return text.replace("].parameters", "].input_schema")
 
 
-CHOICE_TYPES = ("auto", "any", "tool", "none")
+MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
+"""By the type of a choice that names no tool."""
+CHOICE_TYPES = (*MODES, "tool")
 CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
 CHOICE = f"an object with the type {CHOICE_KINDS}"
 
@@ -266,7 +268,7 @@ def read_tool_choice(given: object) -> RequestedChoice:
         raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
     fields = Fields(given, "tool_choice")
     kind = fields.text("type")
-    if kind not in CHOICE_TYPES:
+    if kind is None or kind not in CHOICE_TYPES:
         raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
     check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
     parallel = not fields.flag("disable_parallel_tool_use")
@@ -277,4 +279,4 @@ def read_tool_choice(given: object) -> RequestedChoice:
         return RequestedChoice(NamedTool(name), parallel)
     if given.get("name") is not None:
         raise fields.wrong("name", 'left out, except with the type "tool"')
-    return RequestedChoice("required" if kind == "any" else kind, parallel)  # type: ignore[arg-type]
+    return RequestedChoice(MODES[kind], parallel)

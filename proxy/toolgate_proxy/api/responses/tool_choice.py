@@ -6,7 +6,7 @@ from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from ..shared.tools import MODES, TOOL_CHOICES
+from ..shared.tools import ALLOWED_MODES, MODES, TOOL_CHOICES
 from ..shared.web_search import NAME as WEB_SEARCH
 from .shown_tools import SEARCH
 from .tools import WEB_SEARCHES
@@ -16,8 +16,8 @@ def read_tool_choice(choice: object) -> ToolChoice:
     """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
-    if choice in MODES:
-        return choice  # type: ignore[return-value]
+    if isinstance(choice, str) and choice in MODES:
+        return MODES[choice]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
     fields = Fields(choice, "tool_choice")
@@ -29,8 +29,8 @@ def read_tool_choice(choice: object) -> ToolChoice:
 
 def _allowed_tools(choice: Fields) -> AllowedTools:
     mode = choice.values.get("mode")
-    if mode not in ("auto", "required"):
-        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, MODES[1:])
+    if mode not in ALLOWED_MODES:
+        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
     entries = choice.items("tools")
     path = choice.path("tools")
     if not entries:

@@ -12,7 +12,11 @@ from toolgate_core.tools import OnInvalid, Tool, parse_tools, refuse
 
 from ...request_fields import Fields, invalid_value, unknown_value
 
-MODES = ("none", "auto", "required")
+Mode = Literal["none", "auto", "required"]
+MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"}
+"""By the string that a client sends."""
+ALLOWED_MODES = ("auto", "required")
+"""Modes of a choice among some of the tools."""
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 
 
@@ -61,8 +65,8 @@ def read_tool_choice(choice: object) -> ToolChoice:
     and at `name` in the Responses API."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
-    if choice in MODES:
-        return choice  # type: ignore[return-value]
+    if isinstance(choice, str) and choice in MODES:
+        return MODES[choice]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
     kind = choice.get("type")
@@ -95,8 +99,8 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
     inner = choice.mapping("allowed_tools")
     allowed = choice if inner is None else Fields(inner, "tool_choice.allowed_tools")
     mode = allowed.values.get("mode", "auto")
-    if mode not in ("auto", "required"):
-        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, MODES[1:])
+    if mode not in ALLOWED_MODES:
+        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
     names = [function_name(entry) for entry in allowed.items("tools") or []]
     if not names:
         path = allowed.path("tools")

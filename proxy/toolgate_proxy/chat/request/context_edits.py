@@ -56,9 +56,9 @@ async def _applied(edit: ContextEdit, prompt: _Prompt, context: int) -> _Prompt:
     """Return the prompt after an edit: the same one if the edit does not apply."""
     request = prompt.request
     if isinstance(edit, ClearThinking):
-        messages, cleared = without_reasoning(request.messages, edit)
+        messages, cleared = without_old_reasoning(request.messages, edit)
     else:
-        messages, cleared = without_results(request.messages, edit)
+        messages, cleared = without_old_results(request.messages, edit)
     if not cleared or not await _is_due(edit, prompt, context):
         return prompt
     shorter = _Prompt(replace(request, messages=messages), prompt.count)
@@ -93,7 +93,7 @@ async def _saved(before: _Prompt, after: _Prompt) -> int:
     return fewer // BYTES_PER_TOKEN
 
 
-def without_results(messages: Messages, edit: ClearToolUses) -> tuple[Messages, int]:
+def without_old_results(messages: Messages, edit: ClearToolUses) -> tuple[Messages, int]:
     """Return the messages without the results of old calls, and the number of these calls."""
     uses = _uses(messages)
     old = uses[: max(len(uses) - edit.keep, 0)]
@@ -114,7 +114,7 @@ def without_results(messages: Messages, edit: ClearToolUses) -> tuple[Messages, 
     return tuple(kept), len(old)
 
 
-def without_reasoning(messages: Messages, edit: ClearThinking) -> tuple[Messages, int]:
+def without_old_reasoning(messages: Messages, edit: ClearThinking) -> tuple[Messages, int]:
     """Return the messages without the reasoning of old turns, and the number of these turns."""
     turns = _turns(messages)
     old = [] if edit.keep is None else turns[: max(len(turns) - edit.keep, 0)]

@@ -148,7 +148,9 @@ class Images:
         return _error(param, f"is larger than {MAX_BYTES:,} bytes (the limit)")
 
 
-def without_results(messages: Sequence[Message]) -> tuple[tuple[Message, ...], tuple[int, ...]]:
+def without_images_in_results(
+    messages: Sequence[Message],
+) -> tuple[tuple[Message, ...], tuple[int, ...]]:
     """The messages for a model that takes text only, with a text for each image in the result of a
     call, and the positions of these results. A tool can't know which model reads its result, and a
     refusal would end the conversation."""

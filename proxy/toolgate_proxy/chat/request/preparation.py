@@ -22,7 +22,7 @@ from ...routing.deployments import Deployment
 from ...settings import Settings
 from .backend_request import chat_prompt
 from .call_history import with_family_ids
-from .images import Images, without_results
+from .images import Images, without_images_in_results
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 """Values of `reasoning_effort`, in ascending order."""
@@ -67,7 +67,7 @@ class Preparation:
         info = await deployment.backend.info()
         messages, places = request.messages, tuple[int, ...]()
         if not info.images:
-            messages, places = without_results(messages)
+            messages, places = without_images_in_results(messages)
         if context is not None:
             paths = (request.message_paths[at] for at in places)
             context.note_changes(HistoryChange("image", path) for path in paths)

@@ -107,7 +107,7 @@ def end(context: RequestContext, surface: str | None, span: tracing.Span = traci
         metrics.OMISSIONS.labels(what).inc()
     if surface is not None:
         first = None if context.first_event is None else context.first_event - context.began
-        tier = context.tier if context.grammars else None
+        tier = context.grammars.tier
         gateway().recent_requests.note(status, first, tier, omitted=bool(omissions))
 
 
@@ -125,8 +125,8 @@ def _end_span(span: tracing.Span, context: RequestContext) -> None:
             "gen_ai.response.time_to_first_chunk": None if first is None else first - context.began,
             "toolgate.request_id": context.request_id,
             "toolgate.enforced": context.enforced,
-            "toolgate.grammars": context.grammars or None,
-            "toolgate.grammar_tier": context.tier if context.grammars else None,
+            "toolgate.grammars": context.grammars.number or None,
+            "toolgate.grammar_tier": context.grammars.tier,
             "toolgate.resamples": context.resamples or None,
             "toolgate.status": status,
         }

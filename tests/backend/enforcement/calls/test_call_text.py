@@ -6,25 +6,25 @@ from collections.abc import Callable
 
 from tests import tools
 from toolgate_backend.enforcement.calls.call_text import CallText
-from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.tools import Tool, parse_tools
 
 
 def test_matchers_follow_the_text_wherever_it_goes(
-    static_masks: StaticMasks,
+    model_data: ModelData,
     compile_tool: Callable[[Tool], MeasuredGrammar],
     vocabulary: Vocabulary,
 ) -> None:
     """Forward, back, along other tokens, and into another call."""
     offered = [tools.tool(name, {"x": {"type": "string"}}) for name in ("one", "two")]
     grammars = [compile_tool(tool) for tool in parse_tools(offered)]
-    trigger = static_masks.texts.trigger
+    trigger = model_data.texts.trigger
     assert trigger is not None
     text = CallText(vocabulary.token_bytes)
     begin = '\n{"name": "one", "arguments": {"x": "'
-    for calls in (static_masks.first_calls(grammars, ""), static_masks.first_calls(grammars, "")):
+    for calls in (model_data.first_calls(grammars, ""), model_data.first_calls(grammars, "")):
         begun = calls.begun(trigger.text)
         for written, in_string in (
             ("", False),

@@ -12,7 +12,7 @@ import pytest
 from tests import tools
 from toolgate_backend.enforcement.calls.call_prefix import CallPrefixes
 from toolgate_backend.enforcement.calls.candidates import Candidates
-from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -64,11 +64,11 @@ def hold(
         assert any(all(map(matcher.accept, [*tokens, token])) for matcher in matchers)
 
 
-def begun(static_masks: StaticMasks, grammars: list[CompiledGrammar]) -> Candidates:
+def begun(model_data: ModelData, grammars: list[CompiledGrammar]) -> Candidates:
     """The candidates after the mark that begins a call."""
-    trigger = static_masks.texts.trigger
+    trigger = model_data.texts.trigger
     assert trigger is not None
-    return static_masks.first_calls(grammars, "").begun(trigger.text)
+    return model_data.first_calls(grammars, "").begun(trigger.text)
 
 
 def after(candidates: Candidates, tokens: Sequence[int]) -> Candidates:
@@ -88,10 +88,10 @@ def allowed(candidates: Candidates, vocabulary: Vocabulary) -> set[int]:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
-    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+    model_data: ModelData, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    candidates, tokens = begun(static_masks, grammars), list[int]()
+    candidates, tokens = begun(model_data, grammars), list[int]()
     while not candidates.finished and len(tokens) < 40:
         now = allowed(candidates, vocabulary)
         hold(now, grammars, tokens, vocabulary)
@@ -106,10 +106,10 @@ def test_the_mask_equals_the_union_of_the_matchers_at_every_step(
 
 @pytest.mark.parametrize("seed", range(4))
 def test_earlier_candidates_have_their_masks_still(
-    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
+    model_data: ModelData, grammars: list[CompiledGrammar], vocabulary: Vocabulary, seed: int
 ) -> None:
     rng = random.Random(seed)
-    earlier, tokens = [begun(static_masks, grammars)], list[int]()
+    earlier, tokens = [begun(model_data, grammars)], list[int]()
     for _ in range(120):
         if earlier[-1].finished or (tokens and rng.random() < 0.3):
             back = rng.randint(1, len(tokens))
@@ -121,9 +121,9 @@ def test_earlier_candidates_have_their_masks_still(
 
 
 def test_forced_text_is_the_common_prefix_of_all_candidates(
-    static_masks: StaticMasks, grammars: list[CompiledGrammar], vocabulary: Vocabulary
+    model_data: ModelData, grammars: list[CompiledGrammar], vocabulary: Vocabulary
 ) -> None:
-    candidates = begun(static_masks, grammars[:3])
+    candidates = begun(model_data, grammars[:3])
     assert candidates.grammars == grammars[:3]
     assert candidates.forced() == b'\n{"name": "get'
     candidates = after(candidates, vocabulary.encode('\n{"name": "get_weather'))
@@ -135,29 +135,29 @@ def test_forced_text_is_the_common_prefix_of_all_candidates(
 
 
 def test_prepared_prefixes_are_not_recomputed_during_a_step(
-    static_masks: StaticMasks,
+    model_data: ModelData,
     grammars: list[CompiledGrammar],
     vocabulary: Vocabulary,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     offered = grammars[1:5]  # a set that no other test has
-    static_masks.prepare_prefixes(offered)
-    static_masks.prepare_prefixes([])
+    model_data.prepare_prefixes(offered)
+    model_data.prepare_prefixes([])
     monkeypatch.setattr(CallPrefixes, "_position", None)
-    candidates = begun(static_masks, offered)
+    candidates = begun(model_data, offered)
     assert candidates.forced() == b'\n{"name": "'
     assert candidates.grammars == offered
 
 
 def test_forced_special_token_text_is_spelt_in_ordinary_tokens(
-    static_masks: StaticMasks,
+    model_data: ModelData,
     compile_tool: Callable[[Tool], CompiledGrammar],
     vocabulary: Vocabulary,
 ) -> None:
     """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     tool = tools.tool("note", {"a": short, "<think>": short}, required=["a"])
-    candidates = begun(static_masks, [compile_tool(each) for each in parse_tools([tool])])
+    candidates = begun(model_data, [compile_tool(each) for each in parse_tools([tool])])
     candidates = after(
         candidates, vocabulary.encode('\n{"name": "note", "arguments": {"a": "x", "')
     )

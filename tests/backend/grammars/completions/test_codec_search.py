@@ -38,7 +38,7 @@ def test_an_undeclared_member_can_be_ended_whose_value_has_several_items() -> No
     model = DialectModel(DIALECTS["qwen3"])
     schema = {"type": "object", "additionalProperties": EMPTY_ARRAYS}
     matcher = begun(model, model.grammar("any", schema), '{"new name')
-    path = model.static.completion.path(matcher, Scan(in_string=True))
+    path = model.data.completion.path(matcher, Scan(in_string=True))
     assert path is not None
     assert model.text(path).strip() == '": [[], []]}}'
 
@@ -52,7 +52,7 @@ def test_a_name_is_required_of_an_object_and_of_the_one_around_it() -> None:
     schema = inner | {"additionalProperties": inner}
     grammar = model.grammar("any", schema)
     matcher = begun(model, grammar, '{"x": {"')
-    path = model.static.completion.path(matcher, Scan(in_string=True), grammar.hints)
+    path = model.data.completion.path(matcher, Scan(in_string=True), grammar.hints)
     assert path is not None
     written = json.loads('{"x": {"' + model.text(path).strip().removesuffix("}"))
     assert sorted(written) == ["a", "b", "c", "x"]
@@ -69,7 +69,7 @@ def test_an_undeclared_argument_is_written_that_another_one_requires() -> None:
     }
     grammar = model.grammar("any", schema)
     matcher = begun(model, grammar, '<|open|>argument key="other')
-    path = model.static.completion.path(matcher, hints=grammar.hints)
+    path = model.data.completion.path(matcher, hints=grammar.hints)
     assert path is not None
     assert 'argument key="needed"' in model.text(path)
 
@@ -82,7 +82,7 @@ def test_a_raw_text_is_ended_whose_pattern_any_text_can_begin() -> None:
     schema = {"type": "object", "properties": texts}
     grammar = model.grammar("any", schema)
     matcher = begun(model, grammar, "<parameter=at>\n<")
-    path = model.static.completion.path(matcher, hints=grammar.hints)
+    path = model.data.completion.path(matcher, hints=grammar.hints)
     assert path is not None
     assert model.text(path).startswith("@a\n</parameter>")
 
@@ -98,7 +98,7 @@ def test_values_spelled_like_marks_are_written_in_ordinary_tokens(family: str, m
         "required": ["in"],
     }
     grammar = model.grammar("any", schema)
-    path = model.static.completion.path(grammar.matcher(), hints=grammar.hints)
+    path = model.data.completion.path(grammar.matcher(), hints=grammar.hints)
     assert path is not None
     matcher, row = grammar.matcher(), np.zeros(model.vocabulary.size // 32, dtype=np.int32)
     refused = []

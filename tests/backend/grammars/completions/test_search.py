@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement.static_masks import StaticMasks
+from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, growth
 from toolgate_backend.grammars.completions.json_texts import Scan
 from toolgate_backend.tokens import masks
@@ -41,7 +41,7 @@ def arguments(vocabulary: Vocabulary, tokens: list[int]) -> Any:
 @pytest.mark.parametrize("definition", HARD, ids=lambda t: t["function"]["name"])
 def test_completion_from_any_position_is_valid(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    static_masks: StaticMasks,
+    model_data: ModelData,
     vocabulary: Vocabulary,
     definition: dict[str, Any],
 ) -> None:
@@ -50,7 +50,7 @@ def test_completion_from_any_position_is_valid(
     rng = random.Random(7)
     matcher, taken, scan = grammar.matcher(), [], Scan()
     while not matcher.finished and len(taken) < 120:
-        path = static_masks.completion.path(matcher, scan, grammar.hints)
+        path = model_data.completion.path(matcher, scan, grammar.hints)
         assert path is not None
         jsonschema.validate(arguments(vocabulary, [*taken, *path]), tool.parameters)
         if not taken:
@@ -62,10 +62,10 @@ def test_completion_from_any_position_is_valid(
         assert matcher.accept(token)
         taken.append(token)
         scan = scan.after(vocabulary.token_bytes[token])
-        after = static_masks.completion.path(matcher, scan, grammar.hints)
+        after = model_data.completion.path(matcher, scan, grammar.hints)
         assert after is not None
         assert len(after) - len(path) <= grammar.growth
-        again = static_masks.completion.path(matcher, scan, grammar.hints, tuple(path))
+        again = model_data.completion.path(matcher, scan, grammar.hints, tuple(path))
         assert again is not None
         assert len(again) - len(path) <= grammar.growth
         jsonschema.validate(arguments(vocabulary, [*taken, *again]), tool.parameters)
@@ -73,13 +73,13 @@ def test_completion_from_any_position_is_valid(
 
 def test_completion_spells_special_token_text_in_ordinary_tokens(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    static_masks: StaticMasks,
+    model_data: ModelData,
     vocabulary: Vocabulary,
 ) -> None:
     """llguidance's mask allows only the special token where its text is forced."""
     short = {"type": "string", "maxLength": 5}
     [tool] = parse_tools([tools.tool("note", {"a": short, "<think>": short})])
-    path = static_masks.completion.path(compile_tool(tool).matcher())
+    path = model_data.completion.path(compile_tool(tool).matcher())
     assert path is not None
     assert not vocabulary.special.intersection(path)
     jsonschema.validate(arguments(vocabulary, path), tool.parameters)
@@ -108,7 +108,7 @@ def test_measuring_reports_no_completion_within_the_limit(
 
 def test_a_search_without_a_way_to_the_end_is_given_up(
     compile_tool: Callable[[Tool], MeasuredGrammar],
-    static_masks: StaticMasks,
+    model_data: ModelData,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No hint of the schema leads to a text that both parts of the pattern match."""
@@ -122,7 +122,7 @@ def test_a_search_without_a_way_to_the_end_is_given_up(
         fill(self, row)
 
     monkeypatch.setattr(type(matcher), "fill", counted)
-    assert static_masks.completion.path(matcher) is None
+    assert model_data.completion.path(matcher) is None
     assert len(filled) < 500
 
 

@@ -28,7 +28,7 @@ NOTE = dict.fromkeys(("title", "body", "author"), STRING) | {
 
 
 def text_of(model: DialectModel, grammar: MeasuredGrammar) -> str:
-    completion = model.static.completion
+    completion = model.data.completion
     path = completion.path(grammar.matcher(), completion.call_scan, grammar.hints)
     assert path is not None
     assert len(path) == grammar.least_tokens
@@ -75,7 +75,7 @@ def test_the_shortest_alternative_is_chosen(name: str) -> None:
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_completion_has_the_fewest_tokens_of_its_text(name: str) -> None:
     model = DialectModel(DIALECTS[name])
-    completion = model.static.completion
+    completion = model.data.completion
     for properties in (NOTE, ALTERNATIVES):
         schema = canonical_parameters({"properties": properties, "required": [*properties]})
         grammar = model.grammar("note", schema)
@@ -107,7 +107,7 @@ def test_a_call_that_was_begun_keeps_what_was_written() -> None:
     grammar = model.grammar("note", schema)
     whole = text_of(model, grammar)
     begin = whole[: whole.index('"title": "') + len('"title": "')]
-    completion = model.static.completion
+    completion = model.data.completion
     for written in ("", "Buy bread"):
         matcher = grammar.matcher()
         for token in completion.token_index.cover((begin + written).encode()) or ():

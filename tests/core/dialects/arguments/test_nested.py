@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.dialects.argument_splits import parsed_in_parts
 from toolgate_core.dialects.arguments.nested import NestedArguments
 from toolgate_core.dialects.arguments.parser import ArgumentsError
 from toolgate_core.dialects.codecs import NestedTags
@@ -74,21 +75,10 @@ def tag(name: str, *inner: str) -> str:
 
 
 def parse(text: str, marks: Marks = NO_MARKS) -> tuple[str, str]:
-    """The JSON and the rest, after checking that all splits in two give the same."""
-    text = marks.encode(text)
-    found = None
-    for at in range(len(text) + 1):
-        parser = NestedArguments(CODEC, PARAMETERS, marks)
-        written = parser.feed(text[:at])
-        copied = parser.copy()
-        more = parser.feed(text[at:])
-        assert parser.finished
-        assert copied.feed(text[at:]) == more
-        written += more
-        found = found or (written, parser.rest)
-        assert (written, parser.rest) == found
-    assert found is not None
-    return found[0], marks.decode(found[1])
+    """The JSON and the rest."""
+    encoded = marks.encode(text)
+    written, rest = parsed_in_parts(lambda: NestedArguments(CODEC, PARAMETERS, marks), encoded)
+    return written, marks.decode(rest)
 
 
 def arguments(text: str, marks: Marks = NO_MARKS) -> Any:

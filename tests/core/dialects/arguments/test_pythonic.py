@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.dialects.argument_splits import parsed_in_parts
 from toolgate_core.dialects.arguments.parser import ArgumentsError
 from toolgate_core.dialects.arguments.pythonic import PythonicArguments
 from toolgate_core.dialects.codecs import Pythonic
@@ -37,20 +38,8 @@ HOSTILE = [
 
 
 def parse(text: str, codec: Pythonic = PLAIN, marks: Marks = NO_MARKS) -> tuple[str, str]:
-    """The JSON and the rest, after checking that all splits in two give the same."""
-    found = None
-    for at in range(len(text) + 1):
-        parser = PythonicArguments(codec, marks)
-        written = parser.feed(text[:at])
-        copied = parser.copy()
-        more = parser.feed(text[at:])
-        assert parser.finished
-        assert copied.feed(text[at:]) == more
-        written += more
-        found = found or (written, parser.rest)
-        assert (written, parser.rest) == found
-    assert found is not None
-    return found
+    """The JSON and the rest."""
+    return parsed_in_parts(lambda: PythonicArguments(codec, marks), text)
 
 
 def arguments(text: str, codec: Pythonic = PLAIN) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.dialects.argument_splits import parsed_in_parts
 from toolgate_core.dialects.arguments.parser import ArgumentsError
 from toolgate_core.dialects.arguments.tagged import TaggedArguments
 from toolgate_core.dialects.codecs import Tagged
@@ -39,21 +40,9 @@ NO_MARKS = Marks({})
 def parse(
     codec: Tagged, text: str, marks: Marks = NO_MARKS, parameters: Any = PARAMETERS
 ) -> tuple[dict[str, Any], str]:
-    """The arguments and the rest, after checking that all splits in two give the same."""
-    found = None
-    for at in range(len(text) + 1):
-        parser = TaggedArguments(codec, parameters, marks)
-        written = parser.feed(text[:at])
-        copied = parser.copy()
-        more = parser.feed(text[at:])
-        assert parser.finished
-        assert copied.feed(text[at:]) == more
-        written += more
-        if found is None:
-            found = (written, parser.rest)
-        assert (written, parser.rest) == found
-    assert found is not None
-    return json.loads(found[0]), found[1]
+    """The arguments and the rest."""
+    written, rest = parsed_in_parts(lambda: TaggedArguments(codec, parameters, marks), text)
+    return json.loads(written), rest
 
 
 def qwen(**values: str) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.effort import repeats
+from tests.support.effort import examples
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.prepare import prepare
@@ -95,12 +95,7 @@ def test_masks_enforce_names(schema: dict[str, Any]) -> None:
 
 
 @pytest.mark.exhaustive
-@settings(
-    max_examples=repeats(66, nightly=200),
-    deadline=None,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+@examples(66, nightly=200)
 @given(_schemas)
 def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> None:
     defined = schema | {"$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}}

@@ -18,8 +18,8 @@ from toolgate_proxy.chat.request.context_edits import (
     BYTES_PER_TOKEN,
     CLEARED,
     edited,
-    without_reasoning,
-    without_results,
+    without_old_reasoning,
+    without_old_results,
 )
 
 Message = dict[str, Any]
@@ -99,7 +99,7 @@ HISTORY = [user(), *turn("look"), *turn("look", "walk"), *turn("walk"), said(), 
     ],
 )
 def test_results_of_old_calls_are_cleared(edit: ClearToolUses, expected: str) -> None:
-    messages, cleared = without_results(tuple(HISTORY), edit)
+    messages, cleared = without_old_results(tuple(HISTORY), edit)
     assert "".join(contents(messages)) == expected
     assert cleared == expected.count("-")
     assert [m["role"] for m in messages] == [m["role"] for m in HISTORY]
@@ -114,7 +114,7 @@ def test_arguments_of_these_calls_are_cleared_on_request(
     inputs: bool | frozenset[str], expected: list[str]
 ) -> None:
     edit = ClearToolUses(USES, keep=1, inputs=inputs)
-    messages, _ = without_results(tuple(HISTORY), edit)
+    messages, _ = without_old_results(tuple(HISTORY), edit)
     calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]
     assert [call["name"] for call in calls if call["arguments"] == "{}"] == expected
     assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
@@ -131,13 +131,13 @@ def test_definitions_of_tools_stay() -> None:
 
 def test_an_id_that_is_used_again_is_another_call() -> None:
     again = [user(), *turn("look", ids=["0"]), *turn("walk", ids=["0"])]
-    messages, cleared = without_results(tuple(again), ClearToolUses(USES, keep=1))
+    messages, cleared = without_old_results(tuple(again), ClearToolUses(USES, keep=1))
     assert (contents(messages), cleared) == (["-", "+"], 1)
 
 
 def test_a_call_without_a_result_is_not_counted() -> None:
     open_call = turn("walk")[:1]
-    messages, _ = without_results((*HISTORY, *open_call), ClearToolUses(USES, keep=3))
+    messages, _ = without_old_results((*HISTORY, *open_call), ClearToolUses(USES, keep=3))
     assert "".join(contents(messages)) == "-+++"
 
 
@@ -170,7 +170,7 @@ THOUGHTS = [
 )
 def test_reasoning_of_old_turns_is_cleared(keep: int | None, kept: list[str], cleared: int) -> None:
     """A message of the user that follows a result does not end the turn."""
-    messages, turns = without_reasoning(tuple(THOUGHTS), ClearThinking(THINKING, keep))
+    messages, turns = without_old_reasoning(tuple(THOUGHTS), ClearThinking(THINKING, keep))
     found = [m["reasoning_content"] for m in messages if "reasoning_content" in m]
     assert (found, turns) == (kept, cleared)
     assert all(m["content"] is not None or "tool_calls" in m or "reasoning_content" in m

@@ -12,7 +12,7 @@ import pytest
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.chat.request import images as images_module
-from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_results
+from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_images_in_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 URI = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
@@ -202,7 +202,7 @@ def test_an_image_in_a_result_is_a_text_for_a_model_without_images() -> None:
     [user] = messages_with(URI)
     parts = user["content"]
     messages = [user, {"role": "tool", "content": parts}, {"role": "tool", "content": "x"}]
-    left, places = without_results(messages)
+    left, places = without_images_in_results(messages)
     assert left == (user, {"role": "tool", "content": [parts[0], LEFT_OUT]}, messages[2])
     assert places == (1,)
     assert messages[1]["content"] == parts, "a request may be sent again to a model with images"

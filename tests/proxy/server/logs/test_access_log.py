@@ -40,7 +40,7 @@ def test_record_has_key_model_status_tokens_and_times(monkeypatch: pytest.Monkey
     context.begin_response(200)
     context.note_tokens(11, 8, complete=True)
     context.note_enforcement(True, {})
-    context.note_grammars(2, "redis", 1.25)
+    context.grammars.note(2, "redis", 1.25)
     record = written(context, monkeypatch)
     assert record is not None
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", str(record.pop("time")))

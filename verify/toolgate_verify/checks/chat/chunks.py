@@ -9,9 +9,8 @@ from typing import Any
 
 from ...asking import request
 from ...asking.ask import Ask
-from ...reading import chat
 from ...reading.answer import Unreadable
-from ...reading.sse import events
+from ...reading.sse import data_of, events
 from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Failed, Severity, Skipped, Suite, require
@@ -25,7 +24,7 @@ FINISH = {"stop", "length", "tool_calls", "content_filter", "function_call"}
 
 def chunks(evidence: Evidence, index: int = 1) -> list[dict[str, Any]]:
     try:
-        return chat.chunks(events(evidence.ok(index).text))
+        return data_of(events(evidence.ok(index).text))
     except Unreadable as error:
         raise Failed(str(error)) from error
 

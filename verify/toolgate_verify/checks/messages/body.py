@@ -21,13 +21,6 @@ MESSAGES = (Api.MESSAGES,)
 REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"}
 
 
-def body(evidence: Evidence, index: int = 0) -> dict[str, Any]:
-    evidence.answer(index)
-    found = evidence.ok(index).body
-    assert isinstance(found, dict)
-    return found
-
-
 @rule(
     "body.object",
     "`type` is `message` and `role` is `assistant`",
@@ -37,7 +30,7 @@ def body(evidence: Evidence, index: int = 0) -> dict[str, Any]:
     apis=MESSAGES,
 )
 def _object(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     require(found.get("type") == "message", f"`type` is {found.get('type')!r}")
     require(found.get("role") == "assistant", f"`role` is {found.get('role')!r}")
     require(isinstance(found.get("content"), list), "`content` is no array")
@@ -52,7 +45,7 @@ def _object(evidence: Evidence) -> None:
     apis=MESSAGES,
 )
 def _reason(evidence: Evidence) -> None:
-    found = body(evidence).get("stop_reason")
+    found = evidence.body().get("stop_reason")
     require(found in REASONS, f"`stop_reason` is {found!r}")
 
 
@@ -66,7 +59,7 @@ def _reason(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _no_sequence(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     require("stop_sequence" in found, "`stop_sequence` is missing")
     require(found["stop_sequence"] is None, f"`stop_sequence` is {found['stop_sequence']!r}")
 
@@ -84,7 +77,7 @@ def _sequence(evidence: Evidence) -> None:
         raise Skipped("no stop sequence ended the message")
     sent = evidence.at(WHOLE).request.body or {}
     wanted = sent["stop_sequences"][0]
-    found = body(evidence, WHOLE).get("stop_sequence")
+    found = evidence.body(WHOLE).get("stop_sequence")
     require(found == wanted, f"`stop_sequence` is {found!r} instead of {wanted!r}")
     evidence.answer(STREAMED)
     text = evidence.at(STREAMED).text
@@ -101,7 +94,7 @@ def _sequence(evidence: Evidence) -> None:
     severity=Severity.CRITICAL,
 )
 def _tool_use(evidence: Evidence) -> None:
-    found = [block for block in body(evidence)["content"] if block.get("type") == "tool_use"]
+    found = [block for block in evidence.body()["content"] if block.get("type") == "tool_use"]
     if not found:
         raise Skipped("the message has no call")
     for block in found:
@@ -118,7 +111,7 @@ def _tool_use(evidence: Evidence) -> None:
     apis=MESSAGES,
 )
 def _no_empty(evidence: Evidence) -> None:
-    found = [block for block in body(evidence)["content"] if block.get("type") == "text"]
+    found = [block for block in evidence.body()["content"] if block.get("type") == "text"]
     require(all(block.get("text") for block in found), "a block of text is empty")
 
 
@@ -131,7 +124,7 @@ def _no_empty(evidence: Evidence) -> None:
     apis=MESSAGES,
 )
 def _signature(evidence: Evidence) -> None:
-    found = [block for block in body(evidence)["content"] if block.get("type") == "thinking"]
+    found = [block for block in evidence.body()["content"] if block.get("type") == "thinking"]
     if not found:
         raise Skipped("the message has no thinking")
     require(all(block.get("signature") for block in found), "a thinking block has no signature")
@@ -146,7 +139,7 @@ def _signature(evidence: Evidence) -> None:
     apis=MESSAGES,
 )
 def _first(evidence: Evidence) -> None:
-    kinds = [block.get("type") for block in body(evidence)["content"]]
+    kinds = [block.get("type") for block in evidence.body()["content"]]
     if "thinking" not in kinds:
         raise Skipped("the message has no thinking")
     require(kinds[0] == "thinking", f"the blocks are {kinds}")

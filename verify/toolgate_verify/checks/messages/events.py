@@ -6,9 +6,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ...reading import messages
 from ...reading.answer import Unreadable
-from ...reading.sse import events
+from ...reading.sse import data_of, events
 from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
@@ -33,7 +32,7 @@ DELTAS = {
 
 def sent(evidence: Evidence) -> list[dict[str, Any]]:
     try:
-        found = messages.data_of(events(evidence.ok(1).text))
+        found = data_of(events(evidence.ok(1).text))
     except Unreadable as error:
         raise Failed(str(error)) from error
     require(found, "the stream has no events")

@@ -18,13 +18,6 @@ from ..text import TEXT
 RESPONSES = (Api.RESPONSES,)
 
 
-def body(evidence: Evidence, index: int = 0) -> dict[str, Any]:
-    evidence.answer(index)
-    found = evidence.ok(index).body
-    assert isinstance(found, dict)
-    return found
-
-
 @rule(
     "body.object",
     "`object` is `response`",
@@ -34,7 +27,7 @@ def body(evidence: Evidence, index: int = 0) -> dict[str, Any]:
     apis=RESPONSES,
 )
 def _object(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     require(found.get("object") == "response", f"`object` is {found.get('object')!r}")
     created = found.get("created_at")
     require(isinstance(created, int | float), f"`created_at` is {created!r}")
@@ -49,7 +42,7 @@ def _object(evidence: Evidence) -> None:
     apis=RESPONSES,
 )
 def _status(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     status, details = found.get("status"), found.get("incomplete_details")
     require(status in ("completed", "incomplete", "failed"), f"`status` is {status!r}")
     if status == "incomplete":
@@ -69,7 +62,7 @@ def _status(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _error(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     require("error" in found and found["error"] is None, f"`error` is {found.get('error')!r}")
 
 
@@ -82,7 +75,7 @@ def _error(evidence: Evidence) -> None:
     apis=RESPONSES,
 )
 def _message(evidence: Evidence) -> None:
-    found = [item for item in body(evidence)["output"] if item.get("type") == "message"]
+    found = [item for item in evidence.body()["output"] if item.get("type") == "message"]
     if not found:
         raise Skipped("the response has no message")
     for item in found:
@@ -105,7 +98,7 @@ def _message(evidence: Evidence) -> None:
     apis=RESPONSES,
 )
 def _call(evidence: Evidence) -> None:
-    found = [item for item in body(evidence)["output"] if item.get("type") == "function_call"]
+    found = [item for item in evidence.body()["output"] if item.get("type") == "function_call"]
     if not found:
         raise Skipped("the response has no call")
     for item in found:
@@ -125,7 +118,9 @@ def _call(evidence: Evidence) -> None:
     apis=RESPONSES,
 )
 def _item_ids(evidence: Evidence) -> None:
-    ids = [item.get("id") for item in (*body(evidence)["output"], {"id": body(evidence).get("id")})]
+    ids = [
+        item.get("id") for item in (*evidence.body()["output"], {"id": evidence.body().get("id")})
+    ]
     require(len({*ids}) == len(ids) and all(ids), f"items have the IDs {ids}")
 
 
@@ -140,7 +135,7 @@ def _item_ids(evidence: Evidence) -> None:
 )
 @of_cut
 def _cut(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     calls = [item for item in found["output"] if item.get("type") == "function_call"]
     if found.get("status") != "incomplete" or not calls:
         raise Skipped("no call was cut")
@@ -167,7 +162,7 @@ def echo(api: Api) -> Scenario:
 
 def _echoes(name: str, value: Any) -> Callable[[Evidence], None]:
     def judge(evidence: Evidence) -> None:
-        found = body(evidence)
+        found = evidence.body()
         require(found.get(name) == value, f"`{name}` is {found.get(name)!r} instead of {value!r}")
 
     return judge
@@ -196,7 +191,7 @@ for _name, (_value, _severity) in ECHOES.items():
     severity=Severity.MINOR,
 )
 def _tools(evidence: Evidence) -> None:
-    found = body(evidence)
+    found = evidence.body()
     names = [tool.get("name") for tool in found.get("tools") or ()]
     require(names == [tool.name for tool in evidence.ask.tools], f"`tools` has {names}")
     require(
@@ -237,7 +232,7 @@ def custom(api: Api) -> Scenario:
 def _custom(evidence: Evidence) -> None:
     import re
 
-    found = [item for item in body(evidence)["output"] if item.get("type") == "custom_tool_call"]
+    found = [item for item in evidence.body()["output"] if item.get("type") == "custom_tool_call"]
     if not found and evidence.answer(0).cut:
         raise Skipped("the answer was cut before its call")
     require(found, "no call of the custom tool")

@@ -1,4 +1,4 @@
-"""The table of `bench gpu-throughput`."""
+"""The table of a constant load."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bench.support.ratios import ratio
+from tests.support.markdown import table
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,10 @@ def report(found: Found) -> str:
         "truncated",
         "invalid",
     ]
-    rows = ["| " + " | ".join(head) + " |", "| --- " * len(head) + "|"]
-    for (streams, name), some in found.items():
-        rows.append(f"| {streams} | {' | '.join(cells(found, streams, name, some))} |")
-    return "\n".join(rows)
+    return table(
+        head,
+        ([each[0], *cells(found, *each, some)] for each, some in found.items()),
+    )
 
 
 def cells(found: Found, streams: int, name: str, some: Sequence[Measured]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Data shared by all automata of one model: marks, texts of the dialect, static masks."""
+"""What all sequences of one model share: marks, texts of the dialect, masks, graphs, caches."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ CACHED_FREE_MASKS = 256
 stop tokens."""
 
 
-class StaticMasks:
+class ModelData:
+    """Most of it is made once. Rows, graphs and caches grow with what is written, within limits of
+    memory."""
+
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary_size = vocabulary.size
         self.marks = vocabulary.marks
@@ -240,12 +243,12 @@ class StaticMasks:
         Sequences share this mask, unless their request bans tokens, or a token could complete a
         spelled mark at this step, which is rare.
         """
-        static = self._free_text(allowed)
+        shared = self._free_text(allowed)
         spelled = self.texts.spelled_mark
         completing = spelled.completing(partial_mark) if spelled and partial_mark else frozenset()
         if not completing and not banned:
-            return static
-        return masks.Forbid(np.union1d(static.ids, masks.token_ids(completing | banned)))
+            return shared
+        return masks.Forbid(np.union1d(shared.ids, masks.token_ids(completing | banned)))
 
     def _create_free_text_mask(self, allowed: frozenset[int]) -> masks.Forbid:
         """All text, and of the special tokens only `allowed`."""

@@ -1,4 +1,4 @@
-"""The clients of `bench gpu-throughput`: streams, and what they receive."""
+"""The clients of a constant load: streams, and what they receive."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from bench.support.backend_client import lines
-from bench.throughput.gpu_targets import CHAT, IDENTIFIER, NUMBER, Target
+from bench.throughput.targets import CHAT, IDENTIFIER, NUMBER, Target
 from tests.support.schemas.validation import schema_violation
 from tests.support.servers.gateways import KEY
 

@@ -60,7 +60,7 @@ class Resample:
     """Tokens that began a value that failed, at this place."""
 
 
-class Retries:
+class ResamplingState:
     """State of one choice, for continuing it from inside or before its last call."""
 
     def __init__(self, choice: int, *, max_attempts: int, budget: int | None) -> None:

@@ -21,8 +21,13 @@ from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.resampling_state import (
+    Resample,
+    choice_events,
+    derived_seed,
+    resample_request,
+)
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
-from toolgate_proxy.chat.retries import Resample, choice_events, derived_seed, resample_request
 
 INVALID = call("look", '{"a": 1, "a": 2}')  # duplicate members violate any schema
 VALID = call("look", {"where": "north of the old stone bridge"})

@@ -1,25 +1,21 @@
 """Memory of a backend that gets new schemas without end, and their compile times.
 
-    python -m bench memory MODEL_DIR [--schemas N] [--every N] [--calls] > report.md
-
-The registry and the store of a backend load N schemas, none of which is like another: names, enums,
+The registry and the store of a backend load schemas none of which is like another: names, enums,
 bounds and nesting are random. So neither the cache of grammars nor that of xgrammar's rules helps.
 Every schema is new and examined, as after the quarantine. No engine runs; the limits are the
 defaults. Reported are the resident memory of the process and the memory that is allocated in it
 (glibc's mallinfo2), both minus those before the first schema. The memory has reached its bound if
 the last rows do not grow. The difference between the two is fragmentation. With a small
-`TOOLGATE_RULES_CACHE_MB`, the bound is reached early. With `--calls`, a random call of each schema
-is written, which makes the token graphs grow: *graphs* is what they count, and in parentheses how
+`TOOLGATE_RULES_CACHE_MB`, the bound is reached early. With calls, a random call of each schema is
+written, which makes the token graphs grow: *graphs* is what they count, and in parentheses how
 often they have begun anew.
 """
 
-import argparse
 import asyncio
 import ctypes
 import gc
 import json
 import random
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -27,29 +23,24 @@ import psutil
 
 from bench.growth.written_calls import WrittenCalls
 from bench.support.local_workers import LocalWorkers, key_parts, local_registry
+from tests.support import markdown
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.settings import Settings
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
+HEAD = (
+    *("schemas", "in the store", "memory, MB", "allocated, MB", "xgrammar's cache, MB"),
+    *("KB per new schema", "graphs, MB", "compile p50 / p99, ms"),
+)
 BATCH = 50
 """Schemas per call of the registry."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz_"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--schemas", type=int, default=40_000)
-    parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
-    parser.add_argument("--calls", action="store_true", help="write a call of each schema")
-    options = parser.parse_args()
-    model = str(options.model.resolve())
-    asyncio.run(grow(model, options.schemas, options.every, with_calls=options.calls))
-
-
 async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
+    """Load `count` schemas, and print a row after each `every` of them."""
     vocabulary = vocabulary_of(model)
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
@@ -61,11 +52,7 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     before = last = process.memory_info().rss
     allocated_before = allocated()
     print(f"Vocabulary: {vocabulary.size:,} entries. {configured.max_grammars:,} grammars kept.\n")
-    print(
-        "| schemas | in the store | memory, MB | allocated, MB | xgrammar's cache, MB "
-        "| KB per new schema | graphs, MB | compile p50 / p99, ms |"
-    )
-    print("|" + " --- |" * 8, flush=True)
+    print(markdown.head(HEAD), flush=True)
     loaded = 0
     while loaded < count:
         times: list[float] = []
@@ -78,14 +65,15 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
                 calls.write([source.key for source in sources])
             loaded += BATCH
         rss = process.memory_info().rss
-        print(
-            f"| {loaded:,} | {len(workers.store):,} | {(rss - before) / 2**20:,.0f} "
-            f"| {(allocated() - allocated_before) / 2**20:,.0f} "
-            f"| {cache.get_cache_size_bytes() / 2**20:,.0f} | {(rss - last) / 1024 / every:,.1f} "
-            f"| {calls.graph_bytes / 2**20:,.0f} ({calls.generation}) "
-            f"| {median(times):.1f} / {sorted(times)[int(0.99 * (len(times) - 1))]:.1f} |",
-            flush=True,
+        cells = (
+            *(f"{loaded:,}", f"{len(workers.store):,}", f"{(rss - before) / 2**20:,.0f}"),
+            f"{(allocated() - allocated_before) / 2**20:,.0f}",
+            f"{cache.get_cache_size_bytes() / 2**20:,.0f}",
+            f"{(rss - last) / 1024 / every:,.1f}",
+            f"{calls.graph_bytes / 2**20:,.0f} ({calls.generation})",
+            f"{median(times):.1f} / {sorted(times)[int(0.99 * (len(times) - 1))]:.1f}",
         )
+        print(markdown.row(cells), flush=True)
         last = rss
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)

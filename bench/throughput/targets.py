@@ -1,4 +1,4 @@
-"""What `bench gpu-throughput` sends to each server, free and with enforcement."""
+"""What a constant load sends to each server, free and with enforcement."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.chat.held_calls import InvalidCall
-from toolgate_proxy.chat.retries import Retries, Sampled
+from toolgate_proxy.chat.resampling_state import ResamplingState, Sampled
 from toolgate_proxy.validation.validator import Violation
 
 SEVERAL_CALLS = [
@@ -30,21 +30,21 @@ def test_the_last_call_is_sampled_again_without_those_before_it(
 ) -> None:
     tokens = GoldenTokens(dialect, marks_of(dialect) if special else ())
     segmenter = tokens.segmenter(golden)
-    retries = Retries(0, max_attempts=9, budget=None)
+    state = ResamplingState(0, max_attempts=9, budget=None)
     ended: list[int] = []
     """The number of tokens at the end of each call."""
     fed: list[int] = []
     for token, text in tokens.units(golden.text):
         sampled = Sampled(token, text)
-        retries.note(sampled, segmenter, None)
+        state.note(sampled, segmenter, None)
         events = sampled.feed(segmenter)
-        retries.note_written(0)
+        state.note_written(0)
         fed.append(token)
         ended += [len(fed)] * sum(isinstance(event, CallEnd) for event in events)
         if len(ended) == len(golden.calls):
             break
-    again = retries.resample(InvalidCall("f", NOT_JSON, ""), spent=0)
-    restored, _, events = retries.restored()
+    again = state.resample(InvalidCall("f", NOT_JSON, ""), spent=0)
+    restored, _, events = state.restored()
     assert len(restored.call_tokens) == len(golden.calls) - 1
     assert ended[-2] <= len(again.accepted) < ended[-1]
     assert list(again.accepted) == fed[: len(again.accepted)]

@@ -1,20 +1,16 @@
 """Whole engines under constant load: tokens per second, steps, and the time between tokens.
 
-    python -m bench gpu-throughput MODEL_DIR [--streams 16 64 256] [--seconds 6] [--rounds 3]
-        [vLLM options, such as --load-format dummy --gpu-memory-utilization 0.25]
-
-Servers: vLLM, and Toolgate's backend with each adapter. All run at the same time on one GPU, with
-the same model and options, and are measured in turn. vLLM streams from `/v1/chat/completions`, free
-and with strict tools, and Toolgate from its backend's endpoint, free and with enforcement. With
-`--gateway`, it also streams from the chat completions of a gateway before the first adapter. The
-prompt has 8 BFCL tools with two or more required strings. Tokens that end strings and objects have
-a bias, because with random weights calls would not end. Each stream sends its next request as soon
-as a response is complete. A free response has `--free-tokens` tokens, about as many as a call.
+Servers: vLLM, and Toolgate's backend with each adapter. vLLM streams from `/v1/chat/completions`,
+free and with strict tools, and Toolgate from its backend's endpoint, free and with enforcement.
+With `--gateway`, it also streams from the chat completions of a gateway before the first adapter.
+The prompt has 8 BFCL tools with two or more required strings. Tokens that end strings and objects
+have a bias, because with random weights calls would not end. Each stream sends its next request as
+soon as a response is complete. A free response has `--free-tokens` tokens, about as many as a call.
 
 Measured is a window of `--seconds` in which all streams run. Tokens and the time between them are
 those that the clients receive, which are `--clients` processes. The number of engine steps is that
-of the server's metrics. Complete calls are validated with jsonschema. Prints Markdown. The exit
-status is 1 if a call of Toolgate's is invalid. It also runs with vLLM's CPU build.
+of the server's metrics. Complete calls are validated with jsonschema. The exit status is 1 if a
+call of Toolgate's is invalid.
 """
 
 from __future__ import annotations
@@ -35,9 +31,9 @@ from pathlib import Path
 
 import httpx
 
-from bench.throughput.gpu_report import Found, Measured, report
-from bench.throughput.gpu_streams import WARM_UP_SECONDS, Seen, drive
-from bench.throughput.gpu_targets import Target, make_targets
+from bench.throughput.constant_report import Found, Measured, report
+from bench.throughput.streams import WARM_UP_SECONDS, Seen, drive
+from bench.throughput.targets import Target, make_targets
 from tests.support.servers import contenders, gateways
 from toolgate_proxy.server.launcher import Route as Model
 from toolgate_proxy.server.launcher import make_config
@@ -48,19 +44,8 @@ LENGTH = 4096
 READY_SECONDS = 300.0
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--streams", type=int, nargs="+", default=(16, 64, 256))
-    parser.add_argument("--seconds", type=float, default=6)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--free-tokens", type=int, default=144, help="tokens of a free response")
-    parser.add_argument("--gateway", action="store_true", help="also through Toolgate's gateway")
-    parser.add_argument("--clients", type=int, default=8, help="number of client processes")
-    parser.add_argument("--until", type=float, help="seconds after which no round starts")
-    parser.add_argument("--out", type=Path, help="file for a JSON line of each measurement")
-    options, flags = parser.parse_known_args()
-    contenders.exit_on_sigterm()
+def run(options: argparse.Namespace, flags: Sequence[str]) -> int:
+    """`flags`: options of vLLM for all servers."""
     began = time.monotonic()
     with ExitStack() as stack:
         model = options.model.resolve()

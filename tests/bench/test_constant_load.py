@@ -1,4 +1,4 @@
-"""Reading and judging of streams, and the report, without servers."""
+"""Reading and judging of streams under constant load, and the report, without servers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from bench.throughput.gpu_report import Found, Measured, report
-from bench.throughput.gpu_streams import Seen, judge, token_count
-from bench.throughput.gpu_targets import Target
+from bench.throughput.constant_report import Found, Measured, report
+from bench.throughput.streams import Seen, judge, token_count
+from bench.throughput.targets import Target
 
 SCHEMAS = {"f": {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}}
 Events = list[dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The measurements of run.py as tables of ratios and as plots."""
+"""The measurements of batches.py as tables of ratios and as plots."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench.support.ratios import interval, ratio, ratios
 from bench.throughput.clients import Engine
+from tests.support.markdown import table
 from tests.support.plots import bars
 
 
@@ -55,13 +56,13 @@ def report(found: Found) -> str:
     cells = _cells(found)
     parts = ["Tokens/s, Toolgate ÷ vLLM, without a gateway:"]
     for engine in ADAPTERS:
-        parts += ["", *_table(_pairs("direct", (engine,), BASES), found, cells)]
+        parts += ["", _table(_pairs("direct", (engine,), BASES), found, cells)]
     gateway_cells = [cell for cell in cells if (f"{ADAPTERS[0]} · toolgate", cell) in found]
     gateways = _pairs("toolgate", ADAPTERS, GATEWAY_BASES)
     parts += ["", "Tokens/s, Toolgate's gateway ÷ LiteLLM:", ""]
-    parts += _table(gateways, found, gateway_cells)
+    parts.append(_table(gateways, found, gateway_cells))
     parts += ["", "Median time to the first event, Toolgate's gateway ÷ LiteLLM:", ""]
-    parts += _table(gateways, found, gateway_cells, lambda each: each.first_ms)
+    parts.append(_table(gateways, found, gateway_cells, lambda each: each.first_ms))
     return "\n".join([*parts, *_medians(found, cells)])
 
 
@@ -72,7 +73,7 @@ def drafts_report(found: Found) -> str:
         head: (f"{engine} · direct", f"{base} · direct")
         for head, (engine, base) in DRAFT_RATIOS.items()
     }
-    parts = ["Tokens/s, without a gateway:", "", *_table(pairs, found, cells)]
+    parts = ["Tokens/s, without a gateway:", "", _table(pairs, found, cells)]
     return "\n".join([*parts, *_medians(found, cells)])
 
 
@@ -93,30 +94,27 @@ def _table(
     found: Found,
     cells: Sequence[Cell],
     value: Value = lambda each: each.tokens_per_second,
-) -> list[str]:
+) -> str:
     """A column of ratios for each pair of clients."""
-    lines = ["| batch | tools | " + " | ".join(pairs) + " |", "| --- " * (2 + len(pairs)) + "|"]
-    for cell in cells:
-        row = [
-            ratio(
-                [value(each) for each in found[ours, cell]], [value(b) for b in found[base, cell]]
-            )
-            for ours, base in pairs.values()
+    rows = [
+        [
+            *(cell.batch, cell.tools),
+            *(
+                ratio([value(a) for a in found[ours, cell]], [value(b) for b in found[base, cell]])
+                for ours, base in pairs.values()
+            ),
         ]
-        lines.append(f"| {cell.batch} | {cell.tools} | " + " | ".join(row) + " |")
-    return lines
+        for cell in cells
+    ]
+    return table(["batch", "tools", *pairs], rows)
 
 
 def _medians(found: Found, cells: Sequence[Cell]) -> list[str]:
     clients = list(dict.fromkeys(client for client, _ in found))
     title = "Medians of tokens/s, time to the first event in ms, tokens per response:"
-    head = [f"{cell.batch} × {cell.tools}" for cell in cells]
-    lines = ["", title, "", "| client | " + " | ".join(head) + " |"]
-    lines.append("| --- " * (1 + len(head)) + "|")
-    for client in clients:
-        row = [_median(found.get((client, cell), [])) for cell in cells]
-        lines.append(f"| {client} | " + " | ".join(row) + " |")
-    return lines
+    head = ["client", *(f"{cell.batch} × {cell.tools}" for cell in cells)]
+    rows = ([each, *(_median(found.get((each, cell), [])) for cell in cells)] for each in clients)
+    return ["", title, "", table(head, rows)]
 
 
 def _median(measured: Sequence[Measured]) -> str:

@@ -1,0 +1,113 @@
+"""What docs/reference/schema-support.md counts, as rows of its tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from tests.support.schemas.keyword_coverage import coverage
+from tests.support.schemas.suites import Result
+from toolgate_core.dialects.argument_forms import form_of
+from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.schema.keywords import ASSERTIONS
+from toolgate_core.schema.preparation.advice import ADVICE
+from toolgate_core.wire import GrammarVerdict
+
+
+def valid(results: Sequence[Result]) -> int:
+    return sum(instance.passed for r in results for instance in r.judged.instances)
+
+
+def keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for result in results:
+        if result.judged.made is not None:
+            found = coverage(result.judged.schema, result.judged.made)
+            counts.update((each.keyword, each.enforced_by) for each in found)
+    for keyword in sorted(ASSERTIONS):
+        masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
+        where = ADVICE[keyword][0] if keyword in ADVICE else ""
+        yield f"`{keyword}`", masked, checked, where
+
+
+def totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
+    outcomes = Counter(r.judged.outcome for r in results)
+    engines = Counter(r.judged.engine for r in results if r.judged.outcome == "masked")
+    yield "fully masked, by xgrammar", engines["xgrammar"]
+    yield "fully masked, by llguidance", engines["llguidance"]
+    yield "some keywords validated", outcomes["residual"]
+    yield "refused", outcomes["refused"]
+    yield "an invalid instance passes masks and validation", _schemas(results, "through")
+    yield (
+        "fully masked, an invalid instance passes the masks",
+        _schemas(results, "unsound"),
+    )
+    yield "valid instances excluded, by decision", _schemas(results, "closed")
+    yield "valid instances excluded, otherwise", _schemas(results, "strict")
+
+
+def forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[Sequence[object]]:
+    for name, verdicts in tools.items():
+        calls = DIALECTS[name].calls
+        assert calls is not None
+        ready = [verdict for verdict in verdicts if verdict.status == "ready"]
+        checked = [verdict for verdict in ready if verdict.residual]
+        keywords = Counter(each.keyword for verdict in checked for each in verdict.residual)
+        yield (
+            form_of(calls.codec),
+            f"`{name}`",
+            len(ready) - len(checked),
+            len(checked),
+            len(verdicts) - len(ready),
+            ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common()),
+        )
+
+
+def _schemas(results: Sequence[Result], what: str) -> int:
+    """How many schemas have an instance of which it is so."""
+    return sum(any(_is(r, at, what) for at in range(len(r.judged.instances))) for r in results)
+
+
+def _is(result: Result, at: int, what: str) -> bool:
+    instance = result.judged.instances[at]
+    if what == "through":
+        return instance.taken and instance.passed and not instance.valid
+    if what == "unsound":
+        return result.judged.outcome == "masked" and instance.taken and not instance.passed
+    unreachable = instance.passed and not instance.taken
+    return unreachable and instance.by_decision == (what == "closed")
+
+
+def instances(results: Sequence[Result], what: str) -> int:
+    """How many instances it is so of."""
+    return sum(_is(r, at, what) for r in results for at in range(len(r.judged.instances)))
+
+
+def drafts(results: Sequence[Result]) -> Iterator[Sequence[object]]:
+    for source in sorted({r.case.source for r in results}):
+        some = [r for r in results if r.case.source == source]
+        outcomes = Counter(r.judged.outcome for r in some)
+        engines = Counter(r.judged.engine for r in some if r.judged.outcome == "masked")
+        yield (
+            source.removeprefix("draft"),
+            len(some),
+            engines["xgrammar"],
+            engines["llguidance"],
+            outcomes["residual"],
+            outcomes["refused"],
+            sum(len(r.judged.instances) for r in some),
+            instances(some, "through"),
+            instances(some, "strict") + instances(some, "closed"),
+            instances(some, "closed"),
+        )
+
+
+def formats(results: Sequence[Result]) -> Iterator[str]:
+    masked = {r.case.group for r in results if r.judged.outcome == "masked"}
+    validated = {r.case.group for r in results} - masked
+    judged = [(i.valid, i.passed) for r in results for i in r.judged.instances]
+    wrong = sum(valid != passed for valid, passed in judged)
+    yield (
+        f"Formats (optional tests of the suite, {len(judged):,} instances, {wrong} wrong). "
+        f"Masked: {', '.join(sorted(masked))}. Validated: {', '.join(sorted(validated))}."
+    )
