@@ -116,6 +116,8 @@ class _Exchange:
         values, recalled = await self.pipeline.surface.recall(values, client)
         if context.key is not None:
             await gateway().limiter.reserve(context, values, output=counting is None)
+        if host.guard is not None and counting is None:
+            host.guard.start()
         while True:
             try:
                 if host.is_litellms:
@@ -161,8 +163,13 @@ class _Exchange:
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:
-                await sending.whole(whole(), events)
+                await sending.whole(whole(), events, request)
                 return
             host.answered(whole)
-            last = await sending.stream(surface.stream(answer, host.model, client), events)
+            if host.guard is None:
+                stream = surface.stream(answer, host.model, client)
+                last = await sending.stream(stream, events)
+            else:
+                stream = surface.stream(answer, host.model, client.without_store())
+                last = await sending.guarded(host.guard, stream, events, request)
         await self.reply.end(last)

@@ -7,16 +7,25 @@ Without callbacks and with our own authentication, only the deployment is chosen
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+)
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
 from starlette.requests import Request
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, GatewayMisconfigured, ToolgateError
 
-from ...api.surface import Surface, Whole, is_streamed
+from ...api.shared.options import check_litellms
+from ...api.surface import Stream, Surface, Whole, is_streamed
 from ...background import in_background
+from ...chat.failover import Events
 from ...chat.response import ResponseEvent
 from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
@@ -31,6 +40,7 @@ from ..state import model_routes, selection
 from .configured import wants_events
 from .request_data import RequestData
 from .request_events import RequestEvents
+from .response_guard import ResponseGuard
 
 logger = logging.getLogger("toolgate")
 
@@ -66,6 +76,8 @@ class HostSide:
         """The sender, as another authentication describes it."""
         self._events: RequestEvents | None = None
         """None if nobody observes the request."""
+        self.guard: ResponseGuard | None = None
+        """None if no hook reads or changes the response."""
         self._whole: Callable[[], Whole] | None = None
         """Makes the whole response, once there is one, from all of its events."""
         self._pieces: list[ResponseEvent] = []
@@ -77,6 +89,7 @@ class HostSide:
         another authentication may read.
 
         Raise ToolgateError."""
+        check_litellms(self.body)
         key, own = self._context.key, self._context.authenticated
         if not own:
             self._request._body = content
@@ -122,6 +135,8 @@ class HostSide:
     async def fall_back(self, error: ToolgateError) -> None:
         """Repeat the request at its model, which failed with `error`, or go on to the next
         fallback. Raise the error of the first model if there is no other one."""
+        if self.guard is not None and self.guard.has_refused:
+            raise error
         failed = self.model if self.is_litellms else self._route.model
         if not self.is_litellms and self._retried < retries_after(failed, error):
             await delay(self._retried, len(self._route.targets))
@@ -156,6 +171,20 @@ class HostSide:
             return body
         return {**body, **self._fallback.parameters, "model": self.model}
 
+    async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
+        """Return the body of a whole response, and store it. Raise ToolgateError."""
+        if self.guard is not None:
+            return await self.guard.body(whole, self._route.model, request)
+        await whole.keep()
+        return whole.body()
+
+    def guarded(
+        self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a stream as the hooks leave it. Raise ToolgateError."""
+        frames = self._frames(stream, events)
+        return guard.stream(frames, self._ended, self._route.model, request)
+
     def answered(self, whole: Callable[[], Whole]) -> None:
         """Note that a backend responds. `whole` makes the response, to which the events of
         `note_events` are added."""
@@ -178,6 +207,8 @@ class HostSide:
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
         """Send LiteLLM's log event in the background. A stream that the client closed after it had
         `begun` counts as a success, as in LiteLLM."""
+        if self.guard is not None:
+            self.guard.end()
         if self._events is None:
             return
         if self._fallback is not None and failed is None:
@@ -186,18 +217,33 @@ class HostSide:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
         if self._whole is not None and (failed is None or left):
-            whole = self._whole()
-            whole.add(self._pieces)
             stream = is_streamed(self.body)
-            in_background(self._events.succeeded(self._route.model, whole.body(), stream=stream))
+            body = (self.guard and self.guard.shown) or self._ended().body()
+            in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
 
     def _observed(self) -> RequestEvents:
         caller = self._caller or auth.caller(self._context.key, self._scope["path"])
-        return RequestEvents(
-            RequestData(self._request, caller, self.body, self._surface, self._context)
-        )
+        data = RequestData(self._request, caller, self.body, self._surface, self._context)
+        if self._route.reads:
+            self.guard = ResponseGuard(data)
+        return RequestEvents(data, guarded=self._route.reads)
+
+    async def _frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
+        async for pieces in events:
+            self.note_events(pieces)
+            if data := stream.events(pieces):
+                yield data
+        self._context.complete = True
+        yield stream.end()
+
+    def _ended(self) -> Whole:
+        """Return a response whose events were all noted."""
+        assert self._whole is not None  # a backend responds
+        whole = self._whole()
+        whole.add(self._pieces)
+        return whole
 
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no

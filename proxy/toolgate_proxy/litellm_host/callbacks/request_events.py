@@ -38,10 +38,12 @@ logger = logging.getLogger("toolgate")
 
 
 class RequestEvents:
-    """Hooks and events of one request."""
+    """Hooks and events of one request. `guarded`: the hooks after a response run before it is
+    sent."""
 
-    def __init__(self, data: RequestData) -> None:
+    def __init__(self, data: RequestData, *, guarded: bool = False) -> None:
         self._data = data
+        self._guarded = guarded
         self._routed = False
         """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
@@ -191,7 +193,7 @@ class RequestEvents:
             log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
-        if wants_post_call():
+        if wants_post_call() and not self._guarded:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )

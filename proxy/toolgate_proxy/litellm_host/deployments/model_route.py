@@ -17,7 +17,8 @@ from ...api.chat_completions.parameters import BY_NAME
 from ...settings import Settings
 from ..callbacks.configured import (
     chooses_deployments,
-    reading_callback,
+    reads_responses,
+    unsupported_callback,
     wants_events,
     wants_pre_call,
 )
@@ -72,6 +73,8 @@ class ModelRoute:
     """A callback has `async_pre_call_hook`."""
     events: bool
     """Callbacks, or LiteLLM's router, receive success and failure events."""
+    reads: bool
+    """Callbacks read or change responses, or run beside the request."""
 
 
 class ModelRoutes:
@@ -102,8 +105,9 @@ class ModelRoutes:
             return None
         reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
         strategy = _own_strategy(name, rows)
-        events = strategy is None or wants_events()
-        return ModelRoute(name, targets, reason, strategy, wants_pre_call(), events)
+        reads = reads_responses()
+        events = strategy is None or reads or wants_events()
+        return ModelRoute(name, targets, reason, strategy, wants_pre_call(), events, reads)
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
@@ -118,8 +122,8 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     held, general = router(), proxy_server.general_settings
     if proxy_server.prisma_client is not None:
         yield "LiteLLM's database: budgets and settings of its keys and teams"
-    if (reading := reading_callback()) is not None:
-        yield reading
+    if (unsupported := unsupported_callback()) is not None:
+        yield unsupported
     if litellm.cache is not None and _caches(litellm.cache):
         yield "LiteLLM's response cache"
     if litellm.max_budget:
@@ -145,7 +149,10 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
             yield "a deployment of one of LiteLLM's teams"
 
 
-PARAMETERS = frozenset(BY_NAME) - {"fallbacks", "messages", "model", "stream", "tools"}
+PARAMETERS = frozenset(BY_NAME) - {
+    *("fallbacks", "guardrails", "tags", "litellm_metadata", "cache"),
+    *("messages", "model", "stream", "tools"),
+}
 """Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
