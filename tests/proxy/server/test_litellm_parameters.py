@@ -8,8 +8,7 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.apis.outcomes import BODIES, PATHS
-from tests.support.litellm.own_route import Gateway, ours
+from tests.support.litellm.own_route import PATHS, Gateway, body_of, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
 
@@ -43,9 +42,9 @@ async def test_parameters_are_accepted(
     observer = Observer()
     monkeypatch.setattr(litellm, "callbacks", [observer] if observed else [])
     for name, value in PARAMETERS.items():
-        response = await gateway.ask(BODIES[api] | {name: value}, path=PATHS[api])
+        response = await gateway.ask(body_of(api, **{name: value}), path=PATHS[api])
         assert response.status == 200, (name, response.bodies)
-    response = await gateway.ask(BODIES[api] | PARAMETERS, path=PATHS[api])
+    response = await gateway.ask(body_of(api, **PARAMETERS), path=PATHS[api])
     assert response.status == 200
     if observed:
         assert "gold" in str(observer.data)
@@ -60,7 +59,7 @@ async def test_values_of_another_type_are_refused(
 ) -> None:
     monkeypatch.setattr(litellm, "callbacks", [Observer()] if observed else [])
     for name in PARAMETERS.keys() - {"user"}:
-        response = await gateway.ask(BODIES[api] | {name: 3}, path=PATHS[api])
+        response = await gateway.ask(body_of(api, **{name: 3}), path=PATHS[api])
         assert (response.status, response.context.error_code) == (400, "invalid_request"), name
 
 
@@ -74,6 +73,6 @@ async def test_tags_of_a_request_choose_the_deployment(
     use(monkeypatch, gold, lead, enable_tag_filtering=True)
     gateway.backend.scripts["hi"] = Script(("Hello there",))
     for tag, temperature in (("gold", 0.25), ("lead", 0.75), ("gold", 0.25)):
-        response = await gateway.ask(BODIES[api] | {"tags": [tag]}, path=PATHS[api])
+        response = await gateway.ask(body_of(api, tags=[tag]), path=PATHS[api])
         assert response.status == 200
         assert gateway.backend.requests[-1].sampling.temperature == temperature

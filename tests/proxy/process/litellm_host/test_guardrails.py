@@ -8,13 +8,13 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from toolgate_proxy.server.app import Route, make_config
 
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
+from toolgate_proxy.server.launcher import Route, make_config
 
 PATHS = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}

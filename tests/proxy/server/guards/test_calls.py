@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.apis.outcomes import BODIES, CALLING, PATHS
 from tests.support.litellm.guards import SCHEMA, TOOLS, Team, use_callback
-from tests.support.litellm.own_route import Gateway, Response
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
 
 APIS = pytest.mark.parametrize("api", list(PATHS))
@@ -22,8 +21,7 @@ def _script(gateway: Gateway) -> None:
 
 
 async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
-    given = "input" if api == "responses" else "messages"
-    body = BODIES[api] | {given: CALLING, "tools": TOOLS[api]} | params
+    body = body_of(api, "call", **{"tools": TOOLS[api], **params})
     return await gateway.ask(body, path=PATHS[api])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.apis.outcomes import BODIES, PATHS, RANDOM
+from tests.support.apis.outcomes import RANDOM
 from tests.support.litellm.guards import (
     HIDDEN,
     Guardrail,
@@ -16,7 +16,7 @@ from tests.support.litellm.guards import (
     use_callback,
 )
 from tests.support.litellm.log_events import log_events
-from tests.support.litellm.own_route import Gateway, Response
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script
 
 APIS = pytest.mark.parametrize("api", list(PATHS))
@@ -29,7 +29,7 @@ def _without_comments(gateway: Gateway) -> None:
 
 
 async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
-    return await gateway.ask(BODIES[api] | params, path=PATHS[api])
+    return await gateway.ask(body_of(api, **params), path=PATHS[api])
 
 
 def shown(response: Response) -> str:
