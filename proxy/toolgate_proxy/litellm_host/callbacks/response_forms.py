@@ -21,9 +21,10 @@ Event = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Call:
-    """A call in a response, or its content as a call without a name."""
+    """A call in a response, or its content."""
 
-    name: str
+    name: str | None
+    """None: it is content."""
     arguments: str
 
 
@@ -88,7 +89,7 @@ class ChatForm:
     def calls(self, body: Event) -> Iterator[Call]:
         for choice in body.get("choices") or ():
             message = choice.get("message") or {}
-            yield Call("", message.get("content") or "")
+            yield Call(None, message.get("content") or "")
             for call in message.get("tool_calls") or ():
                 yield _chat_call(call)
             if message.get("function_call"):
@@ -106,7 +107,7 @@ class ChatForm:
             for part in parts:
                 _join(made.setdefault((at, part.get("index")), {}), part)
         yield from map(_chat_call, made.values())
-        yield from (Call("", content) for content in contents.values())
+        yield from (Call(None, content) for content in contents.values())
 
 
 class ResponsesForm:
@@ -139,7 +140,7 @@ class ResponsesForm:
                 place = at, event.get("content_index")
                 texts[place] = texts.get(place, "") + event["delta"]
             elif kind == "response.output_text.done":
-                yield Call("", event["text"])
+                yield Call(None, event["text"])
             elif kind.endswith("_call_arguments.delta") or kind.endswith("_call_input.delta"):
                 item = items.setdefault(at, {"arguments": "", "input": ""})
                 item["input" if "input" in kind else "arguments"] += event["delta"]
@@ -149,7 +150,7 @@ class ResponsesForm:
                 yield from _item_calls({**items.get(at, {}), "input": event["input"]})
         for item in items.values():
             yield from _item_calls({**item, "content": None})
-        yield from (Call("", text) for text in texts.values())
+        yield from (Call(None, text) for text in texts.values())
 
 
 class MessagesForm:
@@ -166,7 +167,7 @@ class MessagesForm:
         for block in blocks:
             if block.get("type") == "tool_use":
                 yield Call(str(block.get("name")), _json(block.get("input")))
-        yield Call("", "".join(block.get("text") or "" for block in blocks))
+        yield Call(None, "".join(block.get("text") or "" for block in blocks))
 
     def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
         names: dict[Any, str] = {}
@@ -182,7 +183,7 @@ class MessagesForm:
                 text += delta.get("text") or ""
                 parts[at] = parts.get(at, "") + (delta.get("partial_json") or "")
         yield from (Call(name, parts.get(at) or "{}") for at, name in names.items())
-        yield Call("", text)
+        yield Call(None, text)
 
 
 FORMS: Mapping[str, Form] = {
@@ -218,7 +219,7 @@ def _item_calls(item: Event) -> Iterator[Call]:
         yield Call(name, _json({"input": item.get("input")}))
     elif kind == "message":
         for part in item.get("content") or ():
-            yield Call("", part.get("text") or "")
+            yield Call(None, part.get("text") or "")
 
 
 def _json(value: Any) -> str:

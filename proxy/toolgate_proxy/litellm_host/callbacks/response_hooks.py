@@ -177,10 +177,11 @@ class ResponseHooks:
     async def _require_valid(self, before: Iterable[Call], after: Iterable[Call]) -> None:
         """Raise ToolSchemaViolation if a call that the hooks changed or added is invalid."""
         for call in Counter(after) - Counter(before):
-            tool = self._tools.get(call.name) if call.name else self._content_format
-            if tool is None and not call.name:
-                continue  # content without a format
-            what = f"a call of {call.name!r}" if call.name else "the content"
+            is_content = call.name is None
+            tool = self._content_format if call.name is None else self._tools.get(call.name)
+            if tool is None and is_content:
+                continue  # it has no format
+            what = "the content" if is_content else f"a call of {call.name!r}"
             if tool is None:
                 raise ToolSchemaViolation(
                     f"A callback of the gateway added {what}, which the request does not offer. "

@@ -47,7 +47,9 @@ async def test_valid_change_of_a_call_is_sent(
 
 @APIS
 @STREAM
-@pytest.mark.parametrize("change", [("Z", "Y"), ("look", "leap")], ids=["arguments", "tool"])
+@pytest.mark.parametrize(
+    "change", [("Z", "Y"), ("look", "leap"), ("look", "")], ids=["arguments", "tool", "no name"]
+)
 async def test_invalid_change_of_a_call_is_an_error(
     gateway: Gateway,
     monkeypatch: pytest.MonkeyPatch,
@@ -62,6 +64,7 @@ async def test_invalid_change_of_a_call_is_an_error(
     assert error
     assert "YY" not in sent or "function_call" not in sent  # the tools are in the first event
     assert '"name":"leap","arguments"' not in sent
+    assert '"name":"","arguments"' not in sent
 
 
 @APIS
