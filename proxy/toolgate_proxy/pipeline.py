@@ -22,7 +22,8 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from .api.surface import Client, Counting, Surface, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
-from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
+from .litellm_host.callbacks.host_side import HostSide, own_route
+from .litellm_host.callbacks.request_events import report_refused
 from .server import incoming
 from .server.authorization import authenticate
 from .server.client import client_of
@@ -125,7 +126,8 @@ class _Exchange:
                         self.scope, self.pipeline.surface, host, client, self.reply, disconnect
                     )
                 else:
-                    await self._attempt(host.adapted(values), client, recalled, disconnect)
+                    body = await host.admitted_again(values)
+                    await self._attempt(body, client, recalled, disconnect)
             except ToolgateError as error:
                 if counting is not None or self.reply.has_output:
                     raise

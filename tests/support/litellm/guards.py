@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -80,8 +81,8 @@ class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
 class Guardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
     """Refuses in one mode."""
 
-    def __init__(self, mode: str, *, default_on: bool = True) -> None:
-        super().__init__(guardrail_name="no-names", event_hook=mode, default_on=default_on)
+    def __init__(self, mode: str, *, default_on: bool = True, name: str = "no-names") -> None:
+        super().__init__(guardrail_name=name, event_hook=mode, default_on=default_on)
 
     async def async_pre_call_hook(self, *args: Any, **more: Any) -> None:
         raise refusal()
@@ -100,6 +101,20 @@ class Guardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are n
         yield
 
 
+class Masking(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Changes requests of the models that name it."""
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(guardrail_name="masking", event_hook="pre_call", default_on=False)
+        self._change: Change = lambda text: text.replace(old, new)
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        name = "input" if "input" in data else "messages"
+        return data | {name: changed(copy.deepcopy(data[name]), self._change)}
+
+
 class WholeGuardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
     """Refuses, or changes, whole responses only."""
 
@@ -115,8 +130,8 @@ class WholeGuardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types 
         return changed(response, self._change)
 
 
-def use_callback(monkeypatch: pytest.MonkeyPatch, callback: CustomLogger) -> None:
-    monkeypatch.setattr(litellm, "callbacks", [callback])
+def use_callback(monkeypatch: pytest.MonkeyPatch, *callbacks: CustomLogger) -> None:
+    monkeypatch.setattr(litellm, "callbacks", [*callbacks])
     host_side.model_routes()._known.clear()
 
 

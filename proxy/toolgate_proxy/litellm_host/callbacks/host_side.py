@@ -37,7 +37,6 @@ from ..deployments.retries import delay, retries_after
 from ..deployments.router import Target, is_foreign
 from ..errors import own_errors
 from ..state import model_routes, selection
-from .configured import wants_events
 from .request_data import RequestData
 from .request_events import RequestEvents
 from .response_guard import ResponseGuard
@@ -69,6 +68,8 @@ class HostSide:
         self._fallbacks = Fallbacks()
         self._fallback: Fallback | None = None
         """The fallback at which the request is."""
+        self._of_fallback: Mapping[str, Any] | None = None
+        """The body for it, once it is one of our models and the hooks got it."""
         self._retried = 0
         """Number of retries at the model."""
         self._request = Request(scope)
@@ -103,7 +104,7 @@ class HostSide:
         values = self.body
         if self._events is not None and (not own or self._route.hooks):
             with own_errors():
-                values = await self._events.before()
+                values = await self._events.before(self._route.guardrails)
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
         if (requested := requested_fallbacks(values)) is not None:
@@ -170,6 +171,19 @@ class HostSide:
         if self._fallback is None:
             return body
         return {**body, **self._fallback.parameters, "model": self.model}
+
+    async def admitted_again(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body for the model of ours at which the request is. If it is a fallback with
+        guardrails that have not seen the request, the hooks run again. Raise ToolgateError."""
+        if self._fallback is None or self._events is None or self.guard is None:
+            return self.adapted(body)
+        if self._of_fallback is None:
+            sent = self.adapted(body)
+            with self.guard.noting_refusals():
+                self._of_fallback = await self._events.before_fallback(sent, self._route.guardrails)
+            if self._of_fallback is not sent:
+                self.guard.start()
+        return self._of_fallback
 
     async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response, and store it. Raise ToolgateError."""
@@ -258,7 +272,7 @@ class HostSide:
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model)
         self.model, self.is_litellms = fallback.model, route is None
-        self._whole, self._pieces, self._retried = None, [], 0
+        self._whole, self._pieces, self._retried, self._of_fallback = None, [], 0, None
         self._context.go_on(self.model, self._fallbacks.attempted)
         if is_foreign(self.model):
             self._context.note_fallback()
@@ -284,15 +298,3 @@ def own_route(model: str) -> ModelRoute | None:
     """Return how our own route serves a model, or None if requests take LiteLLM's route."""
     route = model_routes().find(model)
     return None if route is None or route.reason is not None else route
-
-
-def report_refused(
-    surface: Surface,
-    scope: MutableMapping[str, Any],
-    context: RequestContext,
-    error: ToolgateError,
-) -> None:
-    """Send LiteLLM's log event of a request that was refused before its model was known."""
-    if wants_events():
-        events = RequestEvents.of_refused(scope, surface, context)
-        in_background(events.failed("", error))

@@ -10,7 +10,7 @@ import datetime
 import logging
 import traceback
 import uuid
-from collections.abc import Iterator, Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +24,7 @@ from starlette.requests import Request
 from toolgate_core.errors import ToolgateError
 
 from ...api.surface import Surface, is_streamed
+from ...background import in_background
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
@@ -31,7 +32,7 @@ from ..deployments.router import Row, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
 from ..private_names import either
 from .completions import completion_of
-from .configured import wants_post_call, without_inert
+from .configured import wants_events, wants_post_call, without_inert
 from .request_data import RequestData
 
 logger = logging.getLogger("toolgate")
@@ -58,16 +59,31 @@ class RequestEvents:
         caller = UserAPIKeyAuth(request_route=scope["path"])
         return cls(RequestData(Request(scope), caller, {}, surface, context))
 
-    async def before(self) -> dict[str, Any]:
-        """Run `async_pre_call_hook` of all callbacks and return the body that they return. Raises
-        their exceptions."""
+    async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
+        """Run `async_pre_call_hook` of all callbacks and return the body that they return.
+        `guardrails`: of the model. Raises their exceptions."""
+        await self._data.require(guardrails)
+        return await self._hooked(self._data.body)
+
+    async def before_fallback(
+        self, body: Mapping[str, Any], guardrails: Sequence[Any]
+    ) -> Mapping[str, Any]:
+        """Run the hooks again for a model of ours with other guardrails, as LiteLLM's handler does
+        for another provider's model. `body`: for that model. Raises their exceptions."""
+        if not self._data.lacks(guardrails):
+            return body
+        await self._data.at_fallback(body)
+        await self._data.require(guardrails)
+        return {**await self._hooked(body), "model": body["model"]}
+
+    async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         from litellm.proxy import proxy_server
 
         data = await self._data.prepared()
         changed = await proxy_server.proxy_logging_obj.pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
-        return self._data.take(changed if isinstance(changed, dict) else data)
+        return self._data.take(changed if isinstance(changed, dict) else data, body)
 
     async def choose(self, model: str, messages: object) -> Target:
         """Return the deployment that LiteLLM's router selects by limits, tags, order and
@@ -218,6 +234,18 @@ class RequestEvents:
             raised, trace, prefer_async_handlers=True
         )
         return raised, trace
+
+
+def report_refused(
+    surface: Surface,
+    scope: MutableMapping[str, Any],
+    context: RequestContext,
+    error: ToolgateError,
+) -> None:
+    """Send LiteLLM's log event of a request that was refused before its model was known."""
+    if wants_events():
+        events = RequestEvents.of_refused(scope, surface, context)
+        in_background(events.failed("", error))
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:

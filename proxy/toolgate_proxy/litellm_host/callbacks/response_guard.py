@@ -21,25 +21,37 @@ from .response_hooks import ResponseHooks, hooks
 class ResponseGuard:
     def __init__(self, data: RequestData) -> None:
         self._data = data
-        self._moderation: asyncio.Task[None] | None = None
+        self._moderations: list[asyncio.Task[None]] = []
         self.has_refused = False
         """A hook failed or refused the request or the response. No other model gets it."""
         self.shown: Mapping[str, Any] | None = None
         """The body of the whole response as the hooks left it."""
 
     def start(self) -> None:
-        """Start the hooks that run while the response is made."""
-        self._moderation = asyncio.create_task(self._moderated())
-        self._moderation.add_done_callback(_retrieve)
+        """Start the hooks that run while the response is made. They run again for a fallback that
+        has guardrails of its own."""
+        moderation = asyncio.create_task(self._moderated())
+        moderation.add_done_callback(_retrieve)
+        self._moderations.append(moderation)
 
     def end(self) -> None:
-        if self._moderation is not None:
-            self._moderation.cancel()
+        for moderation in self._moderations:
+            moderation.cancel()
+
+    @contextmanager
+    def noting_refusals(self) -> Iterator[None]:
+        """Note that a hook refuses, and raise its exception as a ToolgateError."""
+        try:
+            with own_errors():
+                yield
+        except ToolgateError:
+            self.has_refused = True
+            raise
 
     async def body(self, whole: Whole, model: str, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response as the hooks leave it. It is stored if they change
         nothing. `model`: its name in the router. Raise ToolgateError."""
-        with self._noting_refusals():
+        with self.noting_refusals():
             await self._require_moderated()
             body = whole.body()
             self.shown = await self._hooks(model, request).whole(body)
@@ -58,7 +70,7 @@ class ResponseGuard:
         """Yield a stream as the hooks leave it. `whole` makes the whole response at its end. It is
         stored if they change nothing. Raise ToolgateError."""
         response_hooks = self._hooks(model, request)
-        with self._noting_refusals():
+        with self.noting_refusals():
             await self._require_moderated()
         try:
             async with aclosing(response_hooks.stream(frames, whole)) as stream:
@@ -80,17 +92,8 @@ class ResponseGuard:
         )
 
     async def _require_moderated(self) -> None:
-        if self._moderation is not None:
-            await self._moderation
-
-    @contextmanager
-    def _noting_refusals(self) -> Iterator[None]:
-        try:
-            with own_errors():
-                yield
-        except ToolgateError:
-            self.has_refused = True
-            raise
+        for moderation in self._moderations:
+            await moderation
 
 
 def _retrieve(moderation: asyncio.Task[None]) -> None:

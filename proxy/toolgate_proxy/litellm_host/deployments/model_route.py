@@ -75,6 +75,8 @@ class ModelRoute:
     """Callbacks, or LiteLLM's router, receive success and failure events."""
     reads: bool
     """Callbacks read or change responses, or run beside the request."""
+    guardrails: Sequence[Any]
+    """Those of its deployments. As in LiteLLM, one of any deployment is for all requests."""
 
 
 class ModelRoutes:
@@ -107,7 +109,8 @@ class ModelRoutes:
         strategy = _own_strategy(name, rows)
         reads = reads_responses()
         events = strategy is None or reads or wants_events()
-        return ModelRoute(name, targets, reason, strategy, wants_pre_call(), events, reads)
+        hooks, guardrails = wants_pre_call(), guardrails_of(rows)
+        return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
@@ -157,7 +160,17 @@ PARAMETERS = frozenset(BY_NAME) - {
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
 """Parameters that a fallback may replace."""
-_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails"}
+
+
+def guardrails_of(rows: Sequence[Row]) -> list[Any]:
+    """Return the guardrails in the `litellm_params` of deployments."""
+    found: list[Any] = []
+    for row in rows:
+        given = row["litellm_params"].get("guardrails") or []
+        named = given if isinstance(given, list) else [given]
+        found += [each for each in named if each not in found]
+    return found
 
 
 def target_of(row: Row) -> Target | None:

@@ -81,6 +81,16 @@ def test_alias_has_the_route_of_its_model(monkeypatch: pytest.MonkeyPatch) -> No
     assert (model_route.model, model_route.reason, len(model_route.targets)) == ("tiny", None, 1)
 
 
+def test_guardrails_of_all_deployments_are_those_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in LiteLLM, which runs them before it chooses a deployment."""
+    use(monkeypatch, row("a", guardrails=["x", "y"]), row("b", guardrails="z"), row("c"))
+    assert (route_of().reason, route_of().guardrails) == (None, ["x", "y", "z"])
+    use(monkeypatch, row("a"))
+    assert route_of().guardrails == []
+
+
 def test_wildcard_models_use_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a", group="team/*", model="toolgate/*"))
     assert (route_of("team/tiny").reason, route_of("team/tiny").model) == (None, "team/tiny")

@@ -42,7 +42,6 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyP
         ({"drop_params": True}, "drop_params"),
         ({"cooldown_time": 3}, "cooldown_time"),
         ({"fallbacks": ["other"]}, "fallbacks"),
-        ({"guardrails": ["x"]}, "guardrails"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
         ({"stream": True}, "stream"),
     ],
@@ -96,6 +95,7 @@ def test_fallbacks_are_served_by_our_own_route(monkeypatch: pytest.MonkeyPatch) 
         ({"timeout": 3, "metadata": {"a": 1}}, None),
         ({"mock_response": "x"}, "mock_response"),
         ({"temperature": 0.5}, "temperature"),
+        ({"guardrails": ["x"]}, "guardrails"),
     ],
 )
 def test_router_default_parameters_send_requests_to_litellm(
