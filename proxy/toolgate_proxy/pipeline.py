@@ -24,6 +24,7 @@ from .chat import failover
 from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route
 from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.deployments.router import Target
 from .server import incoming
 from .server.authorization import authenticate
 from .server.client import client_of
@@ -127,7 +128,8 @@ class _Exchange:
                     )
                 else:
                     body = await host.admitted_again(values)
-                    await self._attempt(body, client, recalled, disconnect)
+                    async with host.deployment(body, client.owner) as target:
+                        await self._attempt(target, body, client, recalled, disconnect)
             except ToolgateError as error:
                 if counting is not None or self.reply.has_output:
                     raise
@@ -137,12 +139,16 @@ class _Exchange:
                 return
 
     async def _attempt(
-        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
+        self,
+        target: Target,
+        values: Mapping[str, Any],
+        client: Client,
+        recalled: int,
+        disconnect: Disconnect,
     ) -> None:
         """Respond with one of our models."""
         here, context, host = gateway(), self.context, self.host
         surface, counting = self.pipeline.surface, self.pipeline.counting
-        target = await host.choose(values, client.owner)
         request = self.reply.request = await incoming.chat_request(
             surface,
             values,

@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import (
     AsyncGenerator,
+    AsyncIterator,
     Callable,
     Iterable,
     Mapping,
     MutableMapping,
 )
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
@@ -72,6 +74,8 @@ class HostSide:
         """The body for it, once it is one of our models and the hooks got it."""
         self._retried = 0
         """Number of retries at the model."""
+        self._held = ExitStack()
+        """The slots of the deployments at which the request is."""
         self._request = Request(scope)
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
@@ -114,24 +118,29 @@ class HostSide:
             self._fallbacks = Fallbacks(requested)
         return values
 
-    async def choose(self, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the deployment for the request. `owner`: the key or team that sent it."""
-        route = self._route
-        if route.strategy is not None:
-            target = selection().choose(route.model, route.targets, route.strategy, body, owner)
-        else:
-            assert self._events is not None  # a model whose strategy is None has events
+    @asynccontextmanager
+    async def deployment(self, body: Mapping[str, Any], owner: str) -> AsyncIterator[Target]:
+        """Yield the deployment for the request, and hold a slot of it until the response has ended.
+        `owner`: the key or team that sent the request. Raise ToolgateError."""
+        route, slots = self._route, selection().slots
+        with ExitStack() as self._held:
             with own_errors():
-                target = await self._events.choose(
-                    route.model, body.get("messages") or body.get("input")
-                )
-        if self._events is not None:
-            self._events.chosen(target.row)
-        return target
+                if route.strategy is not None:
+                    choose = selection().choose
+                    target = choose(route.model, route.targets, route.strategy, body, owner)
+                    self._held.enter_context(slots.taken(target.row))
+                else:
+                    assert self._events is not None  # a model whose strategy is None has events
+                    prompt = body.get("messages") or body.get("input")
+                    target = await self._events.choose(route.model, prompt, slots.taken, self._held)
+            if self._events is not None:
+                self._events.chosen(target.row)
+            yield target
 
     def alternatives(self, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""
-        return selection().alternatives([target.row for target in self._route.targets], tried)
+        rows = [target.row for target in self._route.targets]
+        return selection().alternatives(rows, tried, self._held)
 
     async def fall_back(self, error: ToolgateError) -> None:
         """Repeat the request at its model, which failed with `error`, or go on to the next

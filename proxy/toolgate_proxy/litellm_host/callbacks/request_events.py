@@ -11,7 +11,7 @@ import logging
 import traceback
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import litellm.utils
@@ -28,7 +28,7 @@ from ...background import in_background
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
-from ..deployments.router import Row, Target, within_limits
+from ..deployments.router import Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
 from ..private_names import either
 from .completions import completion_of
@@ -85,11 +85,11 @@ class RequestEvents:
         )
         return self._data.take(changed if isinstance(changed, dict) else data, body)
 
-    async def choose(self, model: str, messages: object) -> Target:
-        """Return the deployment that LiteLLM's router selects by limits, tags, order and
-        strategy."""
+    async def choose(self, model: str, messages: object, taken: Taken, held: ExitStack) -> Target:
+        """Return the deployment that LiteLLM's router selects by limits, tags, order and strategy.
+        `held` gets its slot."""
         self._routed = True
-        row = await within_limits(model, await self._data.prepared(), messages)
+        row = await within_limits(model, await self._data.prepared(), messages, taken, held)
         self.chosen(row)
         data = await self._data.described(model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it

@@ -139,8 +139,6 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name, parameter in configured_parameters(model):
         if parameter not in FALLBACK_PARAMETERS:
             yield f"`{parameter}` in `{name}`"
-    if getattr(held, "default_max_parallel_requests", None) is not None:
-        yield "`default_max_parallel_requests` in router_settings"
     for name, value in (held.default_litellm_params or {}).items():
         if value and name not in (*DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
@@ -160,7 +158,7 @@ PARAMETERS = frozenset(BY_NAME) - {
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
 """Parameters that a fallback may replace."""
-_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails"}
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails", "max_parallel_requests"}
 
 
 def guardrails_of(rows: Sequence[Row]) -> list[Any]:

@@ -37,7 +37,6 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyP
     [
         ({"tools": [TOOL]}, "tools"),
         ({"mock_response": "Hello"}, "mock_response"),
-        ({"max_parallel_requests": 3}, "max_parallel_requests"),
         ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
         ({"drop_params": True}, "drop_params"),
         ({"cooldown_time": 3}, "cooldown_time"),
@@ -146,13 +145,6 @@ def test_unsupported_general_setting_sends_requests_to_litellm(
 ) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
     assert reason(monkeypatch) == f"`{name}` in general_settings"
-
-
-def test_global_parallel_request_limit_sends_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
-    assert reason(monkeypatch, default_max_parallel_requests=1) is not None
 
 
 def test_team_deployment_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
