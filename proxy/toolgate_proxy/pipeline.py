@@ -24,6 +24,7 @@ from .chat import failover
 from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route
 from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .server import incoming
 from .server.authorization import authenticate
@@ -167,7 +168,9 @@ class _Exchange:
             await self.reply.json(counting.body(tokens, context.cleared_tokens))
             return
         sending = Sending(host, self.reply, context, disconnect)
-        async with failover.respond(here.engine, *places, context) as (answer, events):
+        answers = kept_answers(surface.call_type, values, client.seal)
+        engine = here.engine.keeping(answers)
+        async with failover.respond(engine, *places, context) as (answer, events):
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:

@@ -6,6 +6,7 @@ again if its call failed validation, and failover.py moves a request if its back
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
@@ -20,6 +21,7 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
+from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
@@ -40,6 +42,16 @@ class Engine:
         self._constraints = ConstraintLoader(settings, self.validators)
         self._receipts = Receipts(settings)
         self._resamples = settings.resamples
+        self.answers: Answers | None = None
+        """Those that are kept; None: there is no response cache."""
+
+    def keeping(self, answers: Answers | None) -> Engine:
+        """Return the engine for one request, whose answers are kept."""
+        if answers is None:
+            return self
+        made = copy.copy(self)
+        made.answers = answers
+        return made
 
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
@@ -47,6 +59,8 @@ class Engine:
         """Raise ToolgateError if the request is refused or the backend fails."""
         self._receipts.check(request)
         _check_trace(request, context)
+        if self.answers is not None:
+            self.answers.forget()  # those of a backend that failed
         request = await self._preparation.with_images(request, deployment, context)
         request = await self._edited(request, deployment, context)
         try:
@@ -77,7 +91,8 @@ class Engine:
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
             try:
-                return await begun(constraints, deployment, context, deadline)
+                answers = None if request.trace or request.receipt else self.answers
+                return await begun(constraints, deployment, context, deadline, answers)
             except GrammarUnknown as unknown:
                 deployment.grammars.forget(unknown.keys)
         raise BackendUnavailable(

@@ -47,6 +47,8 @@ async def _events(
                 yield batch
         resample = response.take_resample()
         if resample is None:
+            if engine.answers is not None:
+                engine.answers.keep()
             return
         generation = await _resample(
             engine, response.request, generation, resample, deployment, context

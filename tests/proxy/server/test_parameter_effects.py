@@ -132,6 +132,7 @@ ELSEWHERE = {
     "fallbacks": "other models: server/fallbacks/",
     "guardrails": "guardrails: server/guards/",
     "tags": "the choice of a deployment: server/test_litellm_parameters.py",
+    "cache": "the response cache: server/test_response_cache.py",
     "prompt_cache_key": "the choice of a deployment: process/routing/test_prefix_affinity.py",
 }
 """What has its effect elsewhere."""

@@ -50,8 +50,8 @@ LITELLM: tuple[Parameter, ...] = (
         "cache",
         JsonObject(),
         origin="LiteLLM",
-        note="There is no response cache.",
-        support="ignored",
+        note="`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) for "
+        "the [response cache](gateway.md#response-cache), if the operator has configured it.",
     ),
 )
 """Parameters that LiteLLM's hooks, callbacks and router read. The response does not depend on the

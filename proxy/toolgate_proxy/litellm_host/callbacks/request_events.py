@@ -200,12 +200,13 @@ class RequestEvents:
         if not self._routed:
             without_inert(log)
         moments = {"start_time": began, "end_time": ended}
+        hit = self._data.context.cache_key is not None
         if stream:
             await log.dispatch_success_handlers(
-                response, cache_hit=False, prefer_async_handlers=True, **moments
+                response, cache_hit=hit, prefer_async_handlers=True, **moments
             )
         else:
-            await log.async_success_handler(response, **moments)
+            await log.async_success_handler(response, cache_hit=hit, **moments)
             log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")

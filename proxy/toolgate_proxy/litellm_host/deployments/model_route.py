@@ -22,6 +22,7 @@ from ..callbacks.configured import (
     wants_events,
     wants_pre_call,
 )
+from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallbacks import configured_parameters
 from .router import Row, Target, is_limited, placement_of, router, rows_of
@@ -127,8 +128,8 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
         yield "LiteLLM's database: budgets and settings of its keys and teams"
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
-    if litellm.cache is not None and _caches(litellm.cache):
-        yield "LiteLLM's response cache"
+    if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
+        yield "LiteLLM's semantic response cache"
     if litellm.max_budget:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:

@@ -8,6 +8,7 @@ import litellm
 import pytest
 from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
+from litellm.types.caching import LiteLLMCacheType
 
 from tests.support.litellm.model_routes import reason, route_of
 from tests.support.litellm.router import Row, reset_litellm, row, use
@@ -108,18 +109,16 @@ def test_router_default_parameters_send_requests_to_litellm(
     ("types", "concerned"),
     [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
 )
-def test_response_cache_for_chat_completions_sends_requests_to_litellm(
+def test_semantic_cache_for_chat_completions_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
 ) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
-    assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
-
-
-def test_response_cache_with_default_settings_sends_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
-    assert reason(monkeypatch) == "LiteLLM's response cache"
+    """It has answers to similar requests, whose schemas may differ."""
+    cache = Cache(type="local", supported_call_types=types)
+    monkeypatch.setattr(litellm, "cache", cache)
+    assert reason(monkeypatch) is None
+    cache.type = LiteLLMCacheType.REDIS_SEMANTIC
+    expected = "LiteLLM's semantic response cache" if concerned else None
+    assert reason(monkeypatch) == expected
 
 
 def test_database_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
