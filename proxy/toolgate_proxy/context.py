@@ -133,6 +133,8 @@ class RequestContext:
     """Number of models to which it went on."""
     is_fallback: bool = False
     """Another provider's model answers for a Toolgate model."""
+    cache_key: str | None = None
+    """The name of the kept answer that is the response."""
     residual_tools: int = 0
     residual_keywords: tuple[str, ...] = ()
     omitted_tools: Sequence[str] = ()
@@ -266,7 +268,7 @@ class RequestContext:
     def go_on(self, fallback: str | None, attempted: int) -> None:
         """Note that the request goes on to another model; None: that it failed at all of them."""
         self.fallback, self.attempted_fallbacks = fallback, attempted
-        self.is_fallback, self.error_code = False, None
+        self.is_fallback, self.error_code, self.cache_key = False, None, None
 
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an

@@ -22,7 +22,10 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from .api.surface import Client, Counting, Surface, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
-from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
+from .litellm_host.callbacks.host_side import HostSide, own_route
+from .litellm_host.callbacks.request_events import report_refused
+from .litellm_host.callbacks.response_cache import kept_answers
+from .litellm_host.deployments.router import Target
 from .server import incoming
 from .server.authorization import authenticate
 from .server.client import client_of
@@ -116,6 +119,8 @@ class _Exchange:
         values, recalled = await self.pipeline.surface.recall(values, client)
         if context.key is not None:
             await gateway().limiter.reserve(context, values, output=counting is None)
+        if host.guard is not None and counting is None:
+            host.guard.start()
         while True:
             try:
                 if host.is_litellms:
@@ -123,7 +128,9 @@ class _Exchange:
                         self.scope, self.pipeline.surface, host, client, self.reply, disconnect
                     )
                 else:
-                    await self._attempt(host.adapted(values), client, recalled, disconnect)
+                    body = await host.admitted_again(values)
+                    async with host.deployment(body, client.owner) as target:
+                        await self._attempt(target, body, client, recalled, disconnect)
             except ToolgateError as error:
                 if counting is not None or self.reply.has_output:
                     raise
@@ -133,12 +140,16 @@ class _Exchange:
                 return
 
     async def _attempt(
-        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
+        self,
+        target: Target,
+        values: Mapping[str, Any],
+        client: Client,
+        recalled: int,
+        disconnect: Disconnect,
     ) -> None:
         """Respond with one of our models."""
         here, context, host = gateway(), self.context, self.host
         surface, counting = self.pipeline.surface, self.pipeline.counting
-        target = await host.choose(values, client.owner)
         request = self.reply.request = await incoming.chat_request(
             surface,
             values,
@@ -157,12 +168,19 @@ class _Exchange:
             await self.reply.json(counting.body(tokens, context.cleared_tokens))
             return
         sending = Sending(host, self.reply, context, disconnect)
-        async with failover.respond(here.engine, *places, context) as (answer, events):
+        answers = kept_answers(surface.call_type, values, client.seal)
+        engine = here.engine.keeping(answers)
+        async with failover.respond(engine, *places, context) as (answer, events):
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:
-                await sending.whole(whole(), events)
+                await sending.whole(whole(), events, request)
                 return
             host.answered(whole)
-            last = await sending.stream(surface.stream(answer, host.model, client), events)
+            if host.guard is None:
+                stream = surface.stream(answer, host.model, client)
+                last = await sending.stream(stream, events)
+            else:
+                stream = surface.stream(answer, host.model, client.without_store())
+                last = await sending.guarded(host.guard, stream, events, request)
         await self.reply.end(last)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from toolgate_core.chat_request import ChatRequest
@@ -42,6 +42,10 @@ class Client:
     def owner(self) -> str:
         """Who may use the data that a request creates. Empty without a seal."""
         return "" if self.seal is None else self.seal.owner
+
+    def without_store(self) -> Client:
+        """Return the sender for a response that is not stored."""
+        return replace(self, responses=None, connection=None)
 
 
 ANY_CLIENT = Client()

@@ -7,6 +7,7 @@ failover.py moves a request if its backend fails.
 
 from __future__ import annotations
 
+import copy
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
@@ -21,6 +22,7 @@ from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
+from .answers import Answers
 from .constraints import ConstraintLoader
 from .deferred_grammars import DeferredGrammars
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
@@ -43,6 +45,16 @@ class Engine:
         self._receipts = Receipts(settings)
         self._deferred = DeferredGrammars()
         self._resamples = settings.resamples
+        self.answers: Answers | None = None
+        """Those that are kept; None: there is no response cache."""
+
+    def keeping(self, answers: Answers | None) -> Engine:
+        """Return the engine for one request, whose answers are kept."""
+        if answers is None:
+            return self
+        made = copy.copy(self)
+        made.answers = answers
+        return made
 
     async def begin(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
@@ -50,6 +62,8 @@ class Engine:
         """Raise ToolgateError if the request is refused or the backend fails."""
         self._receipts.check(request)
         _check_trace(request, context)
+        if self.answers is not None:
+            self.answers.forget()  # those of a backend that failed
         request = await self._preparation.with_images(request, deployment, context)
         request = await self._edited(request, deployment, context)
         try:
@@ -81,7 +95,8 @@ class Engine:
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
             try:
-                return await begun(constraints, deployment, context, deadline)
+                answers = None if request.trace or request.receipt else self.answers
+                return await begun(constraints, deployment, context, deadline, answers)
             except GrammarUnknown as unknown:
                 deployment.grammars.forget(unknown.keys)
         raise BackendUnavailable(

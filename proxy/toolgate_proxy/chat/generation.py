@@ -16,6 +16,7 @@ from ..grammars.call_lengths import CallLengths
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
 from . import spans
+from .answers import Answers, Source, name_of
 from .constraints import Constraints
 from .held_calls import CallCheck
 from .request.preparation import Prepared
@@ -28,9 +29,11 @@ class Generation:
     """A request that a backend has accepted."""
 
     constraints: Constraints
-    events: EventStream
+    events: Source
     span: tracing.Span
     call_lengths: CallLengths
+    is_kept: bool = False
+    """The events are of an earlier request. Nothing is computed."""
 
     @property
     def prepared(self) -> Prepared:
@@ -72,14 +75,17 @@ class Generation:
             async for batch in batches:
                 fed = choice_events(batch, resample.choice) if resample else batch
                 events = await response.feed(fed)
-                await context.admit_prompt(response.counts.prompt)
-                context.note_tokens(response.counts.prompt, response.counts.completion)
+                if self.is_kept:
+                    context.note_tokens(0, 0)
+                else:
+                    await context.admit_prompt(response.counts.prompt)
+                    context.note_tokens(response.counts.prompt, response.counts.completion)
                 if events:
                     self.span.first("first output")
                 yield events
                 if response.complete:
                     break
-        for name, tokens in response.call_lengths:
+        for name, tokens in () if self.is_kept else response.call_lengths:
             self.call_lengths.note(self.constraints.keys[name], tokens)
 
 
@@ -88,15 +94,24 @@ async def begun(
     deployment: Deployment,
     context: RequestContext,
     deadline: float | None,
+    answers: Answers | None,
 ) -> Generation:
-    """Send the request. `deadline`: that of the response that is continued, by time.monotonic.
-    Raise ToolgateError, among them GrammarUnknown."""
+    """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
+    continued, by time.monotonic. Raise ToolgateError, among them GrammarUnknown."""
     message = constraints.message(context)
-    span, events = await spans.begun(deployment.backend, message, deadline)
+    name = "" if answers is None else name_of(message, constraints.prepared.info)
+    kept = None if answers is None else await answers.find(name)
+    context.cache_key = None if kept is None else name
+    events: Source
+    if kept is not None:
+        span, events = tracing.NONE, kept
+    else:
+        span, sent = await spans.begun(deployment.backend, message, deadline)
+        events = sent if answers is None else answers.noting(name, sent)
     request, plan = constraints.prepared.request, constraints.prepared.plan
     context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
     context.note_corrections(plan.grammars)
-    return Generation(constraints, events, span, deployment.call_lengths)
+    return Generation(constraints, events, span, deployment.call_lengths, kept is not None)
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ async def events_of(
                 yield batch
         resample = response.take_resample()
         if resample is None:
+            if engine.answers is not None:
+                engine.answers.keep()
             return
         generation = await _resample(
             engine, response.sent, generation, resample, deployment, context

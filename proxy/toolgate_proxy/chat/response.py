@@ -89,7 +89,7 @@ class ChatResponse:
     ) -> None:
         """`resamples`: maximum number of times a choice is sampled again."""
         response_id = request.answer_id or request.request_id
-        self.head = ResponseHead(response_id, int(time.time()), request.model, _fingerprint(info))
+        self.head = ResponseHead(response_id, int(time.time()), request.model, fingerprint(info))
         self.request = request
         self._dialect = dialect
         self._marks = info.marks
@@ -249,7 +249,7 @@ def _numbered(event: ChoiceEvent, earlier: int) -> ChoiceEvent:
     return event
 
 
-def _fingerprint(info: wire.Info) -> str:
+def fingerprint(info: wire.Info) -> str:
     """Changes with everything that can change the response to a seeded request (OpenAI API
     reference)."""
     return _hash(info.model, info.vllm_version, info.adapter, info.tokenizer, info.grammar_format)

@@ -87,6 +87,36 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName(
         f"{HOOKS}.update_request_status", "alerts about hanging requests", ("litellm_call_id",)
     ),
+    # Hooks and guardrails on responses, on our own route.
+    PrivateName(
+        f"{HOOKS}.during_call_hook",
+        "`async_moderation_hook`",
+        ("data", "user_api_key_dict", "call_type"),
+    ),
+    PrivateName(
+        f"{HOOKS}.async_post_call_streaming_iterator_hook",
+        "hooks on streams",
+        ("response", "user_api_key_dict", "request_data"),
+    ),
+    PrivateName(
+        f"{HOOKS}.async_post_call_streaming_hook",
+        "hooks on chunks",
+        ("data", "response", "user_api_key_dict", "str_so_far"),
+    ),
+    PrivateName(f"{HOOKS}.needs_per_chunk_streaming_hook", "hooks on chunks"),
+    PrivateName(
+        f"{HOOKS}.post_call_response_headers_hook",
+        "response headers of hooks",
+        ("data", "user_api_key_dict", "response", "request_headers"),
+    ),
+    PrivateName(f"{HOOKS}.has_post_call_response_headers_callbacks", "response headers of hooks"),
+    PrivateName(
+        "litellm.llms.openai.responses.transformation:OpenAIResponsesAPIConfig"
+        ".transform_streaming_response",
+        "events of the Responses API in hooks",
+        ("model", "parsed_chunk", "logging_obj"),
+    ),
+    PrivateName("litellm:get_response_string", "text of a stream for hooks on chunks"),
     PrivateName(
         f"{LOGGING}.pre_call", "routing strategies that count requests", ("input", "api_key")
     ),

@@ -85,6 +85,8 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     if context.fallback is not None:
         headers["x-litellm-model-group"] = context.fallback
         headers["x-litellm-attempted-fallbacks"] = str(context.attempted_fallbacks)
+    if context.cache_key is not None:
+        headers["x-litellm-cache-key"] = context.cache_key
     if context.is_fallback:
         headers["x-toolgate-fallback"] = "not-enforced"
     if context.enforced is None:

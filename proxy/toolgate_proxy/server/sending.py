@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import dataclass
+
+from toolgate_core.chat_request import ChatRequest
 
 from ..api.surface import Stream, Whole
 from ..chat.failover import Events
 from ..context import RequestContext
 from ..litellm_host.callbacks.host_side import HostSide
+from ..litellm_host.callbacks.response_guard import ResponseGuard
 from .transport.connection import Disconnect, Reply
 
 
@@ -20,14 +24,13 @@ class Sending:
     """It is ignored once the response is complete: a client that leaves then must not cancel what
     is being stored."""
 
-    async def whole(self, whole: Whole, events: Events) -> None:
+    async def whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
         self.host.answered(lambda: whole)
         async for pieces in events:
             whole.add(pieces)
         self.context.complete = True
-        await whole.keep()
-        shown = whole.body()
+        shown = await self.host.shown(whole, request)
         self.disconnect.ignore()
         await self.reply.json(shown)
 
@@ -42,6 +45,18 @@ class Sending:
         self.disconnect.ignore()
         await stream.keep()
         return stream.end()
+
+    async def guarded(
+        self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
+    ) -> bytes:
+        """Send all events but the last ones, which are returned, as hooks leave them."""
+        self.reply.stream = stream
+        async with aclosing(self.host.guarded(guard, stream, events, request)) as frames:
+            async for data in frames:
+                if data:
+                    await self._event(data)
+        self.disconnect.ignore()
+        return b""
 
     async def _event(self, data: bytes) -> None:
         self.context.note_event()

@@ -15,7 +15,7 @@ from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
 from toolgate_proxy import app, pipeline
 from toolgate_proxy.litellm_host import auth
-from toolgate_proxy.litellm_host.callbacks import host_side
+from toolgate_proxy.litellm_host.callbacks import host_side, response_guard
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
@@ -56,6 +56,7 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
         stored_responses,
         pipeline,
         probes,
+        response_guard,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(host_side, "selection", lambda: selection)

@@ -89,6 +89,9 @@ SHARED_VALUES: dict[str, tuple[Any, ...]] = {
     "chat_template_kwargs": ({"a": 1},),
     "structured_outputs": ({"json": SCHEMA}, {"choice": ["a"]}, {"regex": "a"}),
     "fallbacks": (["other one"],),
+    "guardrails": (["no-names"],),
+    "litellm_metadata": ({"a": 1},),
+    "cache": ({"no-cache": True},),
     "stop": (["there"],),
     "stop_sequences": (["there"],),
     "allowed_token_ids": ([300],),
@@ -127,6 +130,9 @@ REFUSED = {
 """Examples of supported parameters that are refused, and why."""
 ELSEWHERE = {
     "fallbacks": "other models: server/fallbacks/",
+    "guardrails": "guardrails: server/guards/",
+    "tags": "the choice of a deployment: server/test_litellm_parameters.py",
+    "cache": "the response cache: server/test_response_cache.py",
     "prompt_cache_key": "the choice of a deployment: process/routing/test_prefix_affinity.py",
 }
 """What has its effect elsewhere."""

@@ -97,6 +97,13 @@ OWN: tuple[Parameter, ...] = (
         note="Strings that end the text. They have no effect in thinking and in tool calls.",
     ),
     Parameter(
+        "user",
+        Text(maximum=1024),
+        note="It identifies the end user.",
+        origin="LiteLLM",
+        support="ignored",
+    ),
+    Parameter(
         "metadata",
         Object({"user_id": Text(maximum=1024)}, extensible=True),
         note="It identifies the end user.",

@@ -3,7 +3,10 @@ caching, fallbacks and extra output, and those that have no effect here or are r
 
 from __future__ import annotations
 
-from .collection_types import Object
+from collections.abc import Mapping
+from typing import Any
+
+from .collection_types import Array, JsonObject, Object, Texts
 from .parameter import Parameter, default_only, ignored, rejected
 from .value_types import INT64_MAX, INT64_MIN, Anything, Choice, Flag, Integer, Text
 
@@ -23,8 +26,44 @@ LITELLM: tuple[Parameter, ...] = (
         note="Models to try if the model fails, instead of those that the operator has "
         "configured ([fallbacks](gateway.md#fallbacks)).",
     ),
+    Parameter(
+        "guardrails",
+        Array("guardrails", maximum=100),
+        origin="LiteLLM",
+        note="Configured [guardrails](gateway.md#guardrails-and-hooks) to run besides those that "
+        "run for every request. Unknown ones are ignored, as in LiteLLM.",
+    ),
+    Parameter(
+        "tags",
+        Texts(100, length=256),
+        origin="LiteLLM",
+        note="For tag routing, if the operator has configured it, and for callbacks.",
+    ),
+    Parameter(
+        "litellm_metadata",
+        JsonObject(),
+        origin="LiteLLM",
+        note="For callbacks.",
+        support="ignored",
+    ),
+    Parameter(
+        "cache",
+        JsonObject(),
+        origin="LiteLLM",
+        note="`no-cache`, `no-store`, `use-cache`, `namespace`, `ttl` and `s-maxage` (seconds) for "
+        "the [response cache](gateway.md#response-cache), if the operator has configured it.",
+    ),
 )
-"""Parameters of requests for our models that other providers' models may not have."""
+"""Parameters that LiteLLM's hooks, callbacks and router read. The response does not depend on the
+others."""
+
+
+def check_litellms(body: Mapping[str, Any]) -> None:
+    """Check the values that LiteLLM reads before the body is parsed. Raise InvalidRequest."""
+    for row in LITELLM:
+        value = body.get(row.name)
+        if value is not None and row.type is not None:
+            row.type.parse(value, row.name)
 
 
 OPTIONS: tuple[Parameter, ...] = (

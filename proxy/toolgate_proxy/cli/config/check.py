@@ -29,7 +29,7 @@ from .nodes import (
     scalars,
     text_of,
 )
-from .values import secrets, unknown_models, unset, without_database
+from .values import secrets, unknown_guardrails, unknown_models, unset, without_database
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
 """Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
@@ -92,6 +92,7 @@ def check(
         _without_effect(root, known),
         unset(root, environment, of_models=True),
         without_database(root, environment),
+        unknown_guardrails(root),
     )
     return [f"{path}, line {each.line}: {each.message}" for each in warnings]
 

@@ -1,4 +1,4 @@
-"""Values in LiteLLM's configuration file: variables, secrets, names of models, budgets.
+"""Values in LiteLLM's configuration file: variables, secrets, names, budgets.
 
 LiteLLM accepts names of models that do not exist. A request that needs the fallback then fails.
 """
@@ -134,6 +134,23 @@ def _named(field: str, node: yaml.Node | None) -> Iterator[yaml.Node]:
 
 def _is_known(name: str, known: Collection[str]) -> bool:
     return name == "*" or name in known or any(fnmatchcase(name, each) for each in known)
+
+
+def unknown_guardrails(root: yaml.Node) -> Iterator[Finding]:
+    """Find guardrails of Toolgate models that are not configured. LiteLLM ignores them."""
+    if any(get(root, *names) is not None for names in MODELS_ELSEWHERE):
+        return
+    known = {text_of(get(each, "guardrail_name")) for each in items_of(get(root, "guardrails"))}
+    for params in params_of(root, toolgate=True):
+        given = get(params, "guardrails")
+        for node in items_of(given) or ([] if given is None else [given]):
+            if (name := text_of(node)) and name not in known:
+                hint = meant(name, known, NEAR)
+                yield Finding(
+                    node,
+                    f"the guardrail {name!r} is not in the section `guardrails`. Unless a callback "
+                    f"has this name, it has no effect.{hint}",
+                )
 
 
 def without_database(root: yaml.Node, environment: Mapping[str, str]) -> Iterator[Finding]:

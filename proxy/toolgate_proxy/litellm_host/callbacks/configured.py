@@ -1,8 +1,7 @@
 """The hooks and events that LiteLLM's configured callbacks need.
 
 LiteLLM documents them in `litellm/integrations/custom_logger.py`. A callback is either one of
-LiteLLM's own without effect here, or an observer, or it reads or changes responses. In the last
-case requests take LiteLLM's route.
+LiteLLM's own without effect here, or an observer, or it reads or changes requests and responses.
 """
 
 from __future__ import annotations
@@ -13,10 +12,13 @@ from typing import Any
 import litellm
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.types.guardrails import GuardrailEventHooks
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
 caches, none of which our route uses."""
+OPTIONAL = "_OPTIONAL_"
+"""Beginning of the names of classes in these modules that are registered if they are configured."""
 ROUTER = "litellm.router"
 """LiteLLM's router. Until 1.109 it registers methods that count for limits and cooldowns."""
 OWN = "toolgate_proxy."
@@ -26,12 +28,16 @@ INTEGRATIONS = "litellm.integrations."
 PRE_CALL = "async_pre_call_hook"
 POST_CALL = ("async_post_call_success_hook", "async_post_call_failure_hook")
 CHOOSING = ("async_filter_deployments", "async_pre_call_check", "pre_call_check")
+MODERATION = "async_moderation_hook"
 RESPONSE_HOOKS = (
-    "async_moderation_hook",
+    MODERATION,
     "async_post_call_response_headers_hook",
-    "async_post_call_streaming_deployment_hook",
     "async_post_call_streaming_hook",
     "async_post_call_streaming_iterator_hook",
+)
+"""Hooks that read or change a response, or run while it is made."""
+UNSUPPORTED = (
+    "async_post_call_streaming_deployment_hook",
     "async_post_call_success_deployment_hook",
     "async_pre_call_deployment_hook",
     "async_pre_request_hook",
@@ -41,42 +47,55 @@ RESPONSE_HOOKS = (
     "get_chat_completion_prompt",
     "async_get_chat_completion_prompt",
 )
-"""Hooks that read or change a response or replace the request. Our route does not support them."""
+"""Hooks into LiteLLM's handler, or that replace the request."""
 
 
-def reading_callback() -> str | None:
+def unsupported_callback() -> str | None:
     """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
     is none."""
-    for callback in _all():
-        kind = type(callback)
-        if isinstance(callback, CustomGuardrail):
-            return f"the guardrail {getattr(callback, 'guardrail_name', None) or kind.__name__!r}"
-        if _is_inert(callback):
-            continue
-        observed = kind.__module__.startswith(INTEGRATIONS)
-        for hook in RESPONSE_HOOKS if observed else (*RESPONSE_HOOKS, POST_CALL[0]):
+    for callback in _active():
+        for hook in UNSUPPORTED:
             if _overrides(callback, hook):
-                return f"the callback {kind.__name__!r} has `{hook}`"
+                return f"the callback {type(callback).__name__!r} has `{hook}`"
     return None
 
 
 def wants_pre_call() -> bool:
-    """Return whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks."""
-    return any(not _is_inert(each) and _overrides(each, PRE_CALL) for each in _all())
+    """Return whether a callback has `async_pre_call_hook`, not counting LiteLLM's own callbacks. A
+    guardrail may have it by other names."""
+    return any(_is_guardrail(each) or _overrides(each, PRE_CALL) for each in _active())
+
+
+def reads_responses() -> bool:
+    """Return whether a callback reads or changes responses before they are sent, or runs beside
+    the request."""
+    return any(
+        _is_guardrail(each) or any(_overrides(each, hook) for hook in _reading(each))
+        for each in _active()
+    )
+
+
+def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]:
+    """Return the guardrails for a streamed response that LiteLLM does not run on streams. `data`:
+    of its request."""
+    return [
+        each
+        for each in _active()
+        if isinstance(each, CustomGuardrail)
+        and _overrides(each, POST_CALL[0])
+        and not _reads_streams(each)
+        and each.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call) is True
+    ]
 
 
 def chooses_deployments() -> bool:
     """Return whether a callback takes part in the router's choice of a deployment."""
-    return any(
-        not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in CHOOSING
-    )
+    return any(_overrides(each, hook) for each in _active() for hook in CHOOSING)
 
 
 def wants_post_call() -> bool:
     """Return whether an observer has a post-call hook."""
-    return any(
-        not _is_inert(each) and _overrides(each, hook) for each in _all() for hook in POST_CALL
-    )
+    return any(_overrides(each, hook) for each in _active() for hook in POST_CALL)
 
 
 def wants_events() -> bool:
@@ -106,23 +125,46 @@ def without_inert(log: Any) -> None:
     log.get_combined_callback_list = observers
 
 
-def _all() -> Iterator[CustomLogger]:
+def _active() -> Iterator[CustomLogger]:
+    """Yield the callbacks, without LiteLLM's own that have no effect here."""
     from litellm.litellm_core_utils.litellm_logging import get_custom_logger_compatible_class
 
     for held in litellm.callbacks:
         callback = get_custom_logger_compatible_class(held) if isinstance(held, str) else held
-        if isinstance(callback, CustomLogger):
+        if isinstance(callback, CustomLogger) and not _is_inert(callback):
             yield callback
+
+
+def _reading(callback: CustomLogger) -> Iterable[str]:
+    """Return the hooks by which a callback reads responses. Loggers that are bundled with LiteLLM
+    only observe them after a success."""
+    observes = type(callback).__module__.startswith(INTEGRATIONS)
+    return RESPONSE_HOOKS if observes else (*RESPONSE_HOOKS, POST_CALL[0])
+
+
+def _reads_streams(guardrail: CustomGuardrail) -> bool:
+    """Return whether LiteLLM runs a guardrail on streams, by the rule of its `ProxyLogging`."""
+    own = vars(type(guardrail))
+    if "async_post_call_streaming_iterator_hook" in own:
+        return True
+    native = getattr(guardrail, "use_native_lifecycle_hooks", False)
+    return "apply_guardrail" in own and not native
+
+
+def _is_guardrail(callback: object) -> bool:
+    return isinstance(callback, CustomGuardrail)
 
 
 def _is_inert(callback: object) -> bool:
     if type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER):
         return True
-    module = type(callback).__module__
-    return module.startswith((*INERT, OWN))
+    kind = type(callback)
+    if kind.__name__.startswith(OPTIONAL):
+        return False
+    return kind.__module__.startswith((*INERT, OWN))
 
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:
-    base = getattr(CustomLogger, hook, None)
+    base = CustomGuardrail if _is_guardrail(callback) else CustomLogger
     held = getattr(type(callback), hook, None)
-    return held is not None and held is not base
+    return held is not None and held is not getattr(base, hook, None)

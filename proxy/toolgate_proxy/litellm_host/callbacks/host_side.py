@@ -7,16 +7,27 @@ Without callbacks and with our own authentication, only the deployment is chosen
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Iterable,
+    Mapping,
+    MutableMapping,
+)
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
 from starlette.requests import Request
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ClientDisconnected, GatewayMisconfigured, ToolgateError
 
-from ...api.surface import Surface, Whole, is_streamed
+from ...api.shared.options import check_litellms
+from ...api.surface import Stream, Surface, Whole, is_streamed
 from ...background import in_background
+from ...chat.failover import Events
 from ...chat.response import ResponseEvent
 from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
@@ -28,9 +39,9 @@ from ..deployments.retries import delay, retries_after
 from ..deployments.router import Target, is_foreign
 from ..errors import own_errors
 from ..state import model_routes, selection
-from .configured import wants_events
 from .request_data import RequestData
 from .request_events import RequestEvents
+from .response_guard import ResponseGuard
 
 logger = logging.getLogger("toolgate")
 
@@ -59,13 +70,19 @@ class HostSide:
         self._fallbacks = Fallbacks()
         self._fallback: Fallback | None = None
         """The fallback at which the request is."""
+        self._of_fallback: Mapping[str, Any] | None = None
+        """The body for it, once it is one of our models and the hooks got it."""
         self._retried = 0
         """Number of retries at the model."""
+        self._held = ExitStack()
+        """The slots of the deployments at which the request is."""
         self._request = Request(scope)
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
         self._events: RequestEvents | None = None
         """None if nobody observes the request."""
+        self.guard: ResponseGuard | None = None
+        """None if no hook reads or changes the response."""
         self._whole: Callable[[], Whole] | None = None
         """Makes the whole response, once there is one, from all of its events."""
         self._pieces: list[ResponseEvent] = []
@@ -77,6 +94,7 @@ class HostSide:
         another authentication may read.
 
         Raise ToolgateError."""
+        check_litellms(self.body)
         key, own = self._context.key, self._context.authenticated
         if not own:
             self._request._body = content
@@ -90,7 +108,7 @@ class HostSide:
         values = self.body
         if self._events is not None and (not own or self._route.hooks):
             with own_errors():
-                values = await self._events.before()
+                values = await self._events.before(self._route.guardrails)
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
         if (requested := requested_fallbacks(values)) is not None:
@@ -100,28 +118,35 @@ class HostSide:
             self._fallbacks = Fallbacks(requested)
         return values
 
-    async def choose(self, body: Mapping[str, Any], owner: str) -> Target:
-        """Return the deployment for the request. `owner`: the key or team that sent it."""
-        route = self._route
-        if route.strategy is not None:
-            target = selection().choose(route.model, route.targets, route.strategy, body, owner)
-        else:
-            assert self._events is not None  # a model whose strategy is None has events
+    @asynccontextmanager
+    async def deployment(self, body: Mapping[str, Any], owner: str) -> AsyncIterator[Target]:
+        """Yield the deployment for the request, and hold a slot of it until the response has ended.
+        `owner`: the key or team that sent the request. Raise ToolgateError."""
+        route, slots = self._route, selection().slots
+        with ExitStack() as self._held:
             with own_errors():
-                target = await self._events.choose(
-                    route.model, body.get("messages") or body.get("input")
-                )
-        if self._events is not None:
-            self._events.chosen(target.row)
-        return target
+                if route.strategy is not None:
+                    choose = selection().choose
+                    target = choose(route.model, route.targets, route.strategy, body, owner)
+                    self._held.enter_context(slots.taken(target.row))
+                else:
+                    assert self._events is not None  # a model whose strategy is None has events
+                    prompt = body.get("messages") or body.get("input")
+                    target = await self._events.choose(route.model, prompt, slots.taken, self._held)
+            if self._events is not None:
+                self._events.chosen(target.row)
+            yield target
 
     def alternatives(self, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""
-        return selection().alternatives([target.row for target in self._route.targets], tried)
+        rows = [target.row for target in self._route.targets]
+        return selection().alternatives(rows, tried, self._held)
 
     async def fall_back(self, error: ToolgateError) -> None:
         """Repeat the request at its model, which failed with `error`, or go on to the next
         fallback. Raise the error of the first model if there is no other one."""
+        if self.guard is not None and self.guard.has_refused:
+            raise error
         failed = self.model if self.is_litellms else self._route.model
         if not self.is_litellms and self._retried < retries_after(failed, error):
             await delay(self._retried, len(self._route.targets))
@@ -156,6 +181,33 @@ class HostSide:
             return body
         return {**body, **self._fallback.parameters, "model": self.model}
 
+    async def admitted_again(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body for the model of ours at which the request is. If it is a fallback with
+        guardrails that have not seen the request, the hooks run again. Raise ToolgateError."""
+        if self._fallback is None or self._events is None or self.guard is None:
+            return self.adapted(body)
+        if self._of_fallback is None:
+            sent = self.adapted(body)
+            with self.guard.noting_refusals():
+                self._of_fallback = await self._events.before_fallback(sent, self._route.guardrails)
+            if self._of_fallback is not sent:
+                self.guard.start()
+        return self._of_fallback
+
+    async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
+        """Return the body of a whole response, and store it. Raise ToolgateError."""
+        if self.guard is not None:
+            return await self.guard.body(whole, self._route.model, request)
+        await whole.keep()
+        return whole.body()
+
+    def guarded(
+        self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a stream as the hooks leave it. Raise ToolgateError."""
+        frames = self._frames(stream, events)
+        return guard.stream(frames, self._ended, self._route.model, request)
+
     def answered(self, whole: Callable[[], Whole]) -> None:
         """Note that a backend responds. `whole` makes the response, to which the events of
         `note_events` are added."""
@@ -178,6 +230,8 @@ class HostSide:
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
         """Send LiteLLM's log event in the background. A stream that the client closed after it had
         `begun` counts as a success, as in LiteLLM."""
+        if self.guard is not None:
+            self.guard.end()
         if self._events is None:
             return
         if self._fallback is not None and failed is None:
@@ -186,18 +240,33 @@ class HostSide:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
         if self._whole is not None and (failed is None or left):
-            whole = self._whole()
-            whole.add(self._pieces)
             stream = is_streamed(self.body)
-            in_background(self._events.succeeded(self._route.model, whole.body(), stream=stream))
+            body = (self.guard and self.guard.shown) or self._ended().body()
+            in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
 
     def _observed(self) -> RequestEvents:
         caller = self._caller or auth.caller(self._context.key, self._scope["path"])
-        return RequestEvents(
-            RequestData(self._request, caller, self.body, self._surface, self._context)
-        )
+        data = RequestData(self._request, caller, self.body, self._surface, self._context)
+        if self._route.reads:
+            self.guard = ResponseGuard(data)
+        return RequestEvents(data, guarded=self._route.reads)
+
+    async def _frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
+        async for pieces in events:
+            self.note_events(pieces)
+            if data := stream.events(pieces):
+                yield data
+        self._context.complete = True
+        yield stream.end()
+
+    def _ended(self) -> Whole:
+        """Return a response whose events were all noted."""
+        assert self._whole is not None  # a backend responds
+        whole = self._whole()
+        whole.add(self._pieces)
+        return whole
 
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
@@ -212,7 +281,7 @@ class HostSide:
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model)
         self.model, self.is_litellms = fallback.model, route is None
-        self._whole, self._pieces, self._retried = None, [], 0
+        self._whole, self._pieces, self._retried, self._of_fallback = None, [], 0, None
         self._context.go_on(self.model, self._fallbacks.attempted)
         if is_foreign(self.model):
             self._context.note_fallback()
@@ -238,15 +307,3 @@ def own_route(model: str) -> ModelRoute | None:
     """Return how our own route serves a model, or None if requests take LiteLLM's route."""
     route = model_routes().find(model)
     return None if route is None or route.reason is not None else route
-
-
-def report_refused(
-    surface: Surface,
-    scope: MutableMapping[str, Any],
-    context: RequestContext,
-    error: ToolgateError,
-) -> None:
-    """Send LiteLLM's log event of a request that was refused before its model was known."""
-    if wants_events():
-        events = RequestEvents.of_refused(scope, surface, context)
-        in_background(events.failed("", error))

@@ -22,7 +22,8 @@ from ..private_names import either
 UNSEEN = frozenset({"previous_response_id"})
 """Parameters that LiteLLM does not get. It refuses ids of responses that it did not make."""
 LITELLMS = frozenset({"metadata", "litellm_metadata"})
-"""Where LiteLLM keeps data of its own."""
+"""Where LiteLLM and its hooks keep data of their own. The request keeps what the client sent."""
+GUARDRAILS = "guardrails"
 
 
 class RequestData:
@@ -50,6 +51,8 @@ class RequestData:
         self._data: dict[str, Any] | None = None
         self._tags: Sequence[str] | None = None
         """Of the request, without those of its deployment."""
+        self._guardrails: list[Any] = []
+        """Those of the models at which the request was."""
 
     async def prepared(self) -> dict[str, Any]:
         """Return the body with LiteLLM's own fields. Creates LiteLLM's logging object."""
@@ -59,7 +62,11 @@ class RequestData:
             self.request.state.litellm_received_at = self.began.astimezone()
             data = await add_litellm_data_to_request(
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
-                data={name: value for name, value in self.body.items() if name in self._names},
+                data={
+                    name: dict(value) if name in LITELLMS and isinstance(value, dict) else value
+                    for name, value in self.body.items()
+                    if name in self._names
+                },
                 request=self.request,
                 user_api_key_dict=self.caller,
                 proxy_config=proxy_server.proxy_config,
@@ -73,14 +80,36 @@ class RequestData:
             self._data["litellm_logging_obj"] = self.logging
         return self._data
 
-    def take(self, changed: dict[str, Any]) -> dict[str, Any]:
-        """Take the data as the hooks changed them. Return the request's body in them."""
+    def take(self, changed: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+        """Take the data as the hooks changed them. Return `body` as it is in them."""
         self._data = changed
-        hidden = {name: value for name, value in self.body.items() if name not in self._names}
-        known = {name: value for name, value in changed.items() if name in self._names}
-        for name in LITELLMS - self.body.keys():
-            known.pop(name, None)
-        return known | hidden
+        seen = self._names - LITELLMS
+        known = {name: value for name, value in changed.items() if name in seen}
+        return known | {name: value for name, value in body.items() if name not in seen}
+
+    async def require(self, guardrails: Sequence[Any]) -> None:
+        """Let LiteLLM run the guardrails of a model besides those of the request.
+
+        LiteLLM reads them from one of two places, and adds those of the model to the other one,
+        which then hides the request's. So both have all."""
+        self._guardrails += guardrails
+        if not guardrails:
+            return
+        data = await self.prepared()
+        places = [data.get(name) or {} for name in sorted(LITELLMS)]
+        named = [*(each for place in places for each in place.get(GUARDRAILS) or ()), *guardrails]
+        unique = [each for at, each in enumerate(named) if each not in named[:at]]
+        for name in ("metadata", *(LITELLMS & data.keys())):
+            data[name] = {**(data.get(name) or {}), GUARDRAILS: unique}
+
+    def lacks(self, guardrails: Sequence[Any]) -> bool:
+        """Return whether a model has guardrails that have not seen the request."""
+        return any(each not in self._guardrails for each in guardrails)
+
+    async def at_fallback(self, body: Mapping[str, Any]) -> None:
+        """Take the body for a fallback, which begins with the earlier turns of its conversation."""
+        data = await self.prepared()
+        data |= {name: value for name, value in body.items() if name in self._names - LITELLMS}
 
     def next_model(self, fallbacks: Fallbacks) -> None:
         """Forget the deployment of the model that failed: the request is at a fallback."""

@@ -10,8 +10,8 @@ import datetime
 import logging
 import traceback
 import uuid
-from collections.abc import Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import litellm.utils
@@ -24,24 +24,27 @@ from starlette.requests import Request
 from toolgate_core.errors import ToolgateError
 
 from ...api.surface import Surface, is_streamed
+from ...background import in_background
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
-from ..deployments.router import Row, Target, within_limits
+from ..deployments.router import Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
 from ..private_names import either
 from .completions import completion_of
-from .configured import wants_post_call, without_inert
+from .configured import wants_events, wants_post_call, without_inert
 from .request_data import RequestData
 
 logger = logging.getLogger("toolgate")
 
 
 class RequestEvents:
-    """Hooks and events of one request."""
+    """Hooks and events of one request. `guarded`: the hooks after a response run before it is
+    sent."""
 
-    def __init__(self, data: RequestData) -> None:
+    def __init__(self, data: RequestData, *, guarded: bool = False) -> None:
         self._data = data
+        self._guarded = guarded
         self._routed = False
         """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
@@ -56,22 +59,37 @@ class RequestEvents:
         caller = UserAPIKeyAuth(request_route=scope["path"])
         return cls(RequestData(Request(scope), caller, {}, surface, context))
 
-    async def before(self) -> dict[str, Any]:
-        """Run `async_pre_call_hook` of all callbacks and return the body that they return. Raises
-        their exceptions."""
+    async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
+        """Run `async_pre_call_hook` of all callbacks and return the body that they return.
+        `guardrails`: of the model. Raises their exceptions."""
+        await self._data.require(guardrails)
+        return await self._hooked(self._data.body)
+
+    async def before_fallback(
+        self, body: Mapping[str, Any], guardrails: Sequence[Any]
+    ) -> Mapping[str, Any]:
+        """Run the hooks again for a model of ours with other guardrails, as LiteLLM's handler does
+        for another provider's model. `body`: for that model. Raises their exceptions."""
+        if not self._data.lacks(guardrails):
+            return body
+        await self._data.at_fallback(body)
+        await self._data.require(guardrails)
+        return {**await self._hooked(body), "model": body["model"]}
+
+    async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         from litellm.proxy import proxy_server
 
         data = await self._data.prepared()
         changed = await proxy_server.proxy_logging_obj.pre_call_hook(
             user_api_key_dict=self._data.caller, data=data, call_type=self._data.call_type
         )
-        return self._data.take(changed if isinstance(changed, dict) else data)
+        return self._data.take(changed if isinstance(changed, dict) else data, body)
 
-    async def choose(self, model: str, messages: object) -> Target:
-        """Return the deployment that LiteLLM's router selects by limits, tags, order and
-        strategy."""
+    async def choose(self, model: str, messages: object, taken: Taken, held: ExitStack) -> Target:
+        """Return the deployment that LiteLLM's router selects by limits, tags, order and strategy.
+        `held` gets its slot."""
         self._routed = True
-        row = await within_limits(model, await self._data.prepared(), messages)
+        row = await within_limits(model, await self._data.prepared(), messages, taken, held)
         self.chosen(row)
         data = await self._data.described(model, stream=is_streamed(self._data.body))
         self._data.logging.pre_call(data.get("messages"), None)  # strategies count by it
@@ -182,16 +200,17 @@ class RequestEvents:
         if not self._routed:
             without_inert(log)
         moments = {"start_time": began, "end_time": ended}
+        hit = self._data.context.cache_key is not None
         if stream:
             await log.dispatch_success_handlers(
-                response, cache_hit=False, prefer_async_handlers=True, **moments
+                response, cache_hit=hit, prefer_async_handlers=True, **moments
             )
         else:
-            await log.async_success_handler(response, **moments)
+            await log.async_success_handler(response, cache_hit=hit, **moments)
             log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
-        if wants_post_call():
+        if wants_post_call() and not self._guarded:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
@@ -216,6 +235,18 @@ class RequestEvents:
             raised, trace, prefer_async_handlers=True
         )
         return raised, trace
+
+
+def report_refused(
+    surface: Surface,
+    scope: MutableMapping[str, Any],
+    context: RequestContext,
+    error: ToolgateError,
+) -> None:
+    """Send LiteLLM's log event of a request that was refused before its model was known."""
+    if wants_events():
+        events = RequestEvents.of_refused(scope, surface, context)
+        in_background(events.failed("", error))
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:

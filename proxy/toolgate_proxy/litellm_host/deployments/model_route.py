@@ -17,10 +17,12 @@ from ...api.chat_completions.parameters import BY_NAME
 from ...settings import Settings
 from ..callbacks.configured import (
     chooses_deployments,
-    reading_callback,
+    reads_responses,
+    unsupported_callback,
     wants_events,
     wants_pre_call,
 )
+from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallbacks import configured_parameters
 from .router import Row, Target, is_limited, placement_of, router, rows_of
@@ -72,6 +74,10 @@ class ModelRoute:
     """A callback has `async_pre_call_hook`."""
     events: bool
     """Callbacks, or LiteLLM's router, receive success and failure events."""
+    reads: bool
+    """Callbacks read or change responses, or run beside the request."""
+    guardrails: Sequence[Any]
+    """Those of its deployments. As in LiteLLM, one of any deployment is for all requests."""
 
 
 class ModelRoutes:
@@ -102,8 +108,10 @@ class ModelRoutes:
             return None
         reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
         strategy = _own_strategy(name, rows)
-        events = strategy is None or wants_events()
-        return ModelRoute(name, targets, reason, strategy, wants_pre_call(), events)
+        reads = reads_responses()
+        events = strategy is None or reads or wants_events()
+        hooks, guardrails = wants_pre_call(), guardrails_of(rows)
+        return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:
@@ -118,10 +126,10 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     held, general = router(), proxy_server.general_settings
     if proxy_server.prisma_client is not None:
         yield "LiteLLM's database: budgets and settings of its keys and teams"
-    if (reading := reading_callback()) is not None:
-        yield reading
-    if litellm.cache is not None and _caches(litellm.cache):
-        yield "LiteLLM's response cache"
+    if (unsupported := unsupported_callback()) is not None:
+        yield unsupported
+    if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
+        yield "LiteLLM's semantic response cache"
     if litellm.max_budget:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
@@ -132,8 +140,6 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     for name, parameter in configured_parameters(model):
         if parameter not in FALLBACK_PARAMETERS:
             yield f"`{parameter}` in `{name}`"
-    if getattr(held, "default_max_parallel_requests", None) is not None:
-        yield "`default_max_parallel_requests` in router_settings"
     for name, value in (held.default_litellm_params or {}).items():
         if value and name not in (*DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
@@ -145,12 +151,25 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
             yield "a deployment of one of LiteLLM's teams"
 
 
-PARAMETERS = frozenset(BY_NAME) - {"fallbacks", "messages", "model", "stream", "tools"}
+PARAMETERS = frozenset(BY_NAME) - {
+    *("fallbacks", "guardrails", "tags", "litellm_metadata", "cache"),
+    *("messages", "model", "stream", "tools"),
+}
 """Parameters for which a deployment may have defaults. LiteLLM merges a deployment's tools with
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
 """Parameters that a fallback may replace."""
-_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails", "max_parallel_requests"}
+
+
+def guardrails_of(rows: Sequence[Row]) -> list[Any]:
+    """Return the guardrails in the `litellm_params` of deployments."""
+    found: list[Any] = []
+    for row in rows:
+        given = row["litellm_params"].get("guardrails") or []
+        named = given if isinstance(given, list) else [given]
+        found += [each for each in named if each not in found]
+    return found
 
 
 def target_of(row: Row) -> Target | None:

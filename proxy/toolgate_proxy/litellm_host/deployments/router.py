@@ -5,7 +5,8 @@ A row is the router's dict of one deployment: `model_name`, `litellm_params`, `m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,13 @@ import litellm
 from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
-LIMITS = ("rpm", "tpm", "max_parallel_requests")
+LIMITS = ("rpm", "tpm")
 """Limits of a deployment that LiteLLM's router enforces."""
 
 Row = Mapping[str, Any]
 """The router's dict of one deployment."""
+Taken = Callable[[Row], AbstractContextManager[None]]
+"""Holds a slot of a deployment. Raises RateLimitError if none is free."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,11 @@ def group_of(params: Mapping[str, Any]) -> str | None:
     return None
 
 
-async def within_limits(model: str, data: dict[str, Any], messages: object) -> Row:
-    """Return the row that LiteLLM's router selects. Raises RateLimitError if all are at their
-    limits.
+async def within_limits(
+    model: str, data: dict[str, Any], messages: object, taken: Taken, held: ExitStack
+) -> Row:
+    """Return the row that LiteLLM's router selects. `held` gets what `taken` returns for it. Raises
+    RateLimitError if all are at their limits.
 
     LiteLLM counts a request when it checks the selected row. From 1.110 on, other requests are
     selected for between the two, so that a row can be full although another one is not.
@@ -133,13 +138,16 @@ async def within_limits(model: str, data: dict[str, Any], messages: object) -> R
         row: Row = await router().async_get_available_deployment(
             model=model, request_kwargs=data, messages=messages
         )
-        try:
-            await router().async_routing_strategy_pre_call_checks(
-                deployment=row, parent_otel_span=None
-            )
-        except litellm.RateLimitError:
-            if not left:
-                raise
-        else:
-            break
+        with ExitStack() as slot:
+            try:
+                slot.enter_context(taken(row))
+                await router().async_routing_strategy_pre_call_checks(
+                    deployment=row, parent_otel_span=None
+                )
+            except litellm.RateLimitError:
+                if not left:
+                    raise
+            else:
+                held.enter_context(slot.pop_all())
+                break
     return row

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from litellm.integrations.custom_logger import CustomLogger
@@ -17,6 +18,7 @@ from ...routing.deployments import Deployments, Placement
 from ...routing.prefix_affinity import PrefixAffinity
 from ..context import owner_of
 from .router import Row, Target, is_limited, placement_of, router, weights_of
+from .slots import Slots, limit_of
 
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
 """Strategies of LiteLLM's router that `choose` implements."""
@@ -28,6 +30,7 @@ class Selection:
     def __init__(self, deployments: Deployments, affinity: PrefixAffinity | None) -> None:
         self._deployments = deployments
         self._affinity = affinity
+        self.slots = Slots()
 
     def choose(
         self,
@@ -50,10 +53,12 @@ class Selection:
         return by_row[id(random.choices(left, weights_of(left))[0])]  # noqa: S311  chooses by weight
 
     def up(self, rows: Sequence[Row]) -> list[Row]:
-        """Return the rows without Toolgate backends that are down; all rows if all are down."""
+        """Return the rows without Toolgate backends that are down, or all rows if all are down; and
+        of these the ones with a free slot, if there are any."""
         if len(rows) < 2:
             return [*rows]
-        return [row for row in rows if self._is_up(row)] or [*rows]
+        left = [row for row in rows if self._is_up(row)] or [*rows]
+        return [row for row in left if self.slots.has_free(row)] or left
 
     def preferred(
         self,
@@ -82,9 +87,12 @@ class Selection:
         placement = self._affinity.choose(model, weights, request, messages, owner)
         return (rows_at[placement], placement) if placement is not None else ([*rows], None)
 
-    def alternatives(self, rows: Sequence[Row], tried: object) -> list[Placement]:
+    def alternatives(
+        self, rows: Sequence[Row], tried: object, held: ExitStack | None = None
+    ) -> list[Placement]:
         """Return the placements of the other backends that are up, in random order. `tried`: a
-        Deployment."""
+        Deployment. `held`: gets the slot of the alternative, which is the only one if slots are
+        limited. Without it LiteLLM's handler limits them."""
         found = {placement for row in rows if (placement := placement_of(row)) is not None}
         left = [
             placement
@@ -92,7 +100,14 @@ class Selection:
             if (deployment := self._deployments.at(placement)) is not tried and deployment.state.up
         ]
         random.shuffle(left)
-        return left
+        if held is None or all(limit_of(row) is None for row in rows):
+            return left
+        for placement in left:
+            for row in rows:
+                if placement_of(row) == placement and self.slots.has_free(row):
+                    held.enter_context(self.slots.taken(row))
+                    return [placement]
+        return []
 
     def _is_up(self, row: Row) -> bool:
         placement = placement_of(row)

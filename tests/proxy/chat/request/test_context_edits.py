@@ -124,7 +124,7 @@ def test_definitions_of_tools_stay() -> None:
     defined = {"type": wire.TOOL_DEFINITIONS, "tools": []}
     search, result = turn("search")
     found = {**result, "content": [{"type": "text", "text": LONG}, defined]}
-    messages, cleared = without_results((user(), search, found), ClearToolUses(USES, keep=0))
+    messages, cleared = without_old_results((user(), search, found), ClearToolUses(USES, keep=0))
     assert messages[-1]["content"] == [{"type": "text", "text": CLEARED}, defined]
     assert cleared == 1
 

@@ -1,4 +1,4 @@
-"""Environment variables, models of fallbacks, and budgets in LiteLLM's configuration file."""
+"""Environment variables, names, and budgets in LiteLLM's configuration file."""
 
 from __future__ import annotations
 
@@ -123,3 +123,16 @@ def test_a_budget_without_a_database_is_a_warning(tmp_path: Path, name: str) -> 
     [warning] = check(path, SET)
     assert f"line {line_of(text, name)}: `litellm_settings.{name}` has no effect" in warning
     assert check(path, SET | {"DATABASE_URL": "postgresql://x"}) == []
+
+
+@pytest.mark.parametrize("given", ["[no-names]", "no-names"])
+def test_a_guardrail_that_is_not_configured_is_a_warning(tmp_path: Path, given: str) -> None:
+    text = GOOD.replace(f"api_key: {KEY}\n", f"api_key: {KEY}\n      guardrails: {given}\n", 1)
+    assert text != GOOD
+    [warning] = check(written(tmp_path, text), SET)
+    assert f"line {line_of(text, 'no-names')}: the guardrail 'no-names' is not in" in warning
+    section = "guardrails: [{guardrail_name: no-names, litellm_params: {mode: pre_call}}]\n"
+    assert check(written(tmp_path, text + section), SET) == []
+    near = section.replace("no-names", "no-name")
+    [warning] = check(written(tmp_path, text + near), SET)
+    assert "Did you mean 'no-name'?" in warning

@@ -15,7 +15,11 @@ from litellm.router import Router
 
 from tests.support.litellm.router import reset_litellm, row, use
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
-from toolgate_proxy.litellm_host.callbacks.configured import RESPONSE_HOOKS
+from toolgate_proxy.litellm_host.callbacks.configured import (
+    MODERATION,
+    RESPONSE_HOOKS,
+    UNSUPPORTED,
+)
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as limit_hook
 from toolgate_proxy.litellm_host.deployments.model_route import (
     ModelRoute,
@@ -59,40 +63,59 @@ def test_route_without_callbacks_has_no_hooks_and_no_events() -> None:
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
 
 
-def test_guardrail_sends_requests_to_litellm() -> None:
+def test_guardrail_reads_requests_and_responses() -> None:
     litellm.callbacks.append(CustomGuardrail(guardrail_name="no-names"))
-    assert reason() == "the guardrail 'no-names'"
+    route = model_route()
+    assert (route.reason, route.hooks, route.events, route.reads) == (None, True, True, True)
 
 
-@pytest.mark.parametrize("name", RESPONSE_HOOKS)
-def test_callback_with_a_response_hook_sends_requests_to_litellm(name: str) -> None:
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_callback_with_an_unsupported_hook_sends_requests_to_litellm(name: str) -> None:
     litellm.callbacks.append(having(name))
     assert reason() == f"the callback 'Mine' has `{name}`"
 
 
 @pytest.mark.parametrize("name", RESPONSE_HOOKS)
-def test_base_class_does_not_count_as_a_response_hook(name: str) -> None:
+def test_response_hook_runs_on_our_own_route(name: str) -> None:
+    litellm.callbacks.append(having(name))
+    assert (model_route().reason, model_route().events, model_route().reads) == (None, True, True)
+
+
+@pytest.mark.parametrize("name", [*RESPONSE_HOOKS, *UNSUPPORTED])
+def test_base_classes_do_not_count_as_hooks(name: str) -> None:
     """Hooks that the installed LiteLLM lacks are never called."""
     litellm.callbacks.append(CustomLogger())
-    assert reason() is None
-    assert not callbacks._overrides(CustomLogger(), name)
+    assert (reason(), model_route().reads) == (None, False)
+    for each in (CustomLogger(), CustomGuardrail(guardrail_name="no-names")):
+        assert not callbacks._overrides(each, name)
 
 
-def test_post_call_hook_sends_requests_to_litellm_unless_it_is_litellms_own() -> None:
+def test_post_call_hook_reads_responses_unless_it_is_litellms_own() -> None:
     """LiteLLM's bundled loggers do not change the response; other classes may."""
     after = "async_post_call_success_hook"
     observer = having(after, module="litellm.integrations.some_logger")
     litellm.callbacks.append(observer)
-    assert reason() is None
-    assert callbacks.wants_post_call()
+    assert (reason(), callbacks.reads_responses(), callbacks.wants_post_call()) == (
+        None,
+        False,
+        True,
+    )
     litellm.callbacks.append(having(after))
-    assert reason() == f"the callback 'Mine' has `{after}`"
+    assert (reason(), callbacks.reads_responses()) == (None, True)
 
 
-def test_litellm_logger_that_reads_streams_sends_requests_to_litellm() -> None:
+def test_litellm_logger_may_read_streams() -> None:
     name = "async_post_call_streaming_iterator_hook"
     litellm.callbacks.append(having(name, module="litellm.integrations.some_logger"))
-    assert reason() == f"the callback 'Mine' has `{name}`"
+    assert model_route().reads
+
+
+def test_optional_hook_of_litellm_is_not_ignored() -> None:
+    """LiteLLM registers it only if it is configured, and its module has others as well."""
+    module = "litellm.proxy.hooks.prompt_injection_detection"
+    kind = type("_OPTIONAL_Detection", (CustomLogger,), {"__module__": module, MODERATION: hook})
+    litellm.callbacks.append(kind())
+    assert model_route().reads
 
 
 @pytest.mark.parametrize(

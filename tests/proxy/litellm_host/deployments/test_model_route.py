@@ -42,6 +42,18 @@ def test_generated_configuration_uses_our_own_route(
     assert {each.placement.api_base for each in model_route.targets} == {"http://a", "http://b"}
 
 
+@pytest.mark.parametrize(
+    ("params", "settings"),
+    [({"max_parallel_requests": 3}, {}), ({}, {"default_max_parallel_requests": 3})],
+    ids=["deployment", "default"],
+)
+def test_own_route_limits_requests_in_flight(
+    monkeypatch: pytest.MonkeyPatch, params: Row, settings: Row
+) -> None:
+    use(monkeypatch, row("a", **params), row("b"), **settings)
+    assert (route_of().reason, route_of().strategy) == (None, "simple-shuffle")
+
+
 @pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
 def test_own_route_supports_shuffle_and_least_busy(
     monkeypatch: pytest.MonkeyPatch, strategy: str
@@ -79,6 +91,16 @@ def test_alias_has_the_route_of_its_model(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(litellm, "model_alias_map", {"global": "tiny"})
     model_route = route_of("global")
     assert (model_route.model, model_route.reason, len(model_route.targets)) == ("tiny", None, 1)
+
+
+def test_guardrails_of_all_deployments_are_those_of_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As in LiteLLM, which runs them before it chooses a deployment."""
+    use(monkeypatch, row("a", guardrails=["x", "y"]), row("b", guardrails="z"), row("c"))
+    assert (route_of().reason, route_of().guardrails) == (None, ["x", "y", "z"])
+    use(monkeypatch, row("a"))
+    assert route_of().guardrails == []
 
 
 def test_wildcard_models_use_our_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,12 +224,12 @@ def test_model_route_is_cached_for_one_second(monkeypatch: pytest.MonkeyPatch) -
     known = ModelRoutes(Settings(route="auto"))
     first = known.find("tiny")
     assert first is not None
-    use(monkeypatch, row("a"), row("b"), default_max_parallel_requests=3)
+    use(monkeypatch, row("a"), row("b"), default_litellm_params={"seed": 3})
     assert known.find("tiny") is first
     clock[0] += module.FRESH + 0.01
     second = known.find("tiny")
     assert second is not None
-    reason = "`default_max_parallel_requests` in router_settings"
+    reason = "`seed` in default_litellm_params"
     assert (len(second.targets), second.reason) == (2, reason)
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01

@@ -8,6 +8,7 @@ import litellm
 import pytest
 from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
+from litellm.types.caching import LiteLLMCacheType
 
 from tests.support.litellm.model_routes import reason, route_of
 from tests.support.litellm.router import Row, reset_litellm, row, use
@@ -37,12 +38,10 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyP
     [
         ({"tools": [TOOL]}, "tools"),
         ({"mock_response": "Hello"}, "mock_response"),
-        ({"max_parallel_requests": 3}, "max_parallel_requests"),
         ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
         ({"drop_params": True}, "drop_params"),
         ({"cooldown_time": 3}, "cooldown_time"),
         ({"fallbacks": ["other"]}, "fallbacks"),
-        ({"guardrails": ["x"]}, "guardrails"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
         ({"stream": True}, "stream"),
     ],
@@ -96,6 +95,7 @@ def test_fallbacks_are_served_by_our_own_route(monkeypatch: pytest.MonkeyPatch) 
         ({"timeout": 3, "metadata": {"a": 1}}, None),
         ({"mock_response": "x"}, "mock_response"),
         ({"temperature": 0.5}, "temperature"),
+        ({"guardrails": ["x"]}, "guardrails"),
     ],
 )
 def test_router_default_parameters_send_requests_to_litellm(
@@ -109,18 +109,16 @@ def test_router_default_parameters_send_requests_to_litellm(
     ("types", "concerned"),
     [(["acompletion", "completion"], True), (None, True), (["aembedding"], False), ([], False)],
 )
-def test_response_cache_for_chat_completions_sends_requests_to_litellm(
+def test_semantic_cache_for_chat_completions_sends_requests_to_litellm(
     monkeypatch: pytest.MonkeyPatch, types: Any, concerned: bool
 ) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local", supported_call_types=types))
-    assert reason(monkeypatch) == ("LiteLLM's response cache" if concerned else None)
-
-
-def test_response_cache_with_default_settings_sends_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(litellm, "cache", Cache(type="local"))
-    assert reason(monkeypatch) == "LiteLLM's response cache"
+    """It has answers to similar requests, whose schemas may differ."""
+    cache = Cache(type="local", supported_call_types=types)
+    monkeypatch.setattr(litellm, "cache", cache)
+    assert reason(monkeypatch) is None
+    cache.type = LiteLLMCacheType.REDIS_SEMANTIC
+    expected = "LiteLLM's semantic response cache" if concerned else None
+    assert reason(monkeypatch) == expected
 
 
 def test_database_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,13 +144,6 @@ def test_unsupported_general_setting_sends_requests_to_litellm(
 ) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
     assert reason(monkeypatch) == f"`{name}` in general_settings"
-
-
-def test_global_parallel_request_limit_sends_requests_to_litellm(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """LiteLLM's router holds requests back by it, whatever a deployment's own limits are."""
-    assert reason(monkeypatch, default_max_parallel_requests=1) is not None
 
 
 def test_team_deployment_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:

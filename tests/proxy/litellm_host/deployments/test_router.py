@@ -111,7 +111,7 @@ def test_deployments_without_weights_are_weighted_equally(
     assert router.weights_of([row("a", weight=weight) for weight in weights]) == expected
 
 
-@pytest.mark.parametrize("name", ["rpm", "tpm", "max_parallel_requests"])
+@pytest.mark.parametrize("name", ["rpm", "tpm"])
 def test_limits_are_read_from_parameters_and_model_info(name: str) -> None:
     assert router.is_limited(row("a", **{name: 1}))
     assert router.is_limited(row("a", info={name: 1}))

@@ -169,7 +169,6 @@ def test_only_deployment_is_chosen_even_if_it_is_down(
         [row("a"), row("b", model="openai/gpt-4o")],
         [row("a"), row("b", rpm=10)],
         [row("a"), row("b", tpm=10)],
-        [row("a", max_parallel_requests=1), row("b")],
         [row("a"), row("a")],
         [row("a", weight=1), row("b")],
         [row("a")],
@@ -204,3 +203,29 @@ def test_alternatives_are_the_other_available_backends(
         for _ in range(40)
     }
     assert len(orders) == 2
+
+
+@pytest.mark.parametrize("strategy", OWN_STRATEGIES)
+@pytest.mark.parametrize("body", [BODY, SHORT], ids=["long", "short"])
+def test_full_deployment_gets_no_request_unless_all_are_full(
+    selection: Selection, strategy: str, body: Row
+) -> None:
+    rows = [row("a", max_parallel_requests=1), row("b", max_parallel_requests=1)]
+    with ExitStack() as held:
+        held.enter_context(selection.slots.taken(rows[0]))
+        assert chosen(selection, rows, strategy, body, 30) == {"b"}
+        held.enter_context(selection.slots.taken(rows[1]))
+        assert chosen(selection, rows, strategy, body, 30) <= {"a", "b"}
+
+
+def test_only_one_alternative_with_limited_slots_which_is_held(
+    selection: Selection, deployments: Deployments
+) -> None:
+    rows = [row(name, max_parallel_requests=1) for name in ("a", "b", "c")]
+    tried = deployments.at(Placement("tiny", "http://a", "k"))
+    assert len(selection.alternatives(rows, tried)) == 2
+    with ExitStack() as held:
+        found = [str(selection.alternatives(rows, tried, held)[0].api_base) for _ in range(2)]
+        assert sorted(found) == ["http://b", "http://c"]
+        assert selection.alternatives(rows, tried, held) == []
+    assert len(selection.alternatives(rows, tried, ExitStack())) == 1

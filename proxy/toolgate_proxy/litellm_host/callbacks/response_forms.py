@@ -1,0 +1,226 @@
+"""The forms in which LiteLLM's hooks get the responses of each API, and the calls in them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import orjson
+from litellm.llms.openai.responses.transformation import OpenAIResponsesAPIConfig
+from litellm.types.llms.openai import ResponsesAPIResponse
+from litellm.types.utils import ModelResponse, ModelResponseStream
+from pydantic import BaseModel
+
+FRAME_END = b"\n\n"
+DATA = b"data: "
+DONE = b"[DONE]"
+Event = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call in a response, or its content."""
+
+    name: str | None
+    """None: it is content."""
+    arguments: str
+
+
+class Form(Protocol):
+    marks: tuple[bytes, ...]
+    """What is in each event of a stream that has a part of a call."""
+
+    def response(self, body: dict[str, Any]) -> Any:
+        """Return LiteLLM's object of a whole response."""
+
+    def item(self, frame: bytes) -> Any:
+        """Return LiteLLM's object of a server-sent event."""
+
+    def calls(self, body: Event) -> Iterator[Call]:
+        """Yield the calls and the content of a whole response."""
+
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+        """Yield the calls and the content of a stream, each as often as the stream has it."""
+
+
+def body_of(response: Any) -> dict[str, Any] | None:
+    """Return a copy of the body of LiteLLM's object of a whole response; None if it is not a
+    response. Its objects have more null fields after they were written to."""
+    if isinstance(response, BaseModel):
+        return response.model_dump(mode="json", exclude_none=True)
+    return copy.deepcopy(response) if isinstance(response, dict) else None
+
+
+def frame_of(item: Any) -> bytes:
+    """Return the server-sent event of what a hook yields."""
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, str):
+        text = item.encode()
+        return text if text.startswith((DATA, b"event: ")) else DATA + text + FRAME_END
+    data = item
+    if isinstance(item, BaseModel):
+        data = item.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+    kind = data.get("type") if "choices" not in data else None
+    name = b"" if kind is None else b"event: " + str(kind).encode() + b"\n"
+    return name + DATA + orjson.dumps(data) + FRAME_END
+
+
+def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects in server-sent events."""
+    for line in frames.split(b"\n"):
+        if line.startswith(DATA) and (data := line.removeprefix(DATA)) != DONE:
+            event = orjson.loads(data)
+            if isinstance(event, dict):
+                yield event
+
+
+class ChatForm:
+    marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
+
+    def response(self, body: dict[str, Any]) -> Any:
+        return ModelResponse(**copy.deepcopy(body))
+
+    def item(self, frame: bytes) -> Any:
+        return ModelResponseStream(**next(events_of(frame)))
+
+    def calls(self, body: Event) -> Iterator[Call]:
+        for choice in body.get("choices") or ():
+            message = choice.get("message") or {}
+            yield Call(None, message.get("content") or "")
+            for call in message.get("tool_calls") or ():
+                yield _chat_call(call)
+            if message.get("function_call"):
+                yield _chat_call({"function": message["function_call"]})
+
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+        made: dict[tuple[Any, Any], dict[str, Any]] = {}
+        contents: dict[Any, str] = {}
+        for choice in (choice for event in events for choice in event.get("choices") or ()):
+            at, delta = choice.get("index"), choice.get("delta") or {}
+            contents[at] = contents.get(at, "") + (delta.get("content") or "")
+            parts = [*(delta.get("tool_calls") or ())]
+            if delta.get("function_call"):
+                parts.append({"index": "function_call", "function": delta["function_call"]})
+            for part in parts:
+                _join(made.setdefault((at, part.get("index")), {}), part)
+        yield from map(_chat_call, made.values())
+        yield from (Call(None, content) for content in contents.values())
+
+
+class ResponsesForm:
+    marks: tuple[bytes, ...] = (b"function_call", b"custom_tool_call")
+
+    def response(self, body: dict[str, Any]) -> Any:
+        return ResponsesAPIResponse(**copy.deepcopy(body))
+
+    def item(self, frame: bytes) -> Any:
+        return OpenAIResponsesAPIConfig().transform_streaming_response(
+            model="", parsed_chunk=next(events_of(frame)), logging_obj=None
+        )
+
+    def calls(self, body: Event) -> Iterator[Call]:
+        for item in body.get("output") or ():
+            yield from _item_calls(item)
+
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+        items: dict[Any, dict[str, Any]] = {}
+        texts: dict[tuple[Any, Any], str] = {}
+        for event in events:
+            kind, at = str(event.get("type")), event.get("item_id")
+            if "response" in event:
+                yield from self.calls(event["response"])
+            elif kind == "response.output_item.added":
+                items[event["item"].get("id")] = {**event["item"], "arguments": "", "input": ""}
+            elif kind == "response.output_item.done":
+                yield from _item_calls(event["item"])
+            elif kind == "response.output_text.delta":
+                place = at, event.get("content_index")
+                texts[place] = texts.get(place, "") + event["delta"]
+            elif kind == "response.output_text.done":
+                yield Call(None, event["text"])
+            elif kind.endswith("_call_arguments.delta") or kind.endswith("_call_input.delta"):
+                item = items.setdefault(at, {"arguments": "", "input": ""})
+                item["input" if "input" in kind else "arguments"] += event["delta"]
+            elif kind.endswith("_call_arguments.done"):
+                yield from _item_calls({**items.get(at, {}), "arguments": event["arguments"]})
+            elif kind.endswith("_call_input.done"):
+                yield from _item_calls({**items.get(at, {}), "input": event["input"]})
+        for item in items.values():
+            yield from _item_calls({**item, "content": None})
+        yield from (Call(None, text) for text in texts.values())
+
+
+class MessagesForm:
+    marks: tuple[bytes, ...] = (b'"tool_use"', b'"input_json_delta"')
+
+    def response(self, body: dict[str, Any]) -> Any:
+        return copy.deepcopy(body)
+
+    def item(self, frame: bytes) -> Any:
+        return frame
+
+    def calls(self, body: Event) -> Iterator[Call]:
+        blocks = body.get("content") or ()
+        for block in blocks:
+            if block.get("type") == "tool_use":
+                yield Call(str(block.get("name")), _json(block.get("input")))
+        yield Call(None, "".join(block.get("text") or "" for block in blocks))
+
+    def streamed_calls(self, events: Iterable[Event]) -> Iterator[Call]:
+        names: dict[Any, str] = {}
+        parts: dict[Any, str] = {}
+        text = ""
+        for event in events:
+            at, block, delta = (event.get(name) for name in ("index", "content_block", "delta"))
+            if block and block.get("type") == "tool_use":
+                names[at] = str(block.get("name"))
+                parts[at] = _json(block["input"]) if block.get("input") else ""
+            text += (block or {}).get("text") or ""
+            if isinstance(delta, Mapping):
+                text += delta.get("text") or ""
+                parts[at] = parts.get(at, "") + (delta.get("partial_json") or "")
+        yield from (Call(name, parts.get(at) or "{}") for at, name in names.items())
+        yield Call(None, text)
+
+
+FORMS: Mapping[str, Form] = {
+    "acompletion": ChatForm(),
+    "aresponses": ResponsesForm(),
+    "anthropic_messages": MessagesForm(),
+}
+"""By LiteLLM's name of the operation."""
+
+
+def _chat_call(call: Event) -> Call:
+    if call.get("custom"):
+        return Call(str(call["custom"].get("name")), _json({"input": call["custom"].get("input")}))
+    function = call.get("function") or {}
+    return Call(str(function.get("name")), function.get("arguments") or "")
+
+
+def _join(call: dict[str, Any], part: Event) -> None:
+    """Add a delta to the call."""
+    for kind in ("function", "custom"):
+        if part.get(kind):
+            made = call.setdefault(kind, {})
+            for name, text in part[kind].items():
+                made[name] = (made.get(name) or "") + (text or "")
+
+
+def _item_calls(item: Event) -> Iterator[Call]:
+    kind = item.get("type")
+    name = ".".join(str(item[each]) for each in ("namespace", "name") if item.get(each))
+    if kind == "function_call":
+        yield Call(name, item.get("arguments") or "")
+    elif kind == "custom_tool_call":
+        yield Call(name, _json({"input": item.get("input")}))
+    elif kind == "message":
+        for part in item.get("content") or ():
+            yield Call(None, part.get("text") or "")
+
+
+def _json(value: Any) -> str:
+    return orjson.dumps(value).decode()

@@ -1,0 +1,246 @@
+"""LiteLLM's response cache on the gateway's own route, on each API."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import litellm
+import pytest
+from litellm.caching.caching import Cache, CacheMode
+from litellm.integrations.custom_logger import CustomLogger
+
+from tests.support.apis.outcomes import RANDOM
+from tests.support.litellm.guards import SCHEMA, TOOLS, use_callback
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.router import use
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
+from toolgate_proxy.server.response_headers import own_headers
+
+APIS = pytest.mark.parametrize("api", list(PATHS))
+STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+OTHER_SCHEMA = {**SCHEMA, "description": "Another one."}
+
+
+@pytest.fixture
+def cache(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    gateway.configure(keepalive_seconds=0)
+    gateway.backend.scripts["call"] = Script((call("look", {"a": "ZZZZ"}),))
+    made = Cache(type="local")
+    monkeypatch.setattr(litellm, "cache", made)
+    return made
+
+
+async def ask(gateway: Gateway, api: str = "chat", **params: Any) -> Response:
+    key = params.pop("key", None)
+    body = body_of(api, params.pop("content", "call"), **{"tools": TOOLS[api], **params})
+    more = {} if key is None else {"key": key}
+    response = await gateway.ask(body, path=PATHS[api], **more)
+    await asyncio.sleep(0.01)  # the answer is kept in the background
+    return response
+
+
+def shown(response: Response) -> str:
+    return RANDOM.sub("-", b"".join(response.bodies).decode())
+
+
+def generations(gateway: Gateway) -> int:
+    return len(gateway.backend.requests)
+
+
+@APIS
+@STREAM
+async def test_same_request_gets_the_same_answer_without_the_backend(
+    gateway: Gateway, cache: Cache, api: str, stream: bool
+) -> None:
+    first = await ask(gateway, api, stream=stream)
+    again = await ask(gateway, api, stream=stream)
+    assert (again.status, generations(gateway)) == (200, 1)
+    assert "ZZZZ" in shown(again)
+    if not stream:
+        assert shown(again) == shown(first)
+        assert again.json["id"] != first.json["id"]
+    assert "x-litellm-cache-key" not in own_headers(first.context)
+    assert own_headers(again.context)["x-litellm-cache-key"]
+    assert own_headers(again.context)["x-toolgate-enforced"] == "full"
+    assert first.context.completion_tokens > 0
+    assert (again.context.prompt_tokens, again.context.completion_tokens) == (0, 0)
+    assert not gateway.host.passed
+
+
+@APIS
+async def test_streamed_and_whole_responses_share_answers(
+    gateway: Gateway, cache: Cache, api: str
+) -> None:
+    await ask(gateway, api, stream=True)
+    await ask(gateway, api, stream=False)
+    assert generations(gateway) == 1
+    await ask(gateway, api, content="hi", stream=False)
+    streamed = await ask(gateway, api, content="hi", stream=True)
+    assert (streamed.status, generations(gateway)) == (200, 2)
+    assert "there" in shown(streamed)
+
+
+@APIS
+async def test_answers_to_requests_that_differ_are_not_shared(
+    gateway: Gateway, cache: Cache, api: str
+) -> None:
+    tool = TOOLS[api][0]
+    if api == "chat":
+        other = {"type": "function", "function": {"name": "look", "parameters": OTHER_SCHEMA}}
+    else:
+        name = "parameters" if api == "responses" else "input_schema"
+        other = {**tool, name: OTHER_SCHEMA}
+    different: list[dict[str, Any]] = [
+        {},
+        {"tools": [other]},
+        {"tools": [*TOOLS[api], {**other, **_renamed(api, other)}]},
+        {"temperature": 0.5},
+        {"content": "hi"},
+        {"seed": 7},
+        {"min_p": 0.25},
+    ]
+    for number, params in enumerate(different, 1):
+        assert (await ask(gateway, api, **params)).status == 200
+        assert generations(gateway) == number
+    for params in different:
+        await ask(gateway, api, **params)
+    assert generations(gateway) == len(different)
+
+
+def _renamed(api: str, tool: dict[str, Any]) -> dict[str, Any]:
+    if api == "chat":
+        return {"function": {**tool["function"], "name": "see"}}
+    return {"name": "see"}
+
+
+async def test_teams_and_keys_share_no_answers(gateway: Gateway, cache: Cache) -> None:
+    for name, team in (("sk-1", "a"), ("sk-2", "b"), ("sk-3", None), ("sk-4", None), ("sk-5", "a")):
+        gateway.add_key(name, key_of(name, team=team))
+        await ask(gateway, key=name)
+    assert generations(gateway) == 4
+
+
+async def test_kept_answers_are_sealed(gateway: Gateway, cache: Cache) -> None:
+    await ask(gateway)
+    [(name, kept)] = cache.cache.cache_dict.items()
+    assert "ZZZZ" not in str(kept)
+    assert "look" not in str(kept)
+    sealed = kept["response"]["toolgate"]
+    for broken in (sealed[:-8], sealed[:40] + "AAAA" + sealed[44:], "no base64", 3):
+        kept["response"]["toolgate"] = broken
+        response = await ask(gateway, cache={"no-store": True})
+        assert (response.status, "ZZZZ" in shown(response)) == (200, True)
+    assert generations(gateway) == 5
+    assert name.startswith("toolgate:")
+
+
+async def test_request_controls_the_cache(gateway: Gateway, cache: Cache) -> None:
+    await ask(gateway, cache={"no-store": True})
+    await ask(gateway, cache={"no-cache": True})
+    assert generations(gateway) == 2
+    await ask(gateway, cache={"s-maxage": 600})
+    assert generations(gateway) == 2
+    await asyncio.sleep(0.02)
+    await ask(gateway, cache={"s-maxage": 0.01, "no-store": True})
+    assert generations(gateway) == 3
+    await ask(gateway, cache={"namespace": "mine"})
+    await ask(gateway, cache={"namespace": "mine"})
+    assert generations(gateway) == 4
+
+
+async def test_cache_may_be_off_unless_a_request_asks_for_it(
+    gateway: Gateway, cache: Cache
+) -> None:
+    cache.mode = CacheMode.default_off
+    for number, controls in enumerate(({}, {}, {"use-cache": True}), 1):
+        await ask(gateway, cache=controls)
+        assert generations(gateway) == number
+    await ask(gateway, cache={"use-cache": True})
+    assert generations(gateway) == 3
+
+
+@pytest.mark.parametrize(
+    ("types", "apis"),
+    [
+        (["acompletion"], ["chat"]),
+        (["responses"], ["responses"]),
+        (["anthropic_messages"], ["messages"]),
+        (["aembedding"], []),
+    ],
+)
+async def test_only_operations_of_the_configuration_are_kept(
+    gateway: Gateway, cache: Cache, types: Any, apis: list[str]
+) -> None:
+    cache.supported_call_types = types
+    for api in PATHS:
+        gateway.backend.requests.clear()
+        for _ in range(2):
+            await ask(gateway, api)
+        assert generations(gateway) == (1 if api in apis else 2)
+
+
+@STREAM
+async def test_failed_and_abandoned_answers_are_not_kept(
+    gateway: Gateway, cache: Cache, stream: bool
+) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.01)
+    for number in (1, 2):
+        await ask(gateway, content="breaks", stream=stream)
+        assert generations(gateway) == number
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    for number in (3, 4):
+        leave = asyncio.Event()
+        body = body_of("chat", "hang", stream=stream)
+        asking = asyncio.create_task(gateway.ask(body, leave_after=leave))
+        await until(lambda number=number: generations(gateway) == number)  # type: ignore[misc]
+        leave.set()
+        await asking
+
+
+async def test_answer_of_a_backend_that_failed_is_not_kept(
+    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that of the fallback is."""
+    other = ours(gateway.backend, "other")
+    other["model_info"]["id"] = "other"
+    use(monkeypatch, ours(gateway.backend), other, fallbacks=[{"tiny": ["other"]}])
+    gateway.backend.turns[:] = [
+        Script(("Hello",), error_after=1),
+        Script(("From the other",)),
+        Script(("Hello there",)),
+    ]
+    texts = [(await ask(gateway, content="who", tools=None)).text for _ in range(2)]
+    assert texts == ["From the other", "From the other"]
+
+
+@STREAM
+async def test_log_event_of_a_kept_answer(
+    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    logged: list[tuple[Any, str]] = []
+
+    class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, *_: Any) -> None:
+            logged.append((kwargs["cache_hit"], response_obj.choices[0].message.content))
+
+    use_callback(monkeypatch, Observer())
+    for number in (1, 2):
+        await ask(gateway, content="hi", stream=stream, tools=None)
+        await until(lambda number=number: len(logged) == number)  # type: ignore[misc]
+    assert logged == [(False, "Hello there"), (True, "Hello there")]
+
+
+async def test_unavailable_cache_does_not_fail_requests(
+    gateway: Gateway, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(*args: Any, **more: Any) -> None:
+        raise ConnectionError("No Redis.")
+
+    monkeypatch.setattr(cache.cache, "async_get_cache", broken)
+    monkeypatch.setattr(cache.cache, "async_set_cache", broken)
+    for number in (1, 2):
+        assert (await ask(gateway)).status == 200
+        assert generations(gateway) == number

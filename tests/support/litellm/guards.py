@@ -1,0 +1,152 @@
+"""Callbacks of a team that read and change responses."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import litellm
+import pytest
+from fastapi import HTTPException
+from litellm.integrations.custom_guardrail import CustomGuardrail
+from litellm.integrations.custom_logger import CustomLogger
+
+from toolgate_proxy.litellm_host.callbacks import host_side
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"a": {"enum": ["ZZZZ", "QQQQ"]}},
+    "required": ["a"],
+}
+HIDDEN = "xxxxx"
+TOOLS: dict[str, list[dict[str, Any]]] = {
+    "chat": [{"type": "function", "function": {"name": "look", "parameters": SCHEMA}}],
+    "responses": [{"type": "function", "name": "look", "parameters": SCHEMA}],
+    "messages": [{"name": "look", "input_schema": SCHEMA}],
+}
+Change = Callable[[str], str]
+"""Changes the text of a response."""
+
+
+def refusal(status: int = 400) -> HTTPException:
+    return HTTPException(status, {"error": "Not on Mondays."})
+
+
+class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """`change` changes texts wherever they are in LiteLLM's object. `refuses`: the hook that
+    raises. `passes`: events of a stream that pass before that."""
+
+    def __init__(
+        self, change: Change | None = None, refuses: str | None = None, passes: int = 0
+    ) -> None:
+        super().__init__()
+        self._change = change
+        self._refuses = refuses
+        self._passes = passes
+        self.hooks: list[str] = []
+        self.seen: list[Any] = []
+        """What the hooks got."""
+
+    async def async_moderation_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, call_type: str
+    ) -> None:
+        self.seen.append(data)
+        self._run("moderation")
+
+    async def async_post_call_success_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, response: Any
+    ) -> Any:
+        self.seen.append(response)
+        self._run("success")
+        return None if self._change is None else changed(response, self._change)
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        passed = 0
+        async for item in response:
+            self.seen.append(item)
+            if passed == self._passes:
+                self._run("stream")
+            passed += 1
+            yield item if self._change is None else changed(item, self._change)
+
+    def _run(self, hook: str) -> None:
+        self.hooks.append(hook)
+        if hook == self._refuses:
+            raise refusal()
+
+
+class Guardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Refuses in one mode."""
+
+    def __init__(self, mode: str, *, default_on: bool = True, name: str = "no-names") -> None:
+        super().__init__(guardrail_name=name, event_hook=mode, default_on=default_on)
+
+    async def async_pre_call_hook(self, *args: Any, **more: Any) -> None:
+        raise refusal()
+
+    async def async_moderation_hook(self, *args: Any, **more: Any) -> None:
+        raise refusal()
+
+    async def async_post_call_success_hook(self, *args: Any, **more: Any) -> None:
+        raise refusal()
+
+    async def async_post_call_streaming_iterator_hook(
+        self, user_api_key_dict: Any, response: Any, request_data: dict[str, Any]
+    ) -> AsyncIterator[Any]:
+        async for _ in response:
+            raise refusal()
+        yield
+
+
+class Masking(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Changes requests of the models that name it."""
+
+    def __init__(self, old: str, new: str) -> None:
+        super().__init__(guardrail_name="masking", event_hook="pre_call", default_on=False)
+        self._change: Change = lambda text: text.replace(old, new)
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        name = "input" if "input" in data else "messages"
+        return data | {name: changed(copy.deepcopy(data[name]), self._change)}
+
+
+class WholeGuardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Refuses, or changes, whole responses only."""
+
+    def __init__(self, change: Change | None = None) -> None:
+        super().__init__(guardrail_name="whole", event_hook="post_call", default_on=True)
+        self._change = change
+
+    async def async_post_call_success_hook(
+        self, data: dict[str, Any], user_api_key_dict: Any, response: Any
+    ) -> Any:
+        if self._change is None:
+            raise refusal()
+        return changed(response, self._change)
+
+
+def use_callback(monkeypatch: pytest.MonkeyPatch, *callbacks: CustomLogger) -> None:
+    monkeypatch.setattr(litellm, "callbacks", [*callbacks])
+    host_side.model_routes()._known.clear()
+
+
+def changed(value: Any, change: Change) -> Any:
+    """LiteLLM's object, whose texts are changed in place where they can be."""
+    if isinstance(value, bytes):
+        return change(value.decode()).encode()
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, list):
+        value[:] = [changed(each, change) for each in value]
+    elif isinstance(value, dict):
+        value.update({name: changed(each, change) for name, each in value.items()})
+    elif hasattr(value, "model_fields_set"):
+        for name in {*type(value).model_fields, *(value.model_extra or {})}:
+            if hasattr(value, name):
+                setattr(value, name, changed(getattr(value, name), change))
+    return value
