@@ -13,6 +13,7 @@ from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.api.messages import tools as messages_tools
 from toolgate_proxy.api.messages.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.api.responses import tools as responses_tools
+from toolgate_proxy.api.responses.builtin_tools.table import BY_TYPE
 
 OTHER = {"type": "object", "properties": {"b": {"type": "string"}}}
 LOOK: dict[str, Any] = {"name": "look", "parameters": SCHEMA}
@@ -23,6 +24,7 @@ ENTRIES: dict[tuple[str, str], dict[str, Any]] = {
     ("responses", "function"): FUNCTION,
     ("responses", "custom"): {"type": "custom", "name": "look"},
     ("responses", "namespace"): {"type": "namespace", "name": "crm", "tools": [FUNCTION]},
+    **{("responses", kind): {"type": kind} for kind in BY_TYPE},
     ("messages", "custom"): {"name": "look", "input_schema": SCHEMA},
     **{
         ("messages", kind): {"type": kind, "name": tool.name, **SCREEN}
@@ -48,6 +50,7 @@ VALUES: dict[str, Any] = {
     "cache_control": {"type": "ephemeral"},
     "eager_input_streaming": True,
     "input_examples": [{"a": 1}],
+    "environment": {"type": "local"},
     "max_characters": 10_000,
     "display_width_px": 640,
     "display_height_px": 480,

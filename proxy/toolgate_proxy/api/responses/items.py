@@ -15,6 +15,7 @@ from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.call_results import function_call, lost_call, with_results
 from ..shared.history import History, text_of
+from .builtin_tools.history import earlier_call, earlier_result
 from .content import Content, as_text, read_content
 from .tools import full_name
 
@@ -77,6 +78,13 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
+        if call := earlier_call(kind, fields, history):
+            turns.call(call, path)
+            return
+        result = earlier_result(kind, fields, history)
+        if result is not None and turns.has_call(result.call_id):
+            turns.result(result.call_id, result.text, path)
+            return
         if (found := FOREIGN.fullmatch(kind)) is None:
             raise _unknown_type(kind, fields.path("type"))
         if text := history.text(item, path):
@@ -198,8 +206,11 @@ class _Turns:
             self._append(last, path)
         last.setdefault("tool_calls", []).append(call)
 
+    def has_call(self, call_id: str) -> bool:
+        return call_id in self._call_ids
+
     def result(self, call_id: str, content: Content, path: str) -> None:
-        if call_id not in self._call_ids:
+        if not self.has_call(call_id):
             param = f"{path}.call_id"
             raise InvalidRequest(
                 f"{param!r}: no function call with this call_id precedes it. Include that item in "

@@ -74,7 +74,12 @@ def parse_request(
         hosted=hosted,
         choice=choice,
         content_format=_content_format(values, open_objects=open_objects),
-        repeated=values | {"tools": tools.shown, "input": given[recalled:] if recalled else given},
+        repeated=values
+        | {
+            "tools": tools.shown,
+            "builtins": tools.builtins,
+            "input": given[recalled:] if recalled else given,
+        },
     )
 
 

@@ -1,5 +1,5 @@
 """`tools` and `tool_choice` of the Responses API. Tools are functions, custom tools, namespaces of
-both, and hosted tools, which no model is offered."""
+both, built-in tools that clients run, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.hosted_tools import HostedTools
 from ..shared.tools import MODES, TOOL_CHOICES, other_form
 from ..shared.tools import read_tools as read_nested_tools
+from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE, builtin_tool, function_of
 
-FIELDS = {
+FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
     "custom": ("type", "name", "description", "format"),
     "namespace": ("type", "name", "description", "tools"),
+    **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
 }
 """By type of tool: its fields."""
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
@@ -30,7 +32,9 @@ IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 @dataclass(frozen=True)
 class RequestedTools:
     functions: tuple[Tool, ...]
-    """The functions and custom tools."""
+    """The functions, custom tools and built-in tools."""
+    builtins: frozenset[str]
+    """The names of the built-in tools."""
     shown: tuple[dict[str, Any], ...]
     """The tools as the response repeats them."""
 
@@ -51,8 +55,10 @@ def read_tools(
     UnsupportedParameter for others. All errors name the entry."""
     reader = _Reader(hosted)
     shown = [reader.read(entry, f"tools[{at}]") for at, entry in enumerate(tools)]
+    functions = reader.parsed(open_objects=open_objects, on_invalid=on_invalid)
     return RequestedTools(
-        functions=reader.parsed(open_objects=open_objects, on_invalid=on_invalid),
+        functions=functions,
+        builtins=frozenset(tool.name for tool in functions if tool.param in reader.builtins),
         shown=tuple(tool for tool in shown if tool is not None),
     )
 
@@ -65,7 +71,7 @@ def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict
             namespace = entry["name"]
             inner = [t for t in entry["tools"] if full_name(namespace, t["name"]) in names]
             kept += [{**entry, "tools": inner}] if inner else []
-        elif entry["name"] in names:
+        elif entry.get("name", entry["type"]) in names:
             kept.append(entry)
     return kept
 
@@ -78,6 +84,8 @@ class _Reader:
     paths: list[str] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
     """The namespace of each of them, or an empty text."""
+    builtins: set[str] = field(default_factory=set)
+    """The paths of the schemas of built-in tools."""
 
     def read(self, entry: object, path: str, namespace: str = "") -> dict[str, Any] | None:
         """The tool as the response repeats it; None if it is left out."""
@@ -91,6 +99,11 @@ class _Reader:
             return _shown(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path)
+        if (builtin := builtin_tool(entry)) is not None and not namespace:
+            _check_fields(builtin.type, entry, path)
+            self.builtins.add(f"{path}.parameters")
+            self._append(function_of(builtin, Fields(entry, path)), path)
+            return _shown(builtin.type, entry)
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
@@ -130,7 +143,10 @@ class _Reader:
         if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
             inner = {key: value for key, value in form.items() if key != "type"}
             kept["format"] = {"type": "grammar", "grammar": inner}
-        self.nested.append({"type": kind, kind: kept})
+        self._append({"type": kind, kind: kept}, path, namespace)
+
+    def _append(self, tool: dict[str, Any], path: str, namespace: str = "") -> None:
+        self.nested.append(tool)
         self.paths.append(path)
         self.namespaces.append(namespace)
 
@@ -187,8 +203,8 @@ def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
         if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
             place = member_path(path, name)
             raise UnsupportedParameter(
-                f"{place!r} is not supported. A tool of the type {kind!r} has "
-                f"{', '.join(known[:-1])} and {known[-1]}.",
+                f"{place!r} is not supported. A tool of the type {kind!r} has the members "
+                f"{', '.join(known)}.",
                 param=place,
             )
     callers = entry.get("allowed_callers")
@@ -241,13 +257,16 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
 
 
 def _tool(fields: Fields) -> str:
-    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`."""
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`. The type of
+    a built-in tool is its name."""
     kind = fields.text("type")
+    if kind is not None and kind in BY_TYPE:
+        return kind
     if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(
-            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
-            "tools can be called here.",
+            f"{path!r} must be 'function', 'custom' or one of {', '.join(BY_TYPE)}, but is "
+            f"{kind!r}. Other tools can't be called here.",
             param=path,
         )
     name = fields.text("name")

@@ -20,6 +20,8 @@ from toolgate_core.deltas import (
 
 from ....chat.choice import TokenIds
 from ....chat.response import ChatResponse, ResponseEvent
+from ..builtin_tools.table import BY_TYPE
+from .builtin_call import BuiltinCall
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -32,7 +34,7 @@ from .items import (
     TextKind,
 )
 
-Item = TextItem | CallItem
+Item = TextItem | CallItem | BuiltinCall
 
 
 class Output:
@@ -42,6 +44,7 @@ class Output:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
+        self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
         self._open: Item | None = None
         self.finish: Finish | None = None
@@ -61,10 +64,10 @@ class Output:
                     yield from self._close()
                     yield from self._begin(self._call(start))
                 case ArgumentsDelta() | InputDelta() as delta:
-                    assert isinstance(self._open, CallItem)
+                    assert isinstance(self._open, CallItem | BuiltinCall)
                     yield from self._open.add(delta)
                 case CallEnd():
-                    assert isinstance(self._open, CallItem)
+                    assert isinstance(self._open, CallItem | BuiltinCall)
                     yield from self._open.end()
                     self._open = None
                 case TokenIds(ids):
@@ -72,7 +75,10 @@ class Output:
                 case Finish() as finish:
                     yield from self._finish(finish)
 
-    def _call(self, start: CallStart) -> CallItem:
+    def _call(self, start: CallStart) -> CallItem | BuiltinCall:
+        if start.name in self._builtins:
+            head, call_id = self._response.head, self._response.call_id(start)
+            return BuiltinCall(BY_TYPE[start.name], head.id, len(self._items), call_id)
         namespace = self._namespaces.get(start.name, "")
         return CallItem(
             kind=CUSTOM if start.custom else FUNCTION,
@@ -85,16 +91,18 @@ class Output:
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
-        if self._open is not None:
+        if isinstance(self._open, BuiltinCall):
+            self._items.pop()  # no event has announced it
+        elif self._open is not None:
             self._open.status = "incomplete"
-            self._open = None
+        self._open = None
 
     def _finish(self, finish: Finish) -> Iterator[Event]:
         self.finish = finish
+        if isinstance(self._open, CallItem | BuiltinCall):
+            self.interrupt()  # cut: no event says that it ended
         if not self._items:
             yield from self._begin(TextItem(MESSAGE, self._response.head.id, 0))
-        if isinstance(self._open, CallItem):
-            self.interrupt()  # cut: no event says that it ended
         yield from self._close(incomplete=finish.reason == "length")
 
     def _add_text(self, kind: TextKind, delta: ContentDelta | ReasoningDelta) -> Iterator[Event]:
