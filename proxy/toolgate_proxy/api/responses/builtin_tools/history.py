@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 from ....request_fields import Fields
 from ...shared.history import History
 from .table import BUILTIN_TOOLS
-from .tool import BuiltinTool
 
 CALLS = {tool.call: tool for tool in BUILTIN_TOOLS}
 OUTPUTS = {tool.output: tool for tool in BUILTIN_TOOLS}
 IDS = ("call_id", "id")
 """Members that may have the id of the call. That of `local_shell` was `id`."""
-KNOWN = (
-    *("type", "status", "output", "environment", "max_output_length", "caller", "created_by"),
-    *IDS,
-)
+COMMON = ("type", "status", *IDS, "caller", "created_by")
+CALL_FIELDS = (*COMMON, "environment")
+OUTPUT_FIELDS = (*COMMON, "output", "max_output_length")
 
 
 class Result(NamedTuple):
@@ -31,7 +29,7 @@ def earlier_call(kind: str, item: Fields, history: History) -> dict[str, Any] | 
     member = item.values.get(tool.member) if tool is not None else None
     if tool is None or call_id is None or not isinstance(member, dict):
         return None
-    _note_unknown(tool, item, history)
+    history.note_unknown(item, (*CALL_FIELDS, tool.member))
     arguments = json.dumps(tool.to_arguments(member), ensure_ascii=False)
     function = {"name": tool.type, "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
@@ -42,14 +40,10 @@ def earlier_result(kind: str, item: Fields, history: History) -> Result | None:
     tool, call_id = OUTPUTS.get(kind), _call_id(item)
     if tool is None or call_id is None:
         return None
-    _note_unknown(tool, item, history)
+    history.note_unknown(item, OUTPUT_FIELDS)
     return Result(call_id, tool.to_text(item.values))
 
 
 def _call_id(item: Fields) -> str | None:
     ids = (item.values.get(name) for name in IDS)
     return next((each for each in ids if isinstance(each, str) and each), None)
-
-
-def _note_unknown(tool: BuiltinTool, item: Fields, history: History) -> None:
-    history.note_unknown(item, (*KNOWN, tool.member))
