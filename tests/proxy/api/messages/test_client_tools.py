@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, get_args
 
 import jsonschema_rs
@@ -154,15 +155,18 @@ def test_streamed_equals_whole(name: str, eager: bool, cuts: list[int]) -> None:
     assert whole["stop_reason"] == "tool_use"
 
 
-def test_earlier_calls_and_results_go_to_the_template() -> None:
-    use = {"type": "tool_use", "id": "toolu_1", "name": "bash", "input": {"command": "ls"}}
+@pytest.mark.parametrize("name", CALLS)
+def test_earlier_calls_and_results_go_to_the_template(name: str) -> None:
+    tool, arguments = CALLS[name]
+    use = {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.txt"}
     asked = parsed(
         [*HI, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}],
-        tools=[BASH],
+        tools=[tool],
     )
     _, turn, answer = asked.messages
-    assert turn["tool_calls"][0]["function"] == {"name": "bash", "arguments": '{"command": "ls"}'}
+    function = turn["tool_calls"][0]["function"]
+    assert (function["name"], json.loads(function["arguments"])) == (name, arguments)
     assert (answer["role"], answer["content"]) == ("tool", "a.txt")
 
 

@@ -17,8 +17,8 @@ from .items import Event, Status
 @dataclass
 class BuiltinCall:
     """Its events are sent when the call is complete and valid, because its members have to be known
-    at the beginning. A call that is cut has no events and is no part of a response: there is no
-    item without its command or its patch."""
+    at the beginning. A call that is cut has no events and is no part of a response: clients run
+    what an item has, and the beginning of a command or of a patch is another one."""
 
     tool: BuiltinTool
     response_id: str
