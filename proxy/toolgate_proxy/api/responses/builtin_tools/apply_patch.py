@@ -34,7 +34,13 @@ def _operation(kind: str) -> dict[str, Any]:
 
 PARAMETERS: dict[str, Any] = {
     "type": "object",
-    "properties": {"operation": {"anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")]}},
+    "properties": {
+        "operation": {
+            "type": "object",  # templates read the type of each argument
+            "description": "The change.",
+            "anyOf": [_operation(kind) for kind in (*DIFFS, "delete_file")],
+        }
+    },
     "required": ["operation"],
     "additionalProperties": False,
 }
