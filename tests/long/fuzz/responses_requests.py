@@ -18,7 +18,7 @@ CONVERTED = (
     *("response_format", "reasoning_effort", "logprobs"),
 )
 """Parameters of chat completions that the Responses API has in another form."""
-HOSTED = [{"type": "web_search"}, {"type": "local_shell"}]
+HOSTED = [{"type": "web_search"}, {"type": "image_generation"}]
 Item = dict[str, Any]
 
 

@@ -11,6 +11,8 @@ from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.responses import items
+from toolgate_proxy.api.responses.builtin_tools.history import CALL_FIELDS, OUTPUT_FIELDS
+from toolgate_proxy.api.responses.builtin_tools.table import BUILTIN_TOOLS
 from toolgate_proxy.server.response_headers import own_headers
 
 USER, LAST = {"role": "user", "content": "Dim lamp 4."}, {"role": "user", "content": "hi"}
@@ -23,9 +25,28 @@ THOUGHT = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm
 SEARCH = {"type": "tool_search_call", "call_id": "c1", "arguments": {}}
 FOUND = {"type": "tool_search_output", "call_id": "c1", "tools": []}
 ADDED = {"type": "additional_tools", "tools": []}
+SEARCHED = {
+    "type": "web_search_call",
+    "call_id": "w1",
+    "action": {"type": "search", "query": "a"},
+    "status": "completed",
+}
 TEXT = {"type": "text", "text": "Well"}
 USED = {"type": "tool_use", "id": "toolu_1", "name": "dim", "input": {}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "done"}
+
+BUILTIN_CALLS: dict[str, dict[str, Any]] = {
+    "shell_call": {"action": {"commands": ["ls"]}},
+    "local_shell_call": {"action": {"type": "exec", "command": ["ls"]}},
+    "apply_patch_call": {"operation": {"type": "delete_file", "path": "a"}},
+}
+
+
+def builtin(kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A call of the type and its result."""
+    call = {"type": kind, "call_id": "c1", **BUILTIN_CALLS[kind]}
+    return call, {"type": f"{kind}_output", "call_id": "c1", "output": "done"}
+
 
 ENTRIES: dict[tuple[str, str], tuple[list[Any], dict[str, Any], list[Any]]] = {
     ("responses", "message"): ([USER], SAID, [LAST]),
@@ -37,6 +58,15 @@ ENTRIES: dict[tuple[str, str], tuple[list[Any], dict[str, Any], list[Any]]] = {
     ("responses", "tool_search_call"): ([USER], SEARCH, [FOUND, LAST]),
     ("responses", "tool_search_output"): ([USER, SEARCH], FOUND, [LAST]),
     ("responses", "additional_tools"): ([USER], ADDED, [LAST]),
+    ("responses", "web_search_call"): ([USER], SEARCHED, [LAST]),
+    **{
+        ("responses", kind): ([USER], builtin(kind)[0], [builtin(kind)[1], LAST])
+        for kind in BUILTIN_CALLS
+    },
+    **{
+        ("responses", f"{kind}_output"): ([USER, builtin(kind)[0]], builtin(kind)[1], [LAST])
+        for kind in BUILTIN_CALLS
+    },
     ("messages", "text"): ([USER], TEXT, [LAST]),
     ("messages", "tool_use"): ([USER], USED, [{"role": "user", "content": [RESULT, TEXT]}]),
     ("messages", "tool_result"): ([USER, {"role": "assistant", "content": [USED]}], RESULT, []),
@@ -46,6 +76,12 @@ follows. A block of the Messages API is a message's only one, or followed by a t
 MEMBERS = [
     *(("responses", kind, name) for kind, names in items.FIELDS.items() for name in names),
     *(("responses", kind, name) for kind in items.FIELDS for name in items.COMMON),
+    *(
+        ("responses", tool.call, name)
+        for tool in BUILTIN_TOOLS
+        for name in (*CALL_FIELDS, tool.member)
+    ),
+    *(("responses", tool.output, name) for tool in BUILTIN_TOOLS for name in OUTPUT_FIELDS),
     *(("messages", "text", name) for name in content.TEXT_FIELDS),
     *(("messages", "tool_use", name) for name in messages.TOOL_USE_FIELDS),
     *(("messages", "tool_result", name) for name in messages.TOOL_RESULT_FIELDS),
@@ -57,11 +93,14 @@ VALUES: dict[str, Any] = {
     "caller": {"type": "direct"},
     "citations": [],
     "content": [{"type": "output_text", "text": "Other"}],
+    "created_by": "agent_1",
     "encrypted_content": "of another service",
     "execution": "server",
+    "environment": {"type": "local"},
     "id": "x_1",
     "input": "other",
     "is_error": True,
+    "max_output_length": 9,
     "name": "other",
     "namespace": "crm",
     "output": "other",
@@ -78,16 +117,24 @@ VALUES_OF: dict[str, dict[str, Any]] = {
     "reasoning": {"content": [{"type": "reasoning_text", "text": "Other."}]},
     "tool_result": {"content": "other"},
     "tool_use": {"input": {"lamp": "9"}},
+    "shell_call": {"action": {"commands": ["cat"]}},
+    "web_search_call": {"action": {"type": "search", "query": "other"}},
+    "local_shell_call": {"action": {"type": "exec", "command": ["cat"]}},
+    "apply_patch_call": {"operation": {"type": "delete_file", "path": "b"}},
+    "apply_patch_call_output": {"status": "failed"},
 }
 WITHOUT_EFFECT = {
-    "responses": {"id", "status", "phase", "caller", "execution"},
+    "responses": {"id", "status", "phase", "caller", "execution", "created_by", "environment",
+                  "max_output_length"},
     "messages": {"cache_control", "citations", "caller"},
-}
+}  # fmt: skip
 WITHOUT_EFFECT_OF = {("function_call_output", "name"), ("custom_tool_call_output", "name"),
                      ("function_call_output", "namespace"), ("tool_search_output", "call_id"),
-                     ("additional_tools", "role")}  # fmt: skip
+                     ("additional_tools", "role"),
+                     ("web_search_call", "encrypted_content")}  # fmt: skip
 """The call has the name. It matters to a result without its call, which this API refuses. The
-output of a search without its call is that of the search before it."""
+output of a search without its call is that of the search before it. What another service encrypted
+is left out, as if it were not there."""
 
 
 async def outcome(gateway: Gateway, api: str, kind: str, entry: dict[str, Any]) -> tuple[Any, ...]:
@@ -113,4 +160,5 @@ async def test_a_member_of_the_history(gateway: Gateway, api: str, kind: str, na
     given = await outcome(gateway, api, kind, entry | {name: value})
     assert without[0] == 200
     ignored = name in WITHOUT_EFFECT[api] or (kind, name) in WITHOUT_EFFECT_OF
+    ignored &= (kind, name) != ("apply_patch_call_output", "status")
     assert (given == without) == ignored

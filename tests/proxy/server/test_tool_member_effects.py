@@ -11,22 +11,32 @@ import pytest
 from tests.support.apis.outcomes import CALLING, SCHEMA, Outcome, outcome
 from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.api.messages import tools as messages_tools
+from toolgate_proxy.api.messages.client_tools.table import COMMON_FIELDS, TABLE
 from toolgate_proxy.api.responses import tools as responses_tools
+from toolgate_proxy.api.responses.builtin_tools.table import BY_TYPE
 
 OTHER = {"type": "object", "properties": {"b": {"type": "string"}}}
 LOOK: dict[str, Any] = {"name": "look", "parameters": SCHEMA}
 FUNCTION = {"type": "function", **LOOK}
+SCREEN = {"display_width_px": 800, "display_height_px": 600}
 ENTRIES: dict[tuple[str, str], dict[str, Any]] = {
     ("chat", "function"): LOOK,
     ("responses", "function"): FUNCTION,
     ("responses", "custom"): {"type": "custom", "name": "look"},
     ("responses", "namespace"): {"type": "namespace", "name": "crm", "tools": [FUNCTION]},
+    **{("responses", kind): {"type": kind} for kind in BY_TYPE},
     ("messages", "custom"): {"name": "look", "input_schema": SCHEMA},
+    **{
+        ("messages", kind): {"type": kind, "name": tool.name, **SCREEN}
+        if kind.startswith("computer")
+        else {"type": kind, "name": tool.name}
+        for kind, tool in TABLE.items()
+    },
 }
 """By API and type: an entry without its optional members. That of chat completions is inside
 `function`."""
 VALUES: dict[str, Any] = {
-    "type": "bash_20250124",
+    "type": "text_editor_20250728",
     "name": "seek",
     "description": "Looks it up.",
     "parameters": OTHER,
@@ -40,6 +50,12 @@ VALUES: dict[str, Any] = {
     "cache_control": {"type": "ephemeral"},
     "eager_input_streaming": True,
     "input_examples": [{"a": 1}],
+    "environment": {"type": "local"},
+    "max_characters": 10_000,
+    "display_width_px": 640,
+    "display_height_px": 480,
+    "display_number": 1,
+    "enable_zoom": True,
 }
 MEMBERS = [
     *(("chat", "function", name) for name in ("name", "description", "parameters", "strict")),
@@ -51,6 +67,11 @@ MEMBERS = [
     *(
         ("messages", "custom", name)
         for name in (*messages_tools.FIELDS, *messages_tools.IGNORED_VALUES)
+    ),
+    *(
+        ("messages", kind, name)
+        for kind, tool in TABLE.items()
+        for name in (*(COMMON_FIELDS if kind == "bash_20250124" else ()), *tool.fields)
     ),
 ]
 WITHOUT_EFFECT = {

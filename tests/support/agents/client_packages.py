@@ -54,11 +54,12 @@ def node_packages(source: Path, name: str) -> Path:
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_messages_clients", "test_responses_clients"}
+    agents = {"test_agents_sdk"}
     needs = {
         _make_node_folder: libraries,
         _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets"},
         _make_claude: {"test_claude_code", "test_claude_code_stack", "test_page_snippets"},
-        _make_python: libraries,
+        _make_python: libraries | agents,
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }
     for make, users in needs.items():

@@ -1,5 +1,5 @@
-"""`tools` and `tool_choice` of the Messages API. Only tools with a schema of the client can be
-enforced."""
+"""`tools` and `tool_choice` of the Messages API. Tools have a schema of the client, or a known one
+of Anthropic (client_tools)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_search import Method, search_function
 from ..shared.tools import WRITTEN, Mode, other_form, read_functions
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
+from .client_tools.table import client_tool, known_fields, versions
 from .conversation.content import check_fields
 
 FIELDS = (
@@ -35,8 +36,8 @@ FIELDS = (
 )
 IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],)}
 """Further fields, by the values that have no effect."""
-CLIENT_TOOLS = ("bash_", "text_editor_", "computer_", "memory_", "browser_")
-"""Beginnings of the types of tools that Anthropic defines and clients run."""
+TOOLSETS = ("computer_toolset_", "browser_toolset_")
+"""Beginnings of the types of sets of tools that Anthropic defines and clients run."""
 SEARCH = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
 """Types of the searches for deferred tools, which the gateway runs."""
 WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
@@ -195,16 +196,25 @@ def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
         raise InvalidTools(f"{path!r} is no tool of the Messages API. {other}", param=path)
     fields = Fields(entry, path)
     kind = fields.text("type")
-    if kind is not None and kind != "custom":
+    known = known_fields(kind) or FIELDS
+    if kind is not None and kind != "custom" and known is FIELDS:
         raise _unknown_type(kind, fields.path("type"))
     for field_name, value in entry.items():
         ignored = value is None or value in IGNORED_VALUES.get(field_name, ())
-        if field_name not in FIELDS and not ignored:
-            raise _unknown_field(field_name, fields.path(field_name))
+        if field_name not in known and not ignored:
+            raise _unknown_field(field_name, fields.path(field_name), known)
+    function = client_tool(fields) or _own_function(fields)
+    if entry.get("strict") is not None:
+        function["strict"] = entry["strict"]
+    return function
+
+
+def _own_function(fields: Fields) -> dict[str, Any]:
+    """The function of a tool that the client defines."""
     name = fields.text("name")
     if not name:
         raise InvalidTools(f"{fields.path('name')!r} is required.", param=fields.path("name"))
-    schema = entry.get("input_schema")
+    schema = fields.values.get("input_schema")
     if not isinstance(schema, dict):
         where = fields.path("input_schema")
         problem = "is required" if schema is None else "must be an object"
@@ -215,16 +225,19 @@ def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
     if (description := fields.text("description")) is not None:
         function["description"] = description
     function["parameters"] = schema
-    if entry.get("strict") is not None:
-        function["strict"] = entry["strict"]
     return function
 
 
 def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
-    if kind.startswith(CLIENT_TOOLS):
+    if known := versions(kind):
         return UnsupportedParameter(
-            f"{path!r} is {kind!r}, a tool whose schema only Anthropic's models know. Offer a tool "
-            "with a name, a description and an `input_schema` instead.",
+            f"{path!r} is {kind!r}, a version that is not supported. Use {' or '.join(known)}.",
+            param=path,
+        )
+    if kind.startswith(TOOLSETS):
+        return UnsupportedParameter(
+            f"{path!r} is {kind!r}, a set of tools whose schemas only Anthropic's models know. "
+            "Offer tools with a name, a description and an `input_schema` instead.",
             param=path,
         )
     return UnsupportedParameter(
@@ -234,10 +247,10 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
     )
 
 
-def _unknown_field(name: str, path: str) -> UnsupportedParameter:
+def _unknown_field(name: str, path: str, known: Sequence[str]) -> UnsupportedParameter:
     reason = {
         "allowed_callers": "Only the model itself calls tools. Remove it.",
-    }.get(name, f"A tool has {', '.join(FIELDS[:-1])} and {FIELDS[-1]}.")
+    }.get(name, f"A tool of this type has {', '.join(known[:-1])} and {known[-1]}.")
     return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
 
 

@@ -17,6 +17,7 @@ from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.call_results import function_call
 from ..shared.history import History, text_of
+from .builtin_tools.history import earlier_call, earlier_result
 from .content import read_content
 from .shown_tools import SEARCH, full_name
 from .tools import ToolReader
@@ -90,6 +91,13 @@ def _add(item: object, path: str, turns: Turns, reader: ToolReader, seal: OwnerS
     if kind is None:
         raise fields.wrong("type", "the type of an item")
     if kind not in FIELDS:
+        if call := earlier_call(kind, fields, history):
+            turns.call(call, path)
+            return
+        result = earlier_result(kind, fields, history)
+        if result is not None and turns.has_call(result.call_id):
+            turns.result(result.call_id, result.text, path)
+            return
         if (found := FOREIGN.fullmatch(kind)) is None:
             raise _unknown_type(kind, fields.path("type"))
         if text := history.text(item, path):

@@ -85,6 +85,7 @@ def parse_request(
             "tools": reader.shown,
             "input": given[recalled:] if recalled else given,
             "search": reader.search,
+            "builtins": frozenset(reader.builtins),
         },
     )
 

@@ -6,11 +6,13 @@ from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from ..shared.web_search import NAME as WEB_SEARCH
+from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 
-FIELDS = {
+FIELDS: dict[str, tuple[str, ...]] = {
     "function": ("type", "name", "description", "parameters", "strict"),
     "custom": ("type", "name", "description", "format"),
     "namespace": ("type", "name", "description", "tools"),
+    **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
 }
 """By type of tool: its fields."""
 SEARCH = "tool_search"
@@ -58,11 +60,12 @@ def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict
 
 def _name(shown: Mapping[str, Any]) -> str:
     """The name of a tool that the model sees."""
-    return str(shown.get("name") or (SEARCH if shown["type"] == SEARCH else WEB_SEARCH))
+    kind: str = shown["type"]
+    return str(shown.get("name") or (kind if kind in BY_TYPE or kind == SEARCH else WEB_SEARCH))
 
 
 def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a function or custom tool as the response repeats it."""
+    """Return a function, a custom tool or a built-in tool as the response repeats it."""
     shown = {name: entry.get(name) for name in FIELDS[kind]}
     if entry.get("defer_loading"):
         shown["defer_loading"] = True

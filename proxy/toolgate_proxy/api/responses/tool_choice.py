@@ -8,6 +8,7 @@ from toolgate_core.errors import UnknownTool, UnsupportedParameter
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.tools import ALLOWED_MODES, MODES, TOOL_CHOICES
 from ..shared.web_search import NAME as WEB_SEARCH
+from .builtin_tools.table import BY_TYPE
 from .shown_tools import SEARCH
 from .tools import WEB_SEARCHES
 
@@ -51,13 +52,15 @@ def _tool(fields: Fields) -> str:
     kind = fields.text("type")
     if kind == SEARCH:
         return SEARCH
+    if kind is not None and kind in BY_TYPE:
+        return kind  # the type of a built-in tool is its name
     if kind in WEB_SEARCHES:
         return WEB_SEARCH
     if kind not in ("function", "custom"):
         path = fields.path("type")
         raise UnsupportedParameter(
-            f"{path!r} must be 'function' or 'custom', but is {kind!r}. Only functions and custom "
-            "tools can be called here.",
+            f"{path!r} must be 'function', 'custom' or one of {', '.join(BY_TYPE)}, but is "
+            f"{kind!r}. Other tools can't be called here.",
             param=path,
         )
     name = fields.text("name")

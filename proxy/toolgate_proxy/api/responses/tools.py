@@ -1,10 +1,10 @@
-"""`tools` of the Responses API: functions, custom tools, namespaces of both, a search for deferred
-tools, and hosted tools, which no model is offered."""
+"""`tools` of the Responses API: functions, custom tools, namespaces of both, built-in tools that
+clients run, searches, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
@@ -20,6 +20,7 @@ from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
+from .builtin_tools.table import builtin_tool, function_of
 from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
 WEB_SEARCHES = (
@@ -66,6 +67,8 @@ class ToolReader:
     """Of the sender."""
     web_search: WebSearch | None = None
     """The web search that the request offers."""
+    builtins: set[str] = field(default_factory=set)
+    """The types of the built-in tools, which are their names."""
     search: Literal["client", "server"] | None = None
     """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
@@ -119,6 +122,12 @@ class ToolReader:
             self.web_search = WebSearch(self.engine, self.seal, _domains(Fields(entry, path)))
             entries.append(_Entry({"type": "function", "function": FUNCTION}, path, "", False))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
+        if (builtin := builtin_tool(entry)) is not None and not namespace:
+            _check_fields(builtin.type, entry, path)
+            self.builtins.add(builtin.type)
+            nested = function_of(builtin, Fields(entry, path))
+            entries.append(_Entry(nested, path, "", deferred=False))
+            return shown_tool(builtin.type, entry)
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
@@ -264,8 +273,8 @@ def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
         if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
             place = member_path(path, name)
             raise UnsupportedParameter(
-                f"{place!r} is not supported. A tool of the type {kind!r} has "
-                f"{', '.join(known[:-1])} and {known[-1]}.",
+                f"{place!r} is not supported. A tool of the type {kind!r} has the members "
+                f"{', '.join(known)}.",
                 param=place,
             )
     callers = entry.get("allowed_callers")

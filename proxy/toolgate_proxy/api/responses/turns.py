@@ -76,8 +76,11 @@ class Turns:
             self._append(last, path)
         last.setdefault("tool_calls", []).append(call)
 
+    def has_call(self, call_id: str) -> bool:
+        return call_id in self._call_ids
+
     def result(self, call_id: str, content: Content, path: str) -> None:
-        if call_id not in self._call_ids:
+        if not self.has_call(call_id):
             param = f"{path}.call_id"
             raise InvalidRequest(
                 f"{param!r}: no function call with this call_id precedes it. Include that item in "

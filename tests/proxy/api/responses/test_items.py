@@ -192,10 +192,9 @@ def test_items_of_hosted_tools_without_text_are_left_out() -> None:
 
 
 def test_items_of_hosted_tools_with_text_are_results() -> None:
-    shell = {"type": "local_shell_call", "id": "ls", "call_id": "s", "action": {"command": ["ls"]}}
-    listed = {"type": "local_shell_call_output", "id": "s", "output": "a.txt"}
+    lost = {"type": "local_shell_call_output", "id": "s", "output": "a.txt"}
     remote = {"type": "mcp_call", "id": "m", "name": "find", "arguments": "{}", "output": "none"}
-    given = [{"role": "user", "content": "hi"}, shell, listed, remote, SAID]
+    given = [{"role": "user", "content": "hi"}, lost, remote, SAID]
     _, first, a, second, b, said = messages(given)
     assert [each["tool_calls"][0]["function"]["name"] for each in (first, second)] == [
         "local_shell",
@@ -206,8 +205,7 @@ def test_items_of_hosted_tools_with_text_are_results() -> None:
         ("tool", "none"),
     ]
     assert texts(said) == ["I look."]
-    assert changes(given) == [("left_out", "input[1]"), ("as_text", "input[2]"),
-                              ("as_text", "input[3]")]  # fmt: skip
+    assert changes(given) == [("as_text", "input[1]"), ("as_text", "input[2]")]
 
 
 def test_parts_of_other_services_become_text_or_are_left_out() -> None:

@@ -11,7 +11,8 @@ from openai.types.responses import ToolParam
 from tests.support.apis.typed_tools import tool_types
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_proxy.api.messages.tools import CLIENT_TOOLS
+from toolgate_proxy.api.messages.client_tools.table import TABLE
+from toolgate_proxy.api.messages.tools import TOOLSETS
 from toolgate_proxy.api.shared.hosted_tools import HostedTools
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
@@ -51,10 +52,10 @@ def refusal(surface: Surface, tools: list[Any], **more: Any) -> InvalidRequest:
 
 
 def test_all_types_of_the_sdks_are_known() -> None:
-    own = {"function", "custom", "namespace"}
+    own = {"function", "custom", "namespace", *TABLE}
     hosted = HostedTools(omit=True)
     for kind in tool_types(ToolParam) | tool_types(BetaToolUnionParam):
-        if kind not in own and not kind.startswith(CLIENT_TOOLS):
+        if kind not in own and not kind.startswith(TOOLSETS):
             assert hosted.leaves_out({"type": kind}, "tools[0]"), kind
 
 

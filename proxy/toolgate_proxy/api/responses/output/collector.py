@@ -23,7 +23,9 @@ from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
 from ...shared.web_search import Results
+from ..builtin_tools.table import BY_TYPE
 from ..shown_tools import SEARCH, found
+from .builtin_call import BuiltinCall
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -38,7 +40,7 @@ from .items import (
 from .search_call import Execution, SearchCallItem, SearchOutputItem
 from .web_search_call import WebSearchCallItem
 
-Call = CallItem | SearchCallItem | WebSearchCallItem
+Call = CallItem | SearchCallItem | WebSearchCallItem | BuiltinCall
 Item = TextItem | Call | SearchOutputItem
 
 
@@ -48,8 +50,8 @@ class Output:
     def __init__(self, response: ChatResponse, *, summarized: bool) -> None:
         self._response = response
         self._reasoning = SUMMARY if summarized else REASONING
-        self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
         self._search: Execution | None = response.request.repeated.get("search")
+        self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
         self._searching: dict[int, WebSearchCallItem] = {}
         """The web searches that run, by the index of their calls."""
@@ -94,7 +96,10 @@ class Output:
             return item
         if self._search is not None and start.name == SEARCH:
             return SearchCallItem(response_id, len(self._items), call_id, self._search)
-        namespace = self._namespaces.get(start.name, "")
+        if start.name in self._builtins:
+            return BuiltinCall(BY_TYPE[start.name], response_id, len(self._items), call_id)
+        tools = self._response.sent.tools  # with those that a search has found
+        namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
         return CallItem(
             kind=CUSTOM if start.custom else FUNCTION,
             response_id=response_id,
@@ -112,16 +117,18 @@ class Output:
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
-        if self._open is not None:
+        if isinstance(self._open, BuiltinCall):
+            self._items.pop()  # no event has announced it
+        elif self._open is not None:
             self._open.status = "incomplete"
-            self._open = None
+        self._open = None
 
     def _finish(self, finish: Finish) -> Iterator[Event]:
         self.finish = finish
-        if not self._items:
-            yield from self._begin(TextItem(MESSAGE, self._response.head.id, 0))
         if isinstance(self._open, Call):
             self.interrupt()  # cut: no event says that it ended
+        if not self._items:
+            yield from self._begin(TextItem(MESSAGE, self._response.head.id, 0))
         yield from self._close(incomplete=finish.reason == "length")
 
     def _add_text(self, kind: TextKind, delta: ContentDelta | ReasoningDelta) -> Iterator[Event]:

@@ -1,0 +1,1 @@
+"""Tools that OpenAI defines and clients run: the shells, and the tool that edits files."""
