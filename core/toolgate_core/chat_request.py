@@ -59,6 +59,8 @@ class ChatRequest:
     messages: tuple[dict[str, Any], ...]
     images: bool = False
     """Whether the messages have images."""
+    documents: bool = False
+    """Whether the messages have PDFs whose text is not read yet."""
     tools: tuple[Tool, ...] = ()
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""

@@ -8,8 +8,10 @@ from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.text_size import IMAGE
 from toolgate_core.tools import Tool
 
+from ...documents.pdf import PDF
 from .history import History
 from .hosted_tools import HostedTools
 from .parameter import ParsedParameters
@@ -49,7 +51,8 @@ def chat_request(
         messages=tuple(messages),
         message_paths=paths,
         history_changes=history.changes,
-        images=_has_images(messages),
+        images=_has_part(messages, IMAGE),
+        documents=_has_part(messages, PDF),
         tools=tools,
         omitted_tools=hosted.types,
         tool_choice=choice,
@@ -63,9 +66,9 @@ def chat_request(
     )
 
 
-def _has_images(messages: Sequence[dict[str, Any]]) -> bool:
+def _has_part(messages: Sequence[dict[str, Any]], kind: str) -> bool:
     parts = (message["content"] for message in messages if isinstance(message["content"], list))
-    return any(part["type"] == "image_url" for content in parts for part in content)
+    return any(part["type"] == kind for content in parts for part in content)
 
 
 def _text_of_last(messages: Sequence[dict[str, Any]]) -> str:

@@ -12,10 +12,13 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from pydantic import SecretStr
 
+from tests.support.documents import worker
+from tests.support.documents.pdfs import in_base64
 from tests.support.litellm.router import made, reset_litellm, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script, call
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.provider import custom_provider
@@ -161,6 +164,20 @@ async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
         assert "".join(texts) == "From the large one"
     else:
         assert answer.choices[0].message.content == "From the large one"
+
+
+async def test_a_file_becomes_text(
+    recorder: Recorder, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = custom_provider.gateway()
+    monkeypatch.setattr(here, "documents", Documents(module=worker.__name__))
+    backend.turns[:] = [Script(("Hello",))]
+    file = {"file_data": in_base64(b"%PDF-Lamp 4"), "filename": "a.pdf"}
+    messages = [{"role": "user", "content": [{"type": "file", "file": file}]}]
+    await litellm.acompletion(model="toolgate/tiny", messages=messages)
+    assert backend.messages()[-1]["content"][0]["text"] == (
+        '<document title="a.pdf">\nLamp 4\n</document>'
+    )
 
 
 async def test_custom_tools_are_refused(recorder: Recorder, backend: FakeBackend) -> None:
