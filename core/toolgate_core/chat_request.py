@@ -64,6 +64,8 @@ class ChatRequest:
     messages: tuple[dict[str, Any], ...]
     images: bool = False
     """Whether the messages have images."""
+    documents: bool = False
+    """Whether the messages have PDFs whose text is not read yet."""
     tools: tuple[Tool, ...] = ()
     """The tools that can be called: those that are loaded at the end of the messages."""
     listed_tools: tuple[Tool, ...] | None = None

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from .api.reader import RequestReader
 from .chat.engine import Engine
+from .documents.reader import Documents
 from .kept_reasoning.service import KeptReasoning
 from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
@@ -53,6 +54,7 @@ class GatewayState:
         self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.kept_reasoning = KeptReasoning.from_settings(settings)
         self.reader = RequestReader(settings, self.sealer)
+        self.documents = Documents()
         self.affinity: PrefixAffinity | None = None
         if settings.prefix_affinity:
             shared = settings.prefix_cache == "shared"

@@ -50,7 +50,7 @@ class ArgumentsNotChecked(ToolgateError):
 
 
 class ChecksBusy(ToolgateError):
-    """No validation process became free in time for an expensive schema or call.
+    """No process became free in time for an expensive schema or call, or a PDF.
 
     Retry after the number of seconds in the header Retry-After.
     """
@@ -61,8 +61,8 @@ class ChecksBusy(ToolgateError):
 
 
 class ChecksFailed(ToolgateError):
-    """The validation processes of the gateway did not start, or were killed twice while they
-    checked an expensive schema or call. This is no verdict on the schema or the call.
+    """The processes of the gateway for expensive schemas and calls, and for PDFs, did not start, or
+    were killed twice. This is no verdict on what they checked.
 
     Retry after the number of seconds in the header Retry-After.
     """

@@ -215,10 +215,9 @@ async def _begun(body: dict[str, Any]) -> Unconstrained:
     found = placements(model) if isinstance(model, str) else []
     if not found:
         raise ModelNotFound(f"There is no Toolgate model {model!r}.", param="model")
-    state, placement = gateway(), found[0]
-    request = state.reader.read(
-        COMPLETIONS, body, RequestContext(), model=placement.model, owner=MASTER_KEY
-    )
+    state, placement, context = gateway(), found[0], RequestContext()
+    request = state.reader.read(COMPLETIONS, body, context, model=placement.model, owner=MASTER_KEY)
+    request = await state.documents.read(request, MASTER_KEY, context)
     if request.sampling.n > 1:
         raise InvalidRequest("'n' must be 1 here.", param="n")
     return await state.engine.unconstrained(request, state.deployments.at(placement))

@@ -16,7 +16,7 @@ import litellm
 from litellm.proxy._types import ProxyException
 from litellm.types.router import RouterErrors
 
-from toolgate_core.errors import PermissionDenied, ToolgateError
+from toolgate_core.errors import ContextLengthExceeded, PermissionDenied, ToolgateError
 
 from .context import current
 from .deployments.router import PROVIDER
@@ -54,15 +54,19 @@ def host_error(error: ToolgateError, model: str, *, ours: bool = True) -> Except
     """Return LiteLLM's exception for `error`, with the same status."""
     # LiteLLM logs an exception without a provider as the client's fault, without a traceback.
     provider = PROVIDER if ours and error.status >= 500 else None
-    default = litellm.InternalServerError if error.status >= 500 else litellm.BadRequestError
-    host: Any = CLASSES.get(error.status, default)(
-        message=error.message, model=model, llm_provider=provider
-    )
+    host: Any = _class_of(error)(message=error.message, model=model, llm_provider=provider)
     host.message, host.status_code = error.message, error.status
     host.type, host.param = error.type, error.param
     host.headers = {"retry-after": str(error.retry_after)} if error.retry_after else {}
     raised: Exception = carry(host, error)
     return raised
+
+
+def _class_of(error: ToolgateError) -> Any:
+    if isinstance(error, ContextLengthExceeded):
+        return litellm.ContextWindowExceededError  # LiteLLM's `context_window_fallbacks` need it
+    default = litellm.InternalServerError if error.status >= 500 else litellm.BadRequestError
+    return CLASSES.get(error.status, default)
 
 
 @contextmanager

@@ -70,12 +70,12 @@ async def chat_request(
     recalled: int,
     size: int,
 ) -> ChatRequest:
-    """Return the chat request of a body for one of our models, with the reasoning of earlier turns
-    that was kept. `target`: the first deployment. `model`: its name for clients. `recalled`: as
-    `surface.recall` returned it. `size`: of the body, in bytes. A long body is converted in a
-    thread, so that other requests continue.
+    """Return the chat request of a body for one of our models, with the text of its PDFs and the
+    reasoning of earlier turns that was kept. `target`: the first deployment. `model`: its name for
+    clients. `recalled`: as `surface.recall` returned it. `size`: of the body, in bytes. A long body
+    is converted in a thread, so that other requests continue.
 
-    Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
+    Raise InvalidRequest, InvalidTools, UnsupportedParameter, ChecksBusy and ChecksFailed."""
     here = gateway()
     values = surface.with_defaults(values, target.defaults)
     if here.settings.unknown_parameters == "ignore":
@@ -92,4 +92,5 @@ async def chat_request(
     )
     is_long = bool(recalled) or size > PARSED_IN_THREAD
     request = await asyncio.to_thread(convert) if is_long else convert()
+    request = await here.documents.read(request, client.owner, context)
     return await here.kept_reasoning.restored(request, model, client.seal)

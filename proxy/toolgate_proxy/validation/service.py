@@ -17,9 +17,9 @@ from toolgate_core.error_body import RETRY_SECONDS
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from . import metrics
+from ..killable.pool import LimitExceeded, NoFreeWorker, WorkerLost, WorkerPool
+from . import metrics, worker
 from .cost import UNBOUNDED, steps
-from .pool import LimitExceeded, NoFreeWorker, ValidationPool, WorkerLost
 from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult
 
@@ -61,8 +61,12 @@ class ValidationService:
     ) -> None:
         self._capacity = capacity
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
-        self._pool = ValidationPool(
-            workers=workers, cpu_seconds=cpu_seconds, wall_seconds=wall_seconds
+        self._pool = WorkerPool(
+            worker.__name__,
+            JobResult,
+            workers=workers,
+            cpu_seconds=cpu_seconds,
+            wall_seconds=wall_seconds,
         )
 
     async def prepare(

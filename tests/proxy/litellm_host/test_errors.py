@@ -13,6 +13,7 @@ from toolgate_core.errors import (
     BackendFailed,
     BackendTimeout,
     BackendUnavailable,
+    ContextLengthExceeded,
     EnforcementFailed,
     InvalidKey,
     PermissionDenied,
@@ -48,6 +49,7 @@ def _patched() -> None:
     ("error", "kind"),
     [
         (UnknownTool("No.", param="tool_choice"), litellm.BadRequestError),
+        (ContextLengthExceeded("No.", param="messages"), litellm.ContextWindowExceededError),
         (InvalidKey("No."), litellm.AuthenticationError),
         (PermissionDenied("No."), litellm.BadRequestError),
         (NotFound("No."), litellm.NotFoundError),

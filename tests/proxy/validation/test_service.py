@@ -11,8 +11,8 @@ import pytest
 
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools
+from toolgate_proxy.killable.pool import NoFreeWorker
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
-from toolgate_proxy.validation.pool import NoFreeWorker, ValidationPool
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job
 
@@ -99,7 +99,7 @@ async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> Non
 
 
 async def test_dead_workers_are_replaced() -> None:
-    pool = ValidationPool(workers=1, cpu_seconds=5, wall_seconds=20)
+    pool = ValidationService(workers=1, cpu_seconds=5, wall_seconds=20)._pool
     job = Job(tool_schema={"maxProperties": 0}, arguments='{"a": 1}', cpu_seconds=5)
     assert (await pool.run(job)).violation is not None
     [worker] = pool._idle

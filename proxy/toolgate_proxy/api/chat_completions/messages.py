@@ -12,11 +12,13 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ..shared.call_results import function_call, with_results
+from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 
 SYSTEM_ROLES = ("system", "developer")
-IMAGE_ROLES = ("user", "tool")
+MEDIA_ROLES = ("user", "tool")
+"""Roles whose messages may have images and files."""
 RESULT_ROLES = ("tool", "function")
 FOREIGN_ROLES = ("assistant", *RESULT_ROLES)
 """Roles whose messages models and tools have written. Parts of other services in them are not the
@@ -148,14 +150,21 @@ def _without_functions(
 
 
 def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:
-    """A text part, or an image part, whose image images.py checks; None if it is left out."""
+    """A part with text, with an image, which images.py checks, or with a file; None if it is left
+    out."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if not isinstance(part, dict):
         raise invalid_value(param, "an object", part)
     kind = part.get("type")
-    if kind == "image_url" and role in IMAGE_ROLES:
+    if kind == "image_url" and role in MEDIA_ROLES:
         return _image(Fields(part, param))
+    if kind == "file" and role in MEDIA_ROLES:
+        try:
+            return _file(Fields(part, param))
+        except UnsupportedParameter:
+            if role not in RESULT_ROLES:
+                raise
     if kind in ("text", "refusal"):
         text = Fields(part, param).text(kind)
         if text is None and role in FOREIGN_ROLES:
@@ -170,7 +179,7 @@ def _part(part: object, param: str, role: str, history: History) -> dict[str, An
         return {"type": "text", "text": text} if text else None
     raise UnsupportedParameter(
         f"A content part of the type {kind!r} is not supported in this message. Use text, or "
-        "image_url in a message of the role user or tool.",
+        "image_url or file in a message of the role user or tool.",
         param=f"{param}.type",
     )
 
@@ -182,6 +191,15 @@ def _image(fields: Fields) -> dict[str, Any]:
     if not isinstance(url, str) or not url:
         raise fields.wrong("image_url", "an object with a non-empty url")
     return {"type": "image_url", "image_url": {"url": url}}
+
+
+def _file(fields: Fields) -> dict[str, Any]:
+    file = fields.mapping("file")
+    if file is None:
+        raise fields.wrong("file", "an object with file_data")
+    inner = Fields(file, fields.path("file"))
+    refuse_references(inner, {"file_id": FILE_ID}, "file_data")
+    return read_file(inner, "file_data", fields, title=inner.text("filename"))
 
 
 def _calls(fields: Fields) -> list[Any]:

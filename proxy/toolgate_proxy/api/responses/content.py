@@ -8,6 +8,7 @@ from typing import Any
 from toolgate_core.errors import UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
+from ..shared.documents import FILE_ID, FILE_URL, read_file, refuse_references
 from ..shared.history import History
 
 Content = str | list[dict[str, Any]]
@@ -16,14 +17,15 @@ PART_FIELDS = {
     "output_text": ("text", "annotations", "logprobs"),
     "refusal": ("refusal",),
     "input_image": ("image_url", "detail", "file_id"),
+    "input_file": ("file_data", "filename", "detail", "file_id", "file_url"),
 }
 """By type of part: its fields. Those of a response's parts may be sent back."""
 IGNORED_FIELDS = ("type", "prompt_cache_breakpoint")
 KINDS = {
     "assistant": ("output_text", "refusal", "input_text"),
-    "user": ("input_text", "input_image", "output_text"),
+    "user": ("input_text", "input_image", "input_file", "output_text"),
     "system": ("input_text", "output_text"),
-    "tool": ("input_text", "input_image", "output_text"),
+    "tool": ("input_text", "input_image", "input_file", "output_text"),
 }
 """By role: the types of parts. Some clients send `output_text` and `input_text` with any role."""
 FOREIGN_ROLES = ("assistant", "tool")
@@ -67,9 +69,8 @@ def _part(part: object, path: str, role: str, history: History) -> dict[str, Any
     kind = fields.text("type")
     if kind is None:
         raise fields.wrong("type", "the type of a content part")
-    is_file = kind == "input_image" and part.get("file_id") is not None
-    if role == "tool" and (is_file or kind not in KINDS[role]):
-        return {"type": "text", "text": history.result_text(part, path)}
+    if role == "tool":
+        return _result_part(fields, kind, history)
     if role == "assistant" and kind not in KINDS[role]:
         shown = history.text(part, path)
         return {"type": "text", "text": shown} if shown else None
@@ -79,9 +80,26 @@ def _part(part: object, path: str, role: str, history: History) -> dict[str, Any
             f"{role}. Use {' or '.join(KINDS[role][:2])}.",
             param=f"{path}.type",
         )
+    return _known_part(fields, kind, history)
+
+
+def _result_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
+    """A part of the result of a call, or the text that stands for it."""
+    if kind in KINDS["tool"]:
+        try:
+            return _known_part(fields, kind, history)
+        except UnsupportedParameter:
+            pass  # a file that is not in the request, or of another type
+    return {"type": "text", "text": history.result_text(fields.values, fields.place)}
+
+
+def _known_part(fields: Fields, kind: str, history: History) -> dict[str, Any]:
     history.note_unknown(fields, (*PART_FIELDS[kind], *IGNORED_FIELDS))
     if kind == "input_image":
         return _image(fields)
+    if kind == "input_file":
+        refuse_references(fields, {"file_id": FILE_ID, "file_url": FILE_URL}, "file_data")
+        return read_file(fields, "file_data", fields, title=fields.text("filename"))
     name = "refusal" if kind == "refusal" else "text"
     text = fields.text(name)
     if text is None:

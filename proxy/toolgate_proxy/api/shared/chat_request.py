@@ -8,8 +8,10 @@ from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, ToolChoice
+from toolgate_core.text_size import IMAGE
 from toolgate_core.toolset import Toolset
 
+from ...documents.pdf import PDF
 from .history import History
 from .hosted_tools import HostedTools
 from .parameter import ParsedParameters
@@ -51,7 +53,8 @@ def chat_request(
         messages=tuple(messages),
         message_paths=paths,
         history_changes=history.changes,
-        images=_has_images(messages),
+        images=_has_part(messages, IMAGE),
+        documents=_has_part(messages, PDF),
         tools=tools.loaded,
         listed_tools=None if tools.beginning == tools.loaded else tools.beginning,
         deferred_tools=tools.deferred,
@@ -67,9 +70,9 @@ def chat_request(
     )
 
 
-def _has_images(messages: Sequence[dict[str, Any]]) -> bool:
+def _has_part(messages: Sequence[dict[str, Any]], kind: str) -> bool:
     parts = (message["content"] for message in messages if isinstance(message["content"], list))
-    return any(part["type"] == "image_url" for content in parts for part in content)
+    return any(part["type"] == kind for content in parts for part in content)
 
 
 def _text_of_last(messages: Sequence[dict[str, Any]]) -> str:

@@ -7,7 +7,8 @@ every request.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.response import WholeResponse
 from ...api.surfaces import COMPLETIONS
 from ...chat import failover
+from ...chat.response import ChatResponse
 from ...routing.deployments import Deployment, Placement
 from ...state import gateway
 from ..context import current, owner_of
@@ -83,7 +85,8 @@ def _kept(chunk: Chunk) -> Chunk:
     return chunk
 
 
-def _responding(call: ProviderCall) -> failover.Responding:
+@asynccontextmanager
+async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, failover.Events]]:
     """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here = gateway()
     base = {"api_base": call.placement.api_base}
@@ -96,9 +99,11 @@ def _responding(call: ProviderCall) -> failover.Responding:
             "Use the gateway's own route (docs/guide/gateway.md), or offer functions.",
             param="tools",
         )
-    return failover.respond(
+    request = await here.documents.read(request, call.owner, context)
+    async with failover.respond(
         here.engine, here.deployments, request, call.placement, call.alternatives, context
-    )
+    ) as responding:
+        yield responding
 
 
 toolgate = register(Toolgate())

@@ -100,8 +100,8 @@ def test_what_sdks_dump_is_accepted() -> None:
 
 
 def test_a_part_of_a_result_that_can_not_be_shown_is_named_to_the_model() -> None:
-    pdf = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="}
-    content = [text("a"), {"type": "document", "source": pdf}, {"type": "chart", "title": "T"}]
+    file = {"type": "document", "source": {"type": "file", "file_id": "f"}}
+    content = [text("a"), file, {"type": "chart", "title": "T"}]
     given = [user("a"), assistant(use()), user(result(content=content))]
     assert messages_of(*given)[-1]["content"] == [text("a"), text("[document left out]"), text("T")]
     assert {*changes_of(*given)} == {

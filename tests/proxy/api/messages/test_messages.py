@@ -143,9 +143,11 @@ def test_images_documents_and_search_results() -> None:
     assert asked.messages[0]["content"] == [
         AS_URI,
         {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}},
-        text("t\nc\nd"),
+        text('<document title="t">\nc\n\nd\n</document>'),
+        text("<document>\n"),
         text("e"),
         AS_URI,
+        text("\n</document>"),
         text("t\ns\nf"),
     ]
 
@@ -193,9 +195,6 @@ REFUSED: list[tuple[Any, str]] = [
      "messages[0].content[0].source.media_type"),
     ([user({"type": "image", "source": {"type": "url", "url": "data:image/png;base64,"}})],
      "messages[0].content[0].source.url"),
-    ([user({"type": "document", "source": {"type": "base64", "media_type": "application/pdf",
-                                           "data": "JVBERi0="}})],
-     "messages[0].content[0].source.type"),
     ([user({"type": "document", "source": {"type": "text", "data": "a"},
             "citations": {"enabled": True}})],
      "messages[0].content[0].citations"),

@@ -266,7 +266,7 @@ def test_each_item_of_the_sdk_is_read_or_refused_by_name() -> None:
         ([{"role": "user"}], "input[0].content"),
         ([{"role": "user", "content": [3]}], "input[0].content[0]"),
         ([{"role": "user", "content": [{}]}], "input[0].content[0].type"),
-        ([{"role": "user", "content": [{"type": "input_file"}]}], "input[0].content[0].type"),
+        ([{"role": "user", "content": [{"type": "input_audio"}]}], "input[0].content[0].type"),
         ([{"role": "user", "content": [{"type": "input_text"}]}], "input[0].content[0].text"),
         (
             [{"role": "user", "content": [{"type": "input_image"}]}],

@@ -12,10 +12,13 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.litellm_core_utils.streaming_handler import CustomStreamWrapper
 from pydantic import SecretStr
 
-from tests.support.litellm.router import reset_litellm
+from tests.support.documents import worker
+from tests.support.documents.pdfs import in_base64
+from tests.support.litellm.router import made, reset_litellm, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script, call
 from toolgate_proxy.context import RequestContext
+from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.provider import custom_provider
@@ -139,6 +142,42 @@ async def test_error_before_the_first_chunk_is_raised_by_the_call(
         ours = carried(refusal.value)
         assert ours is not None
         assert (ours.code, ours.param) == ("context_length_exceeded", "messages")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
+    recorder: Recorder, backend: FakeBackend, stream: bool
+) -> None:
+    error = {"message": "Long.", "code": "context_length_exceeded", "param": "messages"}
+    long = Script(("x",), error_status=400, error=error)
+    backend.turns[:] = [long, Script(("From the large one",))]
+    at = {"api_base": backend.url, "api_key": KEY}
+    router = made(
+        row("a", **at),
+        row("b", group="large", **at),
+        context_window_fallbacks=[{"tiny": ["large"]}],
+    )
+    messages: list[Any] = [{"role": "user", "content": "a long prompt"}]
+    answer: Any = await router.acompletion(model="tiny", messages=messages, stream=stream)
+    if stream:
+        texts = [chunk.choices[0].delta.content or "" async for chunk in answer]
+        assert "".join(texts) == "From the large one"
+    else:
+        assert answer.choices[0].message.content == "From the large one"
+
+
+async def test_a_file_becomes_text(
+    recorder: Recorder, backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = custom_provider.gateway()
+    monkeypatch.setattr(here, "documents", Documents(module=worker.__name__))
+    backend.turns[:] = [Script(("Hello",))]
+    file = {"file_data": in_base64(b"%PDF-Lamp 4"), "filename": "a.pdf"}
+    messages = [{"role": "user", "content": [{"type": "file", "file": file}]}]
+    await litellm.acompletion(model="toolgate/tiny", messages=messages)
+    assert backend.messages()[-1]["content"][0]["text"] == (
+        '<document title="a.pdf">\nLamp 4\n</document>'
+    )
 
 
 async def test_custom_tools_are_refused(recorder: Recorder, backend: FakeBackend) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
+from ....documents.wrapping import END, begin, wrapped
 from ....request_fields import Fields, invalid_value
+from ...shared.documents import read_file
 
 Part = dict[str, Any]
 Content = str | list[Part]
@@ -137,22 +139,27 @@ def _document(fields: Fields) -> list[Part]:
     check_fields(fields, DOCUMENT_FIELDS)
     _refuse_citations(fields)
     source, kind = _source(fields)
-    head = [text for name in ("title", "context") if (text := fields.text(name))]
+    title, context = fields.text("title"), fields.text("context")
     if kind == "text":
         data = source.text("data")
         if data is None:
             raise source.wrong("data", "the text of the document")
-        return [_text("\n".join([*head, data]))]
+        return [_text(wrapped(data, title, context))]
     if kind == "content":
-        parts = [_text("\n".join(head))] if head else []
+        parts = [_text(begin(title, context))]
         for block, block_kind in blocks_of(source, "content"):
             if block_kind not in ("text", "image"):
                 raise unsupported_block(block, block_kind, "a document", ("text", "image"))
             parts += read_part(block, block_kind) or []
-        return parts
+        return [*parts, _text(END)]
+    if kind == "base64":
+        media_type = source.text("media_type") or ""
+        return [
+            read_file(source, "data", fields, title=title, context=context, media_type=media_type)
+        ]
     raise UnsupportedParameter(
-        f"{source.path('type')!r} is {kind!r}: PDF documents are not supported. Send the text of "
-        "the document (a source of the type text), or images of its pages.",
+        f"{source.path('type')!r} is {kind!r}, but documents are not fetched. Send the document "
+        "itself (a source of the type base64 or text).",
         param=source.path("type"),
     )
 

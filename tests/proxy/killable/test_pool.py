@@ -1,5 +1,5 @@
-"""Validation workers that are killed by something other than their limits: the job is repeated, and
-its schema is never blamed."""
+"""Workers that are killed by something other than their limits: the job is repeated, and its schema
+is never blamed."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ import pytest
 
 from tests.proxy.validation.test_service import doubling, tool
 from toolgate_core.errors import ArgumentsNotChecked, ChecksFailed
-from toolgate_proxy.validation import pool as pool_module
-from toolgate_proxy.validation.pool import LimitExceeded, ValidationPool, WorkerLost
+from toolgate_proxy.killable import pool as pool_module
+from toolgate_proxy.killable.pool import LimitExceeded, WorkerLost, WorkerPool
+from toolgate_proxy.validation import worker as validation_worker
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job, JobResult
 
 pytestmark = pytest.mark.timed
+
+Pool = WorkerPool[JobResult]
 
 SLOW = doubling(26)
 """A valid schema whose validation takes about a second. No arguments violate it except objects with
@@ -33,8 +36,10 @@ def job(schema: dict[str, Any], arguments: str = "{}") -> Job:
 
 
 @pytest.fixture
-async def pool() -> AsyncIterator[ValidationPool]:
-    made = ValidationPool(workers=1, cpu_seconds=60, wall_seconds=120)
+async def pool() -> AsyncIterator[Pool]:
+    made = WorkerPool(
+        validation_worker.__name__, JobResult, workers=1, cpu_seconds=60, wall_seconds=120
+    )
     yield made
     for worker in made._idle:
         worker.kill()
@@ -68,7 +73,7 @@ def _workers() -> list[int]:
         with suppress(FileNotFoundError, ProcessLookupError):
             for child in (task / "children").read_text().split():
                 line = Path(f"/proc/{child}/cmdline").read_bytes()
-                if pool_module.validation_worker.__name__.encode() in line:
+                if validation_worker.__name__.encode() in line:
                     pids.append(int(child))
     return pids
 
@@ -93,15 +98,13 @@ def _processor_time(pid: int) -> int:
     "number",
     [signal.SIGKILL, signal.SIGSEGV, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)],
 )
-async def test_the_job_of_a_killed_worker_is_repeated(
-    pool: ValidationPool, number: signal.Signals
-) -> None:
+async def test_the_job_of_a_killed_worker_is_repeated(pool: Pool, number: signal.Signals) -> None:
     running = asyncio.create_task(pool.run(job(SLOW)))
     await kill_working(number)
     assert await running == JobResult()
 
 
-async def test_a_worker_killed_between_jobs_is_replaced(pool: ValidationPool) -> None:
+async def test_a_worker_killed_between_jobs_is_replaced(pool: Pool) -> None:
     """Even if its end was not noticed yet."""
     await pool.run(job({}))
     [worker] = pool._idle
@@ -109,7 +112,7 @@ async def test_a_worker_killed_between_jobs_is_replaced(pool: ValidationPool) ->
     assert await pool.run(job({"maxProperties": 0})) == JobResult()
 
 
-async def test_a_job_whose_workers_are_killed_twice_has_no_result(pool: ValidationPool) -> None:
+async def test_a_job_whose_workers_are_killed_twice_has_no_result(pool: Pool) -> None:
     running = asyncio.create_task(pool.run(job(ENDLESS)))
     for _ in range(2):
         await kill_working(signal.SIGKILL)
@@ -118,7 +121,7 @@ async def test_a_job_whose_workers_are_killed_twice_has_no_result(pool: Validati
     assert await pool.run(job({})) == JobResult()
 
 
-async def test_a_job_that_crashes_two_workers_is_over_a_limit(pool: ValidationPool) -> None:
+async def test_a_job_that_crashes_two_workers_is_over_a_limit(pool: Pool) -> None:
     running = asyncio.create_task(pool.run(job(ENDLESS)))
     for _ in range(2):
         await kill_working(signal.SIGSEGV)
@@ -127,14 +130,14 @@ async def test_a_job_that_crashes_two_workers_is_over_a_limit(pool: ValidationPo
 
 
 @pytest.mark.exhaustive
-async def test_a_job_out_of_memory_is_over_a_limit(pool: ValidationPool) -> None:
+async def test_a_job_out_of_memory_is_over_a_limit(pool: Pool) -> None:
     values = ",".join(["[]"] * 40_000_000)
     with pytest.raises(LimitExceeded):
         await pool.run(job({}, f'{{"a": [{values}]}}'))
 
 
 async def test_workers_that_do_not_start_give_no_result(
-    pool: ValidationPool, monkeypatch: pytest.MonkeyPatch
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module.sys, "executable", "/bin/false")
     with pytest.raises(WorkerLost):

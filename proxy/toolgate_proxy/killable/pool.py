@@ -1,4 +1,4 @@
-"""Pool of validation workers: a few processes, which are killed if they exceed their limits.
+"""Pool of worker processes for one type of job. They are killed if they exceed their limits.
 
 The end of a worker is a result only if the job caused it: it exceeded a limit, or it crashed two
 new processes. A worker that something else ended (the kernel, short of memory; an operator) is
@@ -12,16 +12,16 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Generic, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from toolgate_core.fair_slots import FairSlots
 
-from . import worker as validation_worker
-from .worker import OUT_OF_MEMORY, READY, Job, JobResult
+from .process import OUT_OF_MEMORY, READY, LimitedJob
 
 LINE_LIMIT = 2**20
-"""Maximum size of a result in bytes."""
+"""Maximum size of a result in bytes, unless the pool has one of its own."""
 MAX_ATTEMPTS = 2
 """Attempts for one job if its worker dies."""
 START_SECONDS = 60.0
@@ -59,11 +59,28 @@ class _Ended(Exception):
         self.crashed = crashed
 
 
-class ValidationPool:
+ResultT = TypeVar("ResultT", bound=BaseModel)
+
+
+class WorkerPool(Generic[ResultT]):
     """Workers start when they are first needed. Each runs one job at a time; other jobs wait, and
     their owners take turns."""
 
-    def __init__(self, *, workers: int, cpu_seconds: float, wall_seconds: float) -> None:
+    def __init__(
+        self,
+        module: str,
+        result_type: type[ResultT],
+        *,
+        workers: int,
+        cpu_seconds: float,
+        wall_seconds: float,
+        line_limit: int = LINE_LIMIT,
+    ) -> None:
+        """`module`: runs `process.serve` as the main module of a worker. `line_limit`: maximum size
+        of a result, in bytes."""
+        self._module = module
+        self._result_type = result_type
+        self._line_limit = line_limit
         self._slots = FairSlots(workers)
         self._idle: list[asyncio.subprocess.Process] = []
         self._cpu_seconds = cpu_seconds
@@ -73,7 +90,7 @@ class ValidationPool:
     def cpu_seconds(self) -> float:
         return self._cpu_seconds
 
-    async def run(self, job: Job, owner: str = "") -> JobResult:
+    async def run(self, job: LimitedJob, owner: str = "") -> ResultT:
         """Run a job. `owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and
         WorkerLost."""
         async with self._slot(owner):
@@ -87,12 +104,12 @@ class ValidationPool:
                 raise LimitExceeded
             raise WorkerLost
 
-    async def _run_once(self, job: Job) -> JobResult:
+    async def _run_once(self, job: LimitedJob) -> ResultT:
         self._idle = [worker for worker in self._idle if worker.returncode is None]
-        worker = self._idle.pop() if self._idle else await _start()
+        worker = self._idle.pop() if self._idle else await self._start()
         try:
             async with asyncio.timeout(self._wall_seconds):
-                result = await _exchange(worker, job)
+                result = await self._exchange(worker, job)
         except BaseException as error:
             await _kill(worker)
             if isinstance(error, TimeoutError):
@@ -100,6 +117,48 @@ class ValidationPool:
             raise
         self._idle.append(worker)
         return result
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        """Return a worker that has loaded its modules: the time of a job does not include that."""
+        try:
+            worker = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                self._module,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.DEVNULL,
+                limit=self._line_limit,
+            )
+        except OSError as error:  # no processes, descriptors or memory left
+            raise _Ended(crashed=False) from error
+        assert worker.stdout is not None
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                ready = await worker.stdout.readline()
+        except BaseException as error:
+            await _kill(worker)
+            if isinstance(error, TimeoutError):
+                raise _Ended(crashed=False) from error
+            raise
+        if ready != READY:
+            await _kill(worker)
+            raise _Ended(crashed=False)
+        return worker
+
+    async def _exchange(self, worker: asyncio.subprocess.Process, job: LimitedJob) -> ResultT:
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        # pydantic's serializer fails on lone surrogates, which the services keep out of jobs.
+        try:
+            worker.stdin.write(job.model_dump_json().encode() + b"\n")
+            await worker.stdin.drain()
+            line = await worker.stdout.readline()
+            return self._result_type.model_validate_json(line)
+        except (ValidationError, OSError) as error:  # the line is empty if the worker died
+            raise await _end_of(worker) from error
+        except ValueError as error:  # the line is longer than the limit
+            raise LimitExceeded from error
 
     @asynccontextmanager
     async def _slot(self, owner: str) -> AsyncIterator[None]:
@@ -109,50 +168,6 @@ class ValidationPool:
             except TimeoutError as error:
                 raise NoFreeWorker from error
             yield
-
-
-async def _start() -> asyncio.subprocess.Process:
-    """Return a worker that has loaded its modules, so that a job's time does not include that."""
-    try:
-        worker = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            validation_worker.__name__,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            limit=LINE_LIMIT,
-        )
-    except OSError as error:  # no processes, descriptors or memory left
-        raise _Ended(crashed=False) from error
-    assert worker.stdout is not None
-    try:
-        async with asyncio.timeout(START_SECONDS):
-            ready = await worker.stdout.readline()
-    except BaseException as error:
-        await _kill(worker)
-        if isinstance(error, TimeoutError):
-            raise _Ended(crashed=False) from error
-        raise
-    if ready != READY:
-        await _kill(worker)
-        raise _Ended(crashed=False)
-    return worker
-
-
-async def _exchange(worker: asyncio.subprocess.Process, job: Job) -> JobResult:
-    assert worker.stdin is not None
-    assert worker.stdout is not None
-    # pydantic's serializer fails on lone surrogates. grammars.tool_check refuses them.
-    try:
-        worker.stdin.write(job.model_dump_json().encode() + b"\n")
-        await worker.stdin.drain()
-        line = await worker.stdout.readline()
-        return JobResult.model_validate_json(line)
-    except (ValidationError, OSError) as error:  # the line is empty if the worker died
-        raise await _end_of(worker) from error
-    except ValueError as error:  # the line is longer than LINE_LIMIT
-        raise LimitExceeded from error
 
 
 async def _end_of(worker: asyncio.subprocess.Process) -> LimitExceeded | _Ended:

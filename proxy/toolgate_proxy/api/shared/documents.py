@@ -1,0 +1,93 @@
+"""Files that clients send in a request, as parts of a message."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from toolgate_core.errors import UnsupportedParameter
+
+from ...documents.pdf import Pdf
+from ...documents.wrapping import wrapped
+from ...request_fields import Fields
+
+DATA_URL = re.compile(r"data:(?P<type>[^;,]{0,200})(?:;[^,;]{1,200}){0,8};base64,")
+PDF_TYPE = "application/pdf"
+PDF_BEGIN = b"%PDF-"
+PDF_BEGIN_WITHIN = 1024
+"""Bytes in which a PDF must begin. Some programs write other bytes before it."""
+FILE_ID, FILE_URL = "files are not stored", "files are not fetched"
+"""Why a file that is not in the request is refused."""
+
+
+def read_file(
+    fields: Fields,
+    name: str,
+    part: Fields,
+    *,
+    title: str | None,
+    context: str | None = None,
+    media_type: str = "",
+) -> dict[str, Any]:
+    """The part of a file in base64, or in a data URL. `fields`: the object with the data under
+    `name`. `part`: the content part. The text of a PDF is read later (documents/reader.py).
+
+    Raises InvalidRequest for a part without data, and UnsupportedParameter for data that can't be
+    read, or is neither a PDF nor text."""
+    data = fields.text(name)
+    path = fields.path(name)
+    if not data:
+        raise fields.wrong(name, "the file in base64")
+    if data.startswith("data:"):
+        head = DATA_URL.match(data)
+        if head is None:
+            raise UnsupportedParameter(
+                f"{path!r} must be a data URL with base64, such as data:{PDF_TYPE};base64,…",
+                param=path,
+            )
+        media_type, data = head["type"], data[head.end() :]
+    begin = _decoded(data[: 2 * PDF_BEGIN_WITHIN], path)[:PDF_BEGIN_WITHIN]
+    if media_type.lower() == PDF_TYPE or PDF_BEGIN in begin:
+        if not data.isascii():
+            raise _not_base64(path)
+        field = path.removeprefix(f"{part.place}.")
+        return Pdf(data, part.place, field, title, context).as_part()
+    return {"type": "text", "text": wrapped(_text(_decoded(data, path), path), title, context)}
+
+
+def refuse_references(fields: Fields, references: Mapping[str, str], instead: str) -> None:
+    """Raises UnsupportedParameter for a file that is not in the request. `references`: the reason
+    by the name of the field. `instead`: the field to use."""
+    for name, reason in references.items():
+        if fields.values.get(name) is not None:
+            path = fields.path(name)
+            raise UnsupportedParameter(
+                f"{path!r} is not supported, because {reason}. Send the file in {instead!r}.",
+                param=path,
+            )
+
+
+def _decoded(data: str, path: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except ValueError as error:
+        raise _not_base64(path) from error
+
+
+def _not_base64(path: str) -> UnsupportedParameter:
+    return UnsupportedParameter(f"{path!r} is not valid base64.", param=path)
+
+
+def _text(content: bytes, path: str) -> str:
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise UnsupportedParameter(
+            f"{path!r} is neither a PDF nor text in UTF-8. Send its text, or an image as an image.",
+            param=path,
+        )
+    return text

@@ -1,0 +1,1 @@
+"""Files in requests as text for the model: their form in the prompt, and the text of PDFs."""

@@ -1,0 +1,34 @@
+"""A PDF in a request, before its text is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .wrapping import wrapped
+
+PDF = "pdf"
+"""Type of a content part with a PDF, and its member with the `Pdf`."""
+
+
+@dataclass(frozen=True)
+class Pdf:
+    data: str
+    """The file in base64."""
+    place: str
+    """The path of its content part in the request's body."""
+    field: str
+    """The path of the data in the content part."""
+    title: str | None = None
+    context: str | None = None
+
+    @property
+    def param(self) -> str:
+        return f"{self.place}.{self.field}"
+
+    def as_part(self) -> dict[str, Any]:
+        return {"type": PDF, PDF: self}
+
+    def as_text(self, text: str) -> dict[str, Any]:
+        """Return the content part with the text of the PDF."""
+        return {"type": "text", "text": wrapped(text, self.title, self.context)}

@@ -1,0 +1,182 @@
+"""Replaces the PDFs of requests by their text, which is read in killable processes.
+
+Clients send a PDF again with each turn of its conversation, so texts are cached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import OrderedDict
+from dataclasses import replace
+from typing import Any
+
+from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.error_body import RETRY_SECONDS
+from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
+
+from ..context import RequestContext
+from ..killable.pool import LimitExceeded, NoFreeWorker, WorkerLost, WorkerPool
+from .pdf import PDF, Pdf
+from .pdf_job import PdfJob, PdfResult, Problem
+
+MAX_BYTES = 20_000_000
+"""Of one PDF. A body is limited to 32 MB by default, in base64."""
+MAX_PAGES = 200
+"""Of one PDF. A page is 500 to 1,000 tokens as a rule."""
+MAX_CHARACTERS = 2_000_000
+"""Of the text of all PDFs of a request. Few models have a context for half of it."""
+WORKERS = 2
+"""Maximum number of processes. One key uses all but one of them at most."""
+CPU_SECONDS = 20.0
+"""Limit on the processor time for one PDF. 200 pages of text take a few seconds."""
+WALL_SECONDS = 30.0
+"""The same in wall-clock time, and the time that a PDF waits for a process."""
+REQUEST_SECONDS = 60.0
+"""Time for all PDFs of a request. Further ones are not read."""
+CACHED_CHARACTERS = 4_000_000
+"""Characters of the cached texts of a gateway process. The least recently used ones are dropped."""
+RESULT_BYTES = 6 * MAX_CHARACTERS + 2**16
+"""Maximum size of a result: a character of JSON has 6 bytes at most."""
+NOT_VALID = "The PDF specified was not valid"
+PROBLEMS: dict[Problem, str] = {
+    "base64": f"{NOT_VALID}: its data is not base64.",
+    "invalid": f"{NOT_VALID}: it can't be read. Save it again, or send its text.",
+    "password": "The PDF specified is password protected. Send it without a password.",
+    "size": f"{NOT_VALID}: it is larger than {MAX_BYTES:,} bytes. Send a part of it.",
+    "pages": f"A maximum of {MAX_PAGES} PDF pages may be provided. Send a part of it.",
+    "characters": f"{NOT_VALID}: the text of the request's PDFs is longer than "
+    f"{MAX_CHARACTERS:,} characters. Send a part of it.",
+    "no_text": f"{NOT_VALID}: its pages have no text. Send images of them, if the model takes "
+    "images.",
+    "limits": f"{NOT_VALID}: reading it takes more time or memory than this gateway allows. Send "
+    "its text.",
+}
+"""Messages of errors. They begin like Anthropic's, by which Claude Code recognizes a PDF that it
+must not send again."""
+
+
+class Documents:
+    def __init__(
+        self,
+        *,
+        workers: int = WORKERS,
+        cpu_seconds: float = CPU_SECONDS,
+        wall_seconds: float = WALL_SECONDS,
+        module: str = f"{__package__}.pdf_worker",
+    ) -> None:
+        """`module`: what the processes run."""
+        self._pool = WorkerPool(
+            module,
+            PdfResult,
+            workers=workers,
+            cpu_seconds=cpu_seconds,
+            wall_seconds=wall_seconds,
+            line_limit=RESULT_BYTES,
+        )
+        self._cache: OrderedDict[tuple[str, bytes], PdfResult] = OrderedDict()
+        self._cached = 0
+        """Characters in the cache."""
+
+    async def read(self, request: ChatRequest, owner: str, context: RequestContext) -> ChatRequest:
+        """Return the request with the text of its PDFs. `owner`: the team or key that sent it. A
+        PDF without text in the result of a call is left out, which is noted in `context`: a tool
+        can't know what models read, and a refusal would end the conversation.
+
+        Raise InvalidRequest, ChecksBusy and ChecksFailed."""
+        if not request.documents:
+            return request
+        reading = _Reading(self, owner, context)
+        messages = [await reading.read(message) for message in request.messages]
+        return replace(request, messages=tuple(messages), documents=False)
+
+    async def result_of(self, pdf: Pdf, owner: str) -> PdfResult:
+        """Return the text of a PDF, or its problem. Raise ChecksBusy and ChecksFailed."""
+        if len(pdf.data) * 3 // 4 > MAX_BYTES:
+            return PdfResult(problem="size")
+        key = (owner, await asyncio.to_thread(_digest, pdf.data))
+        if (cached := self._cache.get(key)) is not None:
+            self._cache.move_to_end(key)
+            return cached
+        try:
+            result = await self._run(pdf, owner)
+        except LimitExceeded:
+            return PdfResult(problem="limits")  # not cached: the machine may have been busy
+        self._keep(key, result)
+        return result
+
+    def _keep(self, key: tuple[str, bytes], result: PdfResult) -> None:
+        if (earlier := self._cache.pop(key, None)) is not None:  # of a request at the same time
+            self._cached -= _size(earlier)
+        self._cache[key] = result
+        self._cached += _size(result)
+        while self._cached > CACHED_CHARACTERS:
+            _, dropped = self._cache.popitem(last=False)
+            self._cached -= _size(dropped)
+
+    async def _run(self, pdf: Pdf, owner: str) -> PdfResult:
+        job = PdfJob(
+            data=pdf.data,
+            max_pages=MAX_PAGES,
+            max_characters=MAX_CHARACTERS,
+            cpu_seconds=self._pool.cpu_seconds,
+        )
+        try:
+            return await self._pool.run(job, owner)
+        except NoFreeWorker as error:
+            raise ChecksBusy(
+                "All processes that read PDFs are busy with other requests, or those that one key "
+                "may have are busy with others of this key. Send the request again.",
+                retry_after=RETRY_SECONDS,
+            ) from error
+        except WorkerLost as error:
+            raise ChecksFailed(
+                "The processes of this gateway that read PDFs did not start, or were killed. Send "
+                "the request again. If this persists, the gateway may need more memory, or lack "
+                "the package pypdf.",
+                retry_after=RETRY_SECONDS,
+            ) from error
+
+
+class _Reading:
+    """The PDFs of one request, one after another."""
+
+    def __init__(self, documents: Documents, owner: str, context: RequestContext) -> None:
+        self._documents = documents
+        self._owner = owner
+        self._context = context
+        self._deadline = time.monotonic() + REQUEST_SECONDS
+        self._left = MAX_CHARACTERS
+
+    async def read(self, message: dict[str, Any]) -> dict[str, Any]:
+        content = message.get("content")
+        if not isinstance(content, list) or not any(part["type"] == PDF for part in content):
+            return message
+        is_result = message["role"] == "tool"
+        parts = [
+            await self._part(part[PDF], is_result=is_result) if part["type"] == PDF else part
+            for part in content
+        ]
+        return {**message, "content": parts}
+
+    async def _part(self, pdf: Pdf, *, is_result: bool) -> dict[str, Any]:
+        result = PdfResult(problem="limits")
+        if time.monotonic() < self._deadline:
+            result = await self._documents.result_of(pdf, self._owner)
+        self._left -= len(result.text)
+        problem: Problem | None = "characters" if self._left < 0 else result.problem
+        if problem is None:
+            return pdf.as_text(result.text)
+        if not is_result:
+            raise InvalidRequest(f"{pdf.param!r}: {PROBLEMS[problem]}", param=pdf.param)
+        self._context.note_changes([HistoryChange("left_out", pdf.place)])
+        return pdf.as_text(f"[left out: {PROBLEMS[problem]}]")
+
+
+def _digest(data: str) -> bytes:
+    return hashlib.sha256(data.encode()).digest()
+
+
+def _size(result: PdfResult) -> int:
+    return len(result.text) + 1_000  # for the entry itself

@@ -1,0 +1,1 @@
+"""Jobs that run in processes which are killed when they exceed their limits."""

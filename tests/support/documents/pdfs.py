@@ -1,0 +1,59 @@
+"""PDF files, written by hand."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Sequence
+
+CATALOG, TREE, FONT = 1, 2, 3
+
+
+def pdf(*texts: str) -> bytes:
+    """A page for each text, of ASCII. An empty text is a page without any."""
+    return of_streams([_drawn(text) for text in texts])
+
+
+def of_streams(streams: Sequence[bytes], *, deflated: bool = False) -> bytes:
+    """A page for each stream of drawing operators."""
+    pages = [FONT + 1 + 2 * at for at in range(len(streams))]
+    kids = " ".join(f"{page} 0 R" for page in pages)
+    objects = [
+        f"<< /Type /Catalog /Pages {TREE} 0 R >>".encode(),
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>".encode(),
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for page, stream in zip(pages, streams, strict=True):
+        content = zlib.compress(stream, 9) if deflated else stream
+        more = " /Filter /FlateDecode" if deflated else ""
+        objects += [
+            f"<< /Type /Page /Parent {TREE} 0 R /MediaBox [0 0 600 800] /Contents {page + 1} 0 R "
+            f"/Resources << /Font << /F1 {FONT} 0 R >> >> >>".encode(),
+            f"<< /Length {len(content)}{more} >>\nstream\n".encode() + content + b"\nendstream",
+        ]
+    return _file(objects)
+
+
+def in_base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _drawn(text: str) -> bytes:
+    return f"BT /F1 12 Tf 50 700 Td ({text}) Tj ET".encode() if text else b""
+
+
+def _file(objects: Sequence[bytes]) -> bytes:
+    """Objects 1, 2, … with their table."""
+    file, offsets = b"%PDF-1.4\n", []
+    for number, each in enumerate(objects, 1):
+        offsets.append(len(file))
+        file += f"{number} 0 obj\n".encode() + each + b"\nendobj\n"
+    table = "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    size = len(objects) + 1
+    return (
+        file
+        + (
+            f"xref\n0 {size}\n0000000000 65535 f \n{table}"
+            f"trailer\n<< /Size {size} /Root {CATALOG} 0 R >>\nstartxref\n{len(file)}\n%%EOF\n"
+        ).encode()
+    )

@@ -1,0 +1,26 @@
+"""A process in the place of the one that reads PDFs. What follows `%PDF-` says what it does."""
+
+from __future__ import annotations
+
+import base64
+from typing import get_args
+
+from toolgate_proxy.documents.pdf_job import PdfJob, PdfResult, Problem
+from toolgate_proxy.killable.process import serve
+
+ENDLESS, LARGE = "endless", "large"
+
+
+def run(job: PdfJob) -> PdfResult:
+    text = base64.b64decode(job.data).decode().removeprefix("%PDF-")
+    while text == ENDLESS:
+        pass
+    if text == LARGE:
+        bytearray(2**31)
+    if text in get_args(Problem):
+        return PdfResult.model_validate({"problem": text})
+    return PdfResult(text=text, pages=1)
+
+
+if __name__ == "__main__":
+    serve(PdfJob, run)
