@@ -170,6 +170,7 @@ class RequestData:
                 proxy_server_request=data.get("proxy_server_request"),
                 input_cost_per_token=params.get("input_cost_per_token"),
                 output_cost_per_token=params.get("output_cost_per_token"),
+                cooldown_time=params.get("cooldown_time"),
             ),
             custom_llm_provider=PROVIDER if self.row is not None else None,
             stream=stream,
