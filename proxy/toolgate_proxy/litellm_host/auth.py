@@ -8,14 +8,14 @@ key, which may call models and list them, and nothing else. `authenticate` is Li
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 import litellm
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
-from litellm.proxy.auth.auth_utils import get_request_route
+from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
 from starlette.requests import Request
 
 from toolgate_core.errors import (
@@ -107,6 +107,25 @@ def address_of(scope: object) -> str:
     """Return the client's address in an ASGI scope, or "?"."""
     client = scope.get("client") if hasattr(scope, "get") else None
     return str(client[0]) if client else "?"
+
+
+def check_address(scope: MutableMapping[str, Any]) -> None:
+    """Raise PermissionDenied if the client's address is not among LiteLLM's `allowed_ips`."""
+    from litellm.proxy import proxy_server
+
+    general = proxy_server.general_settings
+    if general.get("allowed_ips") is None:
+        return
+    is_valid, address = _check_valid_ip(
+        allowed_ips=general["allowed_ips"],
+        request=Request(scope),
+        use_x_forwarded_for=general.get("use_x_forwarded_for", False),
+    )
+    if not is_valid:
+        raise PermissionDenied(
+            f"The address {address} may not use this gateway. The administrator can add it to "
+            "`allowed_ips`."
+        )
 
 
 async def _find(here: GatewayState, sent: str) -> Key:

@@ -173,6 +173,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("model", "llm_model_list", "valid_token", "llm_router"),
     ),
     PrivateName(
+        "litellm.proxy.auth.auth_utils:_check_valid_ip",
+        "`allowed_ips`",
+        ("allowed_ips", "request", "use_x_forwarded_for"),
+    ),
+    PrivateName(
         "litellm.proxy.auth.auth_utils:get_request_route",
         "the route, independent of the Host header",
     ),

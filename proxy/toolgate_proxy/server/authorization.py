@@ -54,10 +54,11 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
 async def authenticate(scope: Scope, context: RequestContext) -> None:
     """Set the key of the request and `context.authenticated`, before the body is read. Do
     nothing if LiteLLM's configuration names another authentication. Raise InvalidKey, RetiredKey,
-    TooManyWrongKeys and KeysUnavailable."""
+    TooManyWrongKeys, KeysUnavailable and PermissionDenied."""
     if not auth.is_ours():
         return
     try:
+        auth.check_address(scope)
         sent = key_of(scope["headers"]) or _key_in_query(scope)
         if not sent:
             raise InvalidKey("The request has no API key. Send `Authorization: Bearer <key>`.")

@@ -53,6 +53,27 @@ async def test_other_custom_auth_gets_the_model_of_the_path(
     assert len(gateway.backend.requests) == 1
 
 
+@pytest.mark.parametrize("path", [CHAT, "/v1/responses", "/v1/models", "/toolgate/status"])
+async def test_addresses_that_litellm_does_not_allow_are_refused(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    forwarded = [(b"x-forwarded-for", b"10.0.0.9")]
+    for settings, allowed in (
+        ({"allowed_ips": ["10.0.0.1"]}, True),
+        ({"allowed_ips": ["10.0.0.9"]}, False),
+        ({"allowed_ips": []}, False),
+        ({"allowed_ips": ["10.0.0.9"], "use_x_forwarded_for": True}, True),
+    ):
+        monkeypatch.setattr(proxy_server, "general_settings", settings)
+        method = "POST" if path in (CHAT, "/v1/responses") else "GET"
+        body = chat() if path == CHAT else {"model": "tiny", "input": "hi"}
+        response = await gateway.ask(body, path=path, method=method, headers=[*forwarded])
+        assert (response.status == 403) != allowed, (settings, response.bodies)
+    monkeypatch.setattr(proxy_server, "general_settings", {"allowed_ips": []})
+    probe = await gateway.ask(b"", path="/toolgate/ready", method="GET", key=None)
+    assert probe.status != 403
+
+
 @pytest.mark.parametrize("field", ["team_id", "api_key", "user_id"])
 async def test_stored_responses_belong_to_the_caller_of_another_custom_auth(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, field: str

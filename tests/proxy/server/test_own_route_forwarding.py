@@ -33,7 +33,7 @@ async def test_other_requests_are_forwarded_to_litellm_unchanged(
 async def test_unsupported_model_is_forwarded_to_litellm_after_the_checks(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    use(monkeypatch, ours(gateway.backend), default_litellm_params={"seed": 3})
+    use(monkeypatch, ours(gateway.backend), default_litellm_params={"mock_response": "x"})
     assert (await gateway.ask(chat())).status == 299
     refused = await gateway.ask(chat(mock_response="Hello"))
     assert (refused.status, refused.json["error"]["param"]) == (400, "mock_response")
@@ -56,7 +56,7 @@ async def test_responses_of_our_models_never_come_from_litellm(
 ) -> None:
     """Its bridge marks a call as complete that the maximum number of tokens cut."""
     mixed = (ours(gateway.backend, "mixed"), foreign("mixed"))
-    use(monkeypatch, ours(gateway.backend), *mixed, default_litellm_params={"seed": 3})
+    use(monkeypatch, ours(gateway.backend), *mixed, default_litellm_params={"mock_response": "x"})
     for path in ("/v1/responses", "/responses", "/openai/v1/responses", "/v1/responses/"):
         refused = await gateway.ask({"model": model, "input": "hi"}, path=path)
         assert refused.status == status

@@ -14,6 +14,8 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
+from ..deployments.router import PROVIDER
+
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
 caches, none of which our route uses."""
@@ -44,17 +46,16 @@ UNSUPPORTED = (
     "async_pre_routing_hook",
     "async_should_run_agentic_loop",
     "async_should_run_chat_completion_agentic_loop",
-    "get_chat_completion_prompt",
-    "async_get_chat_completion_prompt",
 )
-"""Hooks into LiteLLM's handler, or that replace the request."""
+"""Hooks into LiteLLM's handler. Those of prompt management are not among them: LiteLLM calls them
+for parameters only that requests and deployments on our own route can't have (`prompt_id` …)."""
 
 
 def unsupported_callback() -> str | None:
     """Return the description of a callback that needs LiteLLM's route, with its hook; None: there
     is none."""
     for callback in _active():
-        for hook in UNSUPPORTED:
+        for hook in () if _is_for_others(callback) else UNSUPPORTED:
             if _overrides(callback, hook):
                 return f"the callback {type(callback).__name__!r} has `{hook}`"
     return None
@@ -149,6 +150,13 @@ def _reads_streams(guardrail: CustomGuardrail) -> bool:
         return True
     native = getattr(guardrail, "use_native_lifecycle_hooks", False)
     return "apply_guardrail" in own and not native
+
+
+def _is_for_others(callback: CustomLogger) -> bool:
+    """Return whether one of LiteLLM's own callbacks acts on models of other providers only."""
+    providers = getattr(callback, "enabled_providers", None)
+    is_litellms = type(callback).__module__.startswith(INTEGRATIONS)
+    return is_litellms and providers is not None and PROVIDER not in providers
 
 
 def _is_guardrail(callback: object) -> bool:

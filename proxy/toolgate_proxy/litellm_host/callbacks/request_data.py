@@ -100,7 +100,8 @@ class RequestData:
         named = [*(each for place in places for each in place.get(GUARDRAILS) or ()), *guardrails]
         unique = [each for at, each in enumerate(named) if each not in named[:at]]
         for name in ("metadata", *(LITELLMS & data.keys())):
-            data[name] = {**(data.get(name) or {}), GUARDRAILS: unique}
+            data[name] = data.get(name) or {}
+            data[name][GUARDRAILS] = unique
 
     def lacks(self, guardrails: Sequence[Any]) -> bool:
         """Return whether a model has guardrails that have not seen the request."""
@@ -170,6 +171,7 @@ class RequestData:
                 proxy_server_request=data.get("proxy_server_request"),
                 input_cost_per_token=params.get("input_cost_per_token"),
                 output_cost_per_token=params.get("output_cost_per_token"),
+                cooldown_time=params.get("cooldown_time"),
             ),
             custom_llm_provider=PROVIDER if self.row is not None else None,
             stream=stream,

@@ -37,7 +37,9 @@ DEPLOYMENT_FIELDS = frozenset(
     {
         "api_base",
         "api_key",
+        "cooldown_time",
         "custom_llm_provider",
+        "drop_params",
         "extra_body",
         "input_cost_per_token",
         "litellm_credential_name",
@@ -134,14 +136,13 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
         yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
-    for name in ("completion_model", "allowed_ips", "pass_through_endpoints"):
-        if general.get(name):
-            yield f"`{name}` in general_settings"
+    if general.get("completion_model"):
+        yield "`completion_model` in general_settings"
     for name, parameter in configured_parameters(model):
         if parameter not in FALLBACK_PARAMETERS:
             yield f"`{parameter}` in `{name}`"
     for name, value in (held.default_litellm_params or {}).items():
-        if value and name not in (*DEPLOYMENT_FIELDS, "metadata"):
+        if value and name not in (*PARAMETERS, *DEPLOYMENT_FIELDS, "metadata"):
             yield f"`{name}` in default_litellm_params"
     for row in rows:
         for name, value in row["litellm_params"].items():
@@ -178,9 +179,18 @@ def target_of(row: Row) -> Target | None:
     if placement is None:
         return None
     given = {name: value for name, value in params.items() if name in PARAMETERS}
+    given |= _router_defaults()
     given |= params.get("extra_body") or {}
     defaults = {name: value for name, value in given.items() if value is not None}
     return Target(row, placement, defaults)
+
+
+def _router_defaults() -> dict[str, Any]:
+    """Return the parameters in `default_litellm_params`. LiteLLM prefers them to a deployment's."""
+    held = router()
+    configured = (held.default_litellm_params or {}) if held is not None else {}
+    names = PARAMETERS - DEPLOYMENT_FIELDS - {"metadata"}
+    return {name: value for name, value in configured.items() if name in names}
 
 
 def _own_strategy(model: str, rows: Sequence[Row]) -> str | None:

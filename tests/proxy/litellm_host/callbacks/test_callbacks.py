@@ -9,11 +9,13 @@ import litellm
 import pytest
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.integrations.websearch_interception.handler import WebSearchInterceptionLogger
 from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
 from tests.support.litellm.router import reset_litellm, row, use
+from toolgate_proxy.api.chat_completions.parameters import BY_NAME
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks.configured import (
     MODERATION,
@@ -21,6 +23,7 @@ from toolgate_proxy.litellm_host.callbacks.configured import (
     UNSUPPORTED,
 )
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook as limit_hook
+from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import (
     ModelRoute,
     ModelRoutes,
@@ -73,6 +76,37 @@ def test_guardrail_reads_requests_and_responses() -> None:
 def test_callback_with_an_unsupported_hook_sends_requests_to_litellm(name: str) -> None:
     litellm.callbacks.append(having(name))
     assert reason() == f"the callback 'Mine' has `{name}`"
+
+
+@pytest.mark.parametrize("name", ["get_chat_completion_prompt", "async_get_chat_completion_prompt"])
+def test_prompt_management_needs_parameters_that_our_own_route_refuses(name: str) -> None:
+    """So does Langfuse's logger, which has these hooks."""
+    litellm.callbacks.append(having(name))
+    assert (reason(), model_route().reads) == (None, False)
+    log = Logging(
+        model="tiny",
+        messages=[],
+        stream=False,
+        call_type="acompletion",
+        start_time=datetime.now(),
+        litellm_call_id="id",
+        function_id="id",
+    )
+    assert not log.should_run_prompt_management_hooks(non_default_params={"temperature": 0.5})
+    for given in ("prompt_id", "cache_control_injection_points", "vector_store_ids"):
+        assert given not in BY_NAME
+        assert given not in module.DEPLOYMENT_FIELDS
+
+
+def test_interception_for_other_providers_changes_no_route() -> None:
+    for providers, expected in (
+        (None, None),
+        (["bedrock"], None),
+        (["toolgate"], "the callback 'WebSearchInterceptionLogger' has"),
+    ):
+        litellm.callbacks[:] = [WebSearchInterceptionLogger(enabled_providers=providers)]
+        found = reason()
+        assert found is None if expected is None else str(found).startswith(expected)
 
 
 @pytest.mark.parametrize("name", RESPONSE_HOOKS)

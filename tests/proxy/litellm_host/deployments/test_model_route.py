@@ -69,9 +69,10 @@ def test_own_route_supports_shuffle_and_least_busy(
         {"extra_body": {"top_k": 3}},
         {"chat_template_kwargs": {"enable_thinking": False}},
         {"timeout": 5, "stream_timeout": 5, "max_retries": 2, "request_timeout": 9},
+        {"drop_params": True, "cooldown_time": 3},
         {"num_retries": 2},
         {"input_cost_per_token": 0.1, "output_cost_per_token": 0.2},
-        {"mock_response": None, "cooldown_time": None, "tools": []},
+        {"mock_response": None, "a_new_field_of_litellm": None, "tools": []},
     ],
     ids=lambda params: next(iter(params)),
 )
@@ -211,6 +212,17 @@ def test_extra_body_overrides_parameters_in_the_defaults() -> None:
     assert defaults(row("a", top_k=1, extra_body={"top_k": 2})) == {"top_k": 2}
 
 
+def test_defaults_of_the_router_have_precedence_over_those_of_a_deployment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LiteLLM uses the same precedence."""
+    configured = {"seed": 3, "temperature": 0.5, "timeout": 9, "metadata": {"a": "b"}}
+    use(monkeypatch, row("a"), default_litellm_params=configured)
+    assert defaults(row("a")) == {"seed": 3, "temperature": 0.5}
+    assert defaults(row("a", seed=1, top_k=2)) == {"seed": 3, "temperature": 0.5, "top_k": 2}
+    assert defaults(row("a", extra_body={"seed": 4}))["seed"] == 4
+
+
 @pytest.mark.parametrize("field", ["tools", "messages", "stream", "model"])
 def test_request_content_is_excluded_from_the_defaults(field: str) -> None:
     assert field not in defaults(row("a", **{field: "toolgate/x"}))
@@ -224,12 +236,12 @@ def test_model_route_is_cached_for_one_second(monkeypatch: pytest.MonkeyPatch) -
     known = ModelRoutes(Settings(route="auto"))
     first = known.find("tiny")
     assert first is not None
-    use(monkeypatch, row("a"), row("b"), default_litellm_params={"seed": 3})
+    use(monkeypatch, row("a"), row("b"), default_litellm_params={"mock_response": "x"})
     assert known.find("tiny") is first
     clock[0] += module.FRESH + 0.01
     second = known.find("tiny")
     assert second is not None
-    reason = "`seed` in default_litellm_params"
+    reason = "`mock_response` in default_litellm_params"
     assert (len(second.targets), second.reason) == (2, reason)
     use(monkeypatch, foreign("tiny"))
     clock[0] += module.FRESH + 0.01

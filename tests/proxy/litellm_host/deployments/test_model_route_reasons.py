@@ -39,8 +39,6 @@ def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyP
         ({"tools": [TOOL]}, "tools"),
         ({"mock_response": "Hello"}, "mock_response"),
         ({"a_new_field_of_litellm": 1}, "a_new_field_of_litellm"),
-        ({"drop_params": True}, "drop_params"),
-        ({"cooldown_time": 3}, "cooldown_time"),
         ({"fallbacks": ["other"]}, "fallbacks"),
         ({"messages": [{"role": "system", "content": "x"}]}, "messages"),
         ({"stream": True}, "stream"),
@@ -94,7 +92,8 @@ def test_fallbacks_are_served_by_our_own_route(monkeypatch: pytest.MonkeyPatch) 
     [
         ({"timeout": 3, "metadata": {"a": 1}}, None),
         ({"mock_response": "x"}, "mock_response"),
-        ({"temperature": 0.5}, "temperature"),
+        ({"temperature": 0.5}, None),
+        ({"tools": [TOOL]}, "tools"),
         ({"guardrails": ["x"]}, "guardrails"),
     ],
 )
@@ -138,12 +137,17 @@ def test_litellm_rules_send_requests_to_litellm(monkeypatch: pytest.MonkeyPatch,
     assert reason(monkeypatch) == "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"
 
 
-@pytest.mark.parametrize("name", ["completion_model", "allowed_ips", "pass_through_endpoints"])
-def test_unsupported_general_setting_sends_requests_to_litellm(
+def test_model_of_all_requests_sends_them_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "general_settings", {"completion_model": "x"})
+    assert reason(monkeypatch) == "`completion_model` in general_settings"
+
+
+@pytest.mark.parametrize("name", ["allowed_ips", "pass_through_endpoints"])
+def test_settings_of_other_paths_and_of_addresses_change_no_route(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {name: ["x"]})
-    assert reason(monkeypatch) == f"`{name}` in general_settings"
+    assert reason(monkeypatch) is None
 
 
 def test_team_deployment_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:

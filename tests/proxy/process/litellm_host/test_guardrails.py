@@ -41,7 +41,8 @@ def url(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("guardrails")
-    config = make_config([Route("tiny", "tiny")])
+    config = make_config([Route("tiny", "tiny"), Route("guarded", "tiny")])
+    config["model_list"][1]["litellm_params"]["guardrails"] = ["request"]
     config["guardrails"] = [
         _filter("ask", "pre_call", default_on=True),
         _filter("answer", "post_call", default_on=True),
@@ -113,3 +114,13 @@ async def test_request_names_a_guardrail(url: str, api: str, stream: bool) -> No
     assert named.status_code in (400, 403) or stream, named.text
     assert "error" in named.text
     assert "It was requested" not in named.text
+
+
+@APIS
+@STREAM
+async def test_model_names_a_guardrail(url: str, api: str, stream: bool) -> None:
+    named = await ask(url, api, "named", model="guarded", stream=stream)
+    assert named.status_code in (400, 403) or stream, named.text
+    assert "error" in named.text
+    assert "It was requested" not in named.text
+    assert (await ask(url, api, "hi", model="guarded", stream=stream)).status_code == 200
