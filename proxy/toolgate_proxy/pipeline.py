@@ -24,7 +24,7 @@ from .chat import failover
 from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
 from .server import incoming
-from .server.authorization import authenticate
+from .server.authorization import check_key
 from .server.client import client_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
@@ -48,7 +48,7 @@ class Pipeline:
         context.form = self.surface
         reply = Reply(send, context)
         try:
-            await authenticate(scope, context)
+            await check_key(scope, context)
             sent = await incoming.read(scope, receive, context)
             values = await incoming.values_of(sent, scope, context)
             model = context.model or ""
