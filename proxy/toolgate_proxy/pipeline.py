@@ -27,7 +27,7 @@ from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .server import incoming
-from .server.authorization import authenticate
+from .server.authorization import check_key
 from .server.client import client_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
@@ -51,7 +51,7 @@ class Pipeline:
         context.form = self.surface
         reply = Reply(send, context)
         try:
-            await authenticate(scope, context)
+            await check_key(scope, context)
             sent = await incoming.read(scope, receive, context)
             values = await incoming.values_of(sent, scope, context)
             model = context.model or ""

@@ -9,7 +9,7 @@ from typing import Any
 
 from .asking.ask import Ask
 from .exchange import Exchange, Request
-from .reading import read
+from .reading import read, sse
 from .reading.answer import Answer, Unreadable
 from .terms import Api, Failed, Refused, Skipped
 
@@ -89,6 +89,13 @@ class Evidence:
         found = self.ok(index).body
         assert isinstance(found, dict)
         return found
+
+    def events(self, index: int = 1) -> list[dict[str, Any]]:
+        """The data of the events of a stream."""
+        try:
+            return sse.data_of(sse.events(self.ok(index).text))
+        except Unreadable as error:
+            raise Failed(str(error)) from error
 
     def answers(self) -> list[Answer]:
         """The answers of all exchanges."""

@@ -15,7 +15,7 @@ from ..api.surfaces import owner_of
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.providers import named_providers, passed_through
-from .authorization import authenticate, authorize, route_path
+from .authorization import authorize, check_key, route_path
 from .paths import MATCH
 
 BATCHES = re.compile(r"/v1/messages/batches(?:/.*)?", re.DOTALL)
@@ -73,7 +73,7 @@ IN_BODY = re.compile(rb'\bcustom_llm_provider"\s*:?\s*"?([\w.-]+)')
 
 async def batches(scope: Scope, context: RequestContext) -> NoReturn:
     """Refuse a request at BATCHES. Raise ToolgateError."""
-    await authenticate(scope, context)
+    await check_key(scope, context)
     raise RouteClosed(
         "Message batches are not supported. Send each request to POST /v1/messages; limits of the "
         "API key allow several at once."
@@ -87,7 +87,7 @@ async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
     if found["first"]:
         meant, extra = found["first"], found["again"]
     context.form = owner_of(meant, Headers(scope=scope))
-    await authenticate(scope, context)
+    await check_key(scope, context)
     raise RouteNotFound(
         f"There is no such route. The client adds {meant!r} or its end to its base URL. "
         f"Remove {extra!r} from the end of the base URL."

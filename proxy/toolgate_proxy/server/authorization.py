@@ -46,12 +46,12 @@ async def authorize(scope: Scope, context: RequestContext) -> None:
     if auth.has_database():
         _check_virtual_key(scope, path)
         return
-    await authenticate(scope, context)
+    await check_key(scope, context)
     if context.key is not None and not may_open(scope["method"], path):
         raise refusal(scope["method"], path)
 
 
-async def authenticate(scope: Scope, context: RequestContext) -> None:
+async def check_key(scope: Scope, context: RequestContext) -> None:
     """Set the key of the request and `context.authenticated`, before the body is read. Do
     nothing if LiteLLM's configuration names another authentication. Raise InvalidKey, RetiredKey,
     TooManyWrongKeys, KeysUnavailable and PermissionDenied."""

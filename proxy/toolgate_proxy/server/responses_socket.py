@@ -23,7 +23,7 @@ from ..keys.header import key_of
 from ..litellm_host.deployments.router import are_all_ours
 from ..response_store.connection_turns import ConnectionTurns
 from ..state import gateway
-from .authorization import authenticate, route_path
+from .authorization import check_key, route_path
 from .body_guard import check_bounds
 from .client import owner_of_body
 from .socket_turn import Turn, error_message
@@ -58,7 +58,7 @@ class ResponsesSocket:
         with ExitStack() as stack:
             try:
                 if ours or key_of(scope["headers"]):
-                    await authenticate(scope, context)
+                    await check_key(scope, context)
                 stack.enter_context(gateway().sockets.connection(context.key))
             except ToolgateError as error:
                 await receive()  # websocket.connect

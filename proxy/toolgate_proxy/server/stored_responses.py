@@ -36,7 +36,7 @@ from ..response_store.sealed_store import StoreUnavailable
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
-from .authorization import authenticate
+from .authorization import check_key
 from .client import owner_of
 from .live_replay import LiveReplay
 from .paths import MATCH
@@ -65,7 +65,7 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     operation = operation_of(scope["method"], scope[MATCH])
     if operation is None:
         return None
-    await authenticate(scope, context)
+    await check_key(scope, context)
     if isinstance(operation, RouteClosed):
         raise operation
     if not context.authenticated:

@@ -12,7 +12,6 @@ from ..reading.sse import events
 from ..registry import OPENAI, rule
 from ..scenario import Evidence, Scenario
 from ..terms import Api, Failed, Severity, Suite, require
-from .chat.chunks import chunks
 
 EXTRA: dict[Api, dict[str, Any]] = {
     Api.CHAT: {"logprobs": True, "top_logprobs": 2},
@@ -45,7 +44,7 @@ def _streamed(evidence: Evidence) -> list[dict[str, Any]]:
     if evidence.api == Api.CHAT:
         return [
             token
-            for chunk in chunks(evidence)
+            for chunk in evidence.events()
             for choice in chunk.get("choices") or ()
             for token in optional(choice, "logprobs", "content") or ()
         ]

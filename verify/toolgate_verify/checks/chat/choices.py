@@ -9,7 +9,7 @@ from ...asking.ask import Ask
 from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Severity, Suite, require
-from .chunks import CHAT, chunks
+from .chunks import CHAT
 
 
 @cache
@@ -44,7 +44,7 @@ def _two(evidence: Evidence) -> None:
 )
 def _two_streamed(evidence: Evidence) -> None:
     roles, reasons = set[int](), list[int]()
-    for chunk in chunks(evidence):
+    for chunk in evidence.events():
         for choice in chunk.get("choices") or ():
             if (choice.get("delta") or {}).get("role"):
                 roles.add(choice.get("index"))

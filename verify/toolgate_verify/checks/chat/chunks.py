@@ -9,11 +9,10 @@ from typing import Any
 
 from ...asking import request
 from ...asking.ask import Ask
-from ...reading.answer import Unreadable
-from ...reading.sse import data_of, events
+from ...reading.sse import events
 from ...registry import rule
 from ...scenario import Evidence, Scenario
-from ...terms import Api, Failed, Severity, Skipped, Suite, require
+from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL
 from ..several import SEVERAL
 from ..text import TEXT
@@ -22,15 +21,8 @@ CHAT = (Api.CHAT,)
 FINISH = {"stop", "length", "tool_calls", "content_filter", "function_call"}
 
 
-def chunks(evidence: Evidence, index: int = 1) -> list[dict[str, Any]]:
-    try:
-        return data_of(events(evidence.ok(index).text))
-    except Unreadable as error:
-        raise Failed(str(error)) from error
-
-
 def deltas(evidence: Evidence, index: int = 1) -> Iterator[dict[str, Any]]:
-    for chunk in chunks(evidence, index):
+    for chunk in evidence.events(index):
         for choice in chunk.get("choices") or ():
             yield choice.get("delta") or {}
 
@@ -131,7 +123,7 @@ def _done(evidence: Evidence) -> None:
     apis=CHAT,
 )
 def _chunk_object(evidence: Evidence) -> None:
-    found = {chunk.get("object") for chunk in chunks(evidence)}
+    found = {chunk.get("object") for chunk in evidence.events()}
     require(found == {"chat.completion.chunk"}, f"`object` is {found}")
 
 
@@ -144,7 +136,7 @@ def _chunk_object(evidence: Evidence) -> None:
     apis=CHAT,
 )
 def _same_id(evidence: Evidence) -> None:
-    found = {chunk.get("id") for chunk in chunks(evidence)}
+    found = {chunk.get("id") for chunk in evidence.events()}
     require(len(found) == 1 and all(found), f"{len(found)} IDs")
 
 
@@ -158,7 +150,7 @@ def _same_id(evidence: Evidence) -> None:
     severity=Severity.MINOR,
 )
 def _same_created(evidence: Evidence) -> None:
-    found = {chunk.get("created") for chunk in chunks(evidence)}
+    found = {chunk.get("created") for chunk in evidence.events()}
     require(len(found) == 1, f"{len(found)} values of `created`")
 
 
@@ -185,7 +177,7 @@ def _role(evidence: Evidence) -> None:
 )
 def _finish_once(evidence: Evidence) -> None:
     reasons: list[Any] = []
-    for chunk in chunks(evidence):
+    for chunk in evidence.events():
         for choice in chunk.get("choices") or ():
             delta = choice.get("delta") or {}
             late = reasons and (delta.get("content") or delta.get("tool_calls"))
@@ -204,7 +196,7 @@ def _finish_once(evidence: Evidence) -> None:
     apis=CHAT,
 )
 def _usage_last(evidence: Evidence) -> None:
-    found = chunks(evidence)
+    found = evidence.events()
     have = [index for index, chunk in enumerate(found) if chunk.get("usage") is not None]
     require(have == [len(found) - 1], f"chunks {have} of {len(found)} have usage")
     require(found[-1].get("choices") == [], "the chunk with the usage has choices")
@@ -229,7 +221,7 @@ def no_usage(api: Api) -> Scenario:
     suite=Suite.FULL,
 )
 def _no_usage(evidence: Evidence) -> None:
-    for chunk in chunks(evidence, 0):
+    for chunk in evidence.events(0):
         require(chunk.get("usage") is None, "a chunk has usage")
         require(chunk.get("choices"), "a chunk has no choice")
 

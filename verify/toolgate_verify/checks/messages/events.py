@@ -6,8 +6,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from ...reading.answer import Unreadable
-from ...reading.sse import data_of, events
+from ...reading.sse import events
 from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
@@ -31,10 +30,7 @@ DELTAS = {
 
 
 def sent(evidence: Evidence) -> list[dict[str, Any]]:
-    try:
-        found = data_of(events(evidence.ok(1).text))
-    except Unreadable as error:
-        raise Failed(str(error)) from error
+    found = evidence.events()
     require(found, "the stream has no events")
     return found
 

@@ -1,0 +1,38 @@
+"""vLLM's manager of structured outputs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.models import tiny_model
+
+
+@pytest.fixture(scope="module")
+def model_config() -> Any:
+    from vllm.config import ModelConfig
+
+    return ModelConfig(model=str(tiny_model()), dtype="float32")
+
+
+@pytest.fixture
+def manager(model_config: Any) -> Any:
+    """vLLM's manager as far as the hooks need it, without a back end."""
+    import torch
+    from vllm.v1.structured_output import StructuredOutputManager
+
+    manager = StructuredOutputManager.__new__(StructuredOutputManager)
+    manager.vllm_config = SimpleNamespace(
+        model_config=model_config,
+        scheduler_config=SimpleNamespace(max_num_seqs=4, async_scheduling=False),
+        num_speculative_tokens=0,
+        speculative_config=None,
+    )
+    manager.backend = manager._grammar_bitmask = None
+    manager._full_mask = torch.tensor(-1, dtype=torch.int32)
+    manager._use_async_grammar_compilation = True
+    manager.fill_bitmask_parallel_threshold = 128
+    manager.enable_in_reasoning = True  # masks hold in the whole response
+    return manager
