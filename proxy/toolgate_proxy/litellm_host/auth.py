@@ -179,6 +179,13 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return await user_api_key_auth(request, **headers)
 
 
+def model_of(request: Request) -> str:
+    """Return the model of a request that `litellm_caller` authenticated. LiteLLM may replace it by
+    an alias of the key, or by a model whose budget is not used up."""
+    _, body = request.scope["parsed_body"]
+    return str(body["model"])
+
+
 async def check_model(key: Key, named: str) -> None:
     """Raise PermissionDenied if the key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""
