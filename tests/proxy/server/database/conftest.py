@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
 import pytest
+from litellm.proxy import proxy_server
 from litellm.proxy.middleware.budget_reservation_release_middleware import (
     BudgetReservationReleaseMiddleware,
 )
@@ -18,7 +23,15 @@ THEIRS = "theirs"
 
 def theirs() -> Row:
     params = {"model": f"hosted_vllm/{THEIRS}", "api_base": "http://127.0.0.1:9", "api_key": "k"}
-    return {"model_name": THEIRS, "litellm_params": params | PRICES}
+    mocked = {"mock_response": "Hello there"}
+    return {"model_name": THEIRS, "litellm_params": params | PRICES | mocked}
+
+
+async def ask_litellm(path: str, body: Mapping[str, Any], key: str) -> httpx.Response:
+    """Send a request to LiteLLM's own app."""
+    transport = httpx.ASGITransport(app=proxy_server.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://litellm") as client:
+        return await client.post(path, json=body, headers={"authorization": f"Bearer {key}"})
 
 
 @pytest.fixture

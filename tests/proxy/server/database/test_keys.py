@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import httpx
 import pytest
-from litellm.proxy import proxy_server
 
-from tests.proxy.server.database.conftest import THEIRS
+from tests.proxy.server.database.conftest import THEIRS, ask_litellm
 from tests.support.litellm.database import Database
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, body_of, chat
 from tests.support.servers.script import Script
@@ -91,15 +90,13 @@ def shown(response: Response, api: str) -> str:
     return str(error["message"])
 
 
+def timeless(message: str) -> str:
+    return re.sub(r"\d\d:\d\d:[\d.:+]+", "now", message)
+
+
 async def litellms(api: str, key: str) -> tuple[int, str]:
     """How LiteLLM's own app refuses a request for a model that it serves."""
-    transport = httpx.ASGITransport(app=proxy_server.app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://litellm") as client:
-        response = await client.post(
-            PATHS[api],
-            json=body_of(api) | {"model": THEIRS},
-            headers={"authorization": f"Bearer {key}"},
-        )
+    response = await ask_litellm(PATHS[api], body_of(api) | {"model": THEIRS}, key)
     return response.status_code, response.json()["error"]["message"]
 
 
@@ -131,7 +128,7 @@ async def test_a_key_is_refused_as_by_litellm(
     status, message = await litellms(api, key)
     assert refused.status == status
     assert refused.status in (401, 403, 429) or (refused.status, secret) == (400, over_budget)
-    assert shown(refused, api).replace("tiny", THEIRS) == message
+    assert timeless(shown(refused, api).replace("tiny", THEIRS)) == timeless(message)
     assert gateway.backend.requests == []
 
 
@@ -149,14 +146,10 @@ async def test_a_blocked_key_is_refused_at_once(gateway: Gateway, database: Data
     """LiteLLM's endpoint changes the row and the cache."""
     key = await database.key()
     assert (await gateway.ask(chat(), key=key)).status == 200
-    transport = httpx.ASGITransport(app=proxy_server.app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://litellm") as client:
-        for path, expected in (("/key/block", 401), ("/key/unblock", 200)):
-            changed = await client.post(
-                path, json={"key": key}, headers={"authorization": f"Bearer {MASTER}"}
-            )
-            assert changed.status_code == 200, changed.text
-            assert (await gateway.ask(chat(), key=key)).status == expected
+    for path, expected in (("/key/block", 401), ("/key/unblock", 200)):
+        changed = await ask_litellm(path, {"key": key}, MASTER)
+        assert changed.status_code == 200, changed.text
+        assert (await gateway.ask(chat(), key=key)).status == expected
 
 
 @APIS
