@@ -191,7 +191,13 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.proxy._types:LiteLLMRoutes.public_routes", "routes that LiteLLM serves without key"
     ),
     PrivateName("litellm.constants:LITELLM_PROXY_MASTER_KEY_ALIAS", "alias of the administrator"),
-    # Budgets of LiteLLM's database.
+    # LiteLLM's database.
+    PrivateName(
+        "litellm.proxy.auth.auth_checks:get_key_object",
+        "aliases of keys",
+        ("hashed_token", "prisma_client", "user_api_key_cache"),
+    ),
+    PrivateName("litellm.proxy.utils:hash_token", "aliases of keys", ("token",)),
     PrivateName("litellm.proxy._types:UserAPIKeyAuth.budget_reservation", "budgets of keys"),
     PrivateName(
         "litellm.litellm_core_utils.core_helpers:bind_budget_reservation_to_callbacks",
@@ -214,6 +220,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
             "prisma_client",
             "proxy_config",
             "proxy_logging_obj",
+            "user_api_key_cache",
             "user_custom_auth",
             "version",
         )

@@ -46,7 +46,8 @@ class Database:
 
     async def team(self, **columns: Any) -> str:
         name = f"team-{uuid.uuid4().hex}"
-        await self.db.litellm_teamtable.create({"team_id": name, **columns})
+        created = {"team_id": name, "members_with_roles": "[]", **columns}
+        await self.db.litellm_teamtable.create(created)
         return name
 
     async def user(self, **columns: Any) -> str:

@@ -127,7 +127,7 @@ async def test_a_key_is_refused_as_by_litellm(
     refused = await gateway.ask(body_of(api), path=PATHS[api], key=key)
     status, message = await litellms(api, key)
     assert refused.status == status
-    assert refused.status in (401, 403, 429) or (refused.status, secret) == (400, over_budget)
+    assert refused.status in (400, 401, 403, 429)
     assert timeless(shown(refused, api).replace("tiny", THEIRS)) == timeless(message)
     assert gateway.backend.requests == []
 

@@ -62,3 +62,31 @@ async def test_litellm_gets_a_fallback_without_the_reservation_of_the_first_mode
     [reserved] = database.reservations
     assert reserved["finalized"] is True
     assert len(gateway.host.passed) == 1
+
+
+@APIS
+@pytest.mark.parametrize("holder", ["key", "team"])
+async def test_an_alias_of_a_key_or_team_names_a_model_of_ours(
+    gateway: Gateway, database: Database, api: str, holder: str
+) -> None:
+    if holder == "key":
+        columns: dict[str, Any] = {"aliases": {"fast": "tiny"}}
+    else:
+        row = await database.db.litellm_modeltable.create(
+            {"model_aliases": {"fast": "tiny"}, "created_by": "x", "updated_by": "x"}
+        )
+        columns = {"team_id": await database.team(model_id=row.id)}
+    body = body_of(api) | {"model": "fast"}
+    response = await gateway.ask(body, path=PATHS[api], key=await database.key(**columns))
+    assert response.status == 200
+    assert (await database.logged()).model_group == "tiny"
+    assert not gateway.host.passed
+
+
+async def test_an_alias_for_a_model_of_another_provider_is_litellms(
+    gateway: Gateway, database: Database
+) -> None:
+    key = await database.key(aliases={"tiny": "theirs"})
+    await gateway.ask(chat(), key=key)
+    assert len(gateway.host.passed) == 1
+    assert gateway.backend.requests == []
