@@ -22,6 +22,7 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from .api.surface import Client, Counting, Surface, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
+from .litellm_host.auth import target_of
 from .litellm_host.callbacks.host_side import HostSide, own_route
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
@@ -55,7 +56,7 @@ class Pipeline:
             sent = await incoming.read(scope, receive, context)
             values = await incoming.values_of(sent, scope, context)
             model = context.model or ""
-            route = own_route(model)
+            route = own_route(await target_of(scope, model))
             if route is None:
                 streamed = await self.litellm.check_model(scope, values)
         except ToolgateError as error:

@@ -17,6 +17,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
 from starlette.requests import Request
+from starlette.types import Scope
 
 from toolgate_core.errors import (
     GatewayMisconfigured,
@@ -196,6 +197,35 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     request.scope["parsed_body"] = (tuple(body), dict(body))  # LiteLLM reads it instead of the body
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
     return await user_api_key_auth(request, **headers)
+
+
+async def target_of(scope: Scope, model: str) -> str:
+    """Return the model for which a request's one is an alias of its key or team in LiteLLM's
+    database; otherwise the same."""
+    from litellm.proxy import proxy_server
+    from litellm.proxy.auth.auth_checks import get_key_object
+    from litellm.proxy.utils import hash_token
+
+    if not has_database() or proxy_server.user_custom_auth is not None:
+        return model
+    try:
+        key = await get_key_object(
+            hashed_token=hash_token(key_of(scope["headers"]) or ""),
+            prisma_client=proxy_server.prisma_client,
+            user_api_key_cache=proxy_server.user_api_key_cache,
+        )
+    except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
+        return model
+    for aliases in (key.team_model_aliases, key.aliases):
+        model = (aliases or {}).get(model, model)
+    return model
+
+
+def model_of(request: Request) -> str:
+    """Return the model of a request that `litellm_caller` authenticated. LiteLLM may replace it by
+    an alias of the key, or by a model whose budget is not used up."""
+    _, body = request.scope["parsed_body"]
+    return str(body["model"])
 
 
 async def check_model(key: Key, named: str) -> None:

@@ -91,11 +91,19 @@ class HostRefused(ToolgateError):
     """An error raised by LiteLLM: its authentication, a callback's hook, or its router."""
 
     def __init__(
-        self, message: str, status: int, *, param: str | None = None, retry_after: int | None = None
+        self,
+        message: str,
+        status: int,
+        *,
+        kind: str | None = None,
+        param: str | None = None,
+        retry_after: int | None = None,
     ) -> None:
+        """`kind`: LiteLLM's type of the error, if it has one."""
         super().__init__(message, param=param, retry_after=retry_after)
+        default = "server_error" if status >= 500 else TYPES.get(status, "invalid_request_error")
         self.status = status  # type: ignore[misc]  # status, type and code of this instance
-        self.type = "server_error" if status >= 500 else TYPES.get(status, "invalid_request_error")  # type: ignore[misc]
+        self.type = kind or default  # type: ignore[misc]
         self.code = CODES.get(status, "server_error")  # type: ignore[misc]
 
 
@@ -131,9 +139,11 @@ def own_error(exception: Exception) -> ToolgateError:
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
     param = getattr(exception, "param", None)
+    has_type = isinstance(exception, ProxyException) and status != 401
     return HostRefused(
         cleaned(str(detail or exception)),
         status,
+        kind=exception.type if has_type else None,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(getattr(exception, "headers", None)),
     )

@@ -136,6 +136,9 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName(
         f"{ROUTER}.async_routing_strategy_pre_call_checks", "limits of deployments", ("deployment",)
     ),
+    PrivateName(
+        "litellm.types.router:CustomPricingLiteLLMParams.model_fields", "prices of deployments"
+    ),
     # Retries and fallbacks.
     PrivateName(
         "litellm:get_num_retries_from_retry_policy",
@@ -193,6 +196,24 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.proxy._types:LiteLLMRoutes.public_routes", "routes that LiteLLM serves without key"
     ),
     PrivateName("litellm.constants:LITELLM_PROXY_MASTER_KEY_ALIAS", "alias of the administrator"),
+    # LiteLLM's database.
+    PrivateName(
+        "litellm.proxy.auth.auth_checks:get_key_object",
+        "aliases of keys",
+        ("hashed_token", "prisma_client", "user_api_key_cache"),
+    ),
+    PrivateName("litellm.proxy.utils:hash_token", "aliases of keys", ("token",)),
+    PrivateName("litellm.proxy._types:UserAPIKeyAuth.budget_reservation", "budgets of keys"),
+    PrivateName(
+        "litellm.litellm_core_utils.core_helpers:bind_budget_reservation_to_callbacks",
+        "budgets of keys",
+        ("litellm_params",),
+    ),
+    PrivateName(
+        "litellm.proxy.spend_tracking.budget_reservation:release_or_invalidate_budget_reservation",
+        "budgets of keys",
+        ("budget_reservation",),
+    ),
     *(
         PrivateName(f"{SERVER}:{name}", "LiteLLM's configuration")
         for name in (
@@ -204,6 +225,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
             "prisma_client",
             "proxy_config",
             "proxy_logging_obj",
+            "user_api_key_cache",
             "user_custom_auth",
             "version",
         )

@@ -14,11 +14,13 @@ from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.types.guardrails import GuardrailEventHooks
 
+from ...context import RequestContext
+from .. import auth
 from ..deployments.router import PROVIDER
 
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
-caches, none of which our route uses."""
+caches. Our route uses them only for the requests of `counts_keys`."""
 OPTIONAL = "_OPTIONAL_"
 """Beginning of the names of classes in these modules that are registered if they are configured."""
 ROUTER = "litellm.router"
@@ -100,7 +102,7 @@ def wants_post_call() -> bool:
 
 
 def wants_events() -> bool:
-    """Return whether any callback receives success or failure events."""
+    """Return whether any callback, or LiteLLM's database, receives success or failure events."""
     lists: tuple[Iterable[Any], ...] = (
         litellm.callbacks,
         litellm.success_callback,
@@ -109,14 +111,21 @@ def wants_events() -> bool:
         litellm._async_failure_callback,
         litellm.input_callback,
     )
-    return any(not _is_inert(each) for held in lists for each in held)
+    return auth.has_database() or any(not _is_inert(each) for held in lists for each in held)
+
+
+def counts_keys(context: RequestContext) -> bool:
+    """Return whether LiteLLM itself counts the use of a request's key: another authentication than
+    ours found the key, or the database records spend."""
+    return not context.authenticated or auth.has_database()
 
 
 def without_inert(log: Any) -> None:
     """Make one request's logging object skip callbacks that have no effect on it.
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
-    time. Only for a request whose deployment our own selection chose: the router's needs them.
+    time. Not for the requests of `counts_keys`, and only if our own selection chose the deployment:
+    the router's needs them.
     """
     combined = log.get_combined_callback_list
 

@@ -31,7 +31,7 @@ from ...chat.failover import Events
 from ...chat.response import ResponseEvent
 from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
-from .. import auth
+from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
 from ..deployments.model_route import ModelRoute
@@ -101,6 +101,8 @@ class HostSide:
             with own_errors():
                 self._caller = await auth.litellm_caller(self._request, self.body)
             self._context.identity = identity_of(self._caller)
+            if (model := auth.model_of(self._request)) != self.model:
+                self._reroute(model)
         if not own or self._route.events or self._route.hooks:
             self._events = self._observed()
         if key is not None:
@@ -153,6 +155,8 @@ class HostSide:
             self._retried += 1
             self._whole, self._pieces = None, []
             return
+        if self._events is not None and self._events.stays:
+            raise error
         if self._fallback is None:
             self._first = self._route
         elif self._events is not None:
@@ -169,6 +173,8 @@ class HostSide:
             if self._events is not None:
                 await self._events.attempt_failed(failed, error)
             self._go_on(self._fallback)
+            if self.is_litellms and self._caller is not None:
+                await budgets.release(self._caller)
             return
         self._route, self.is_litellms = self._first, False
         self._context.go_on(None, 0)
@@ -240,6 +246,8 @@ class HostSide:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
         if self._whole is not None and (failed is None or left):
+            if self._caller is not None:
+                budgets.leave_to_event(self._caller)
             stream = is_streamed(self.body)
             body = (self.guard and self.guard.shown) or self._ended().body()
             in_background(self._events.succeeded(self._route.model, body, stream=stream))
@@ -293,14 +301,16 @@ class HostSide:
             self._events.next_model(self._fallbacks)
 
     def _reroute(self, model: object) -> None:
-        """Take the model to which a hook changed the request. Raise GatewayMisconfigured."""
+        """Take the model to which LiteLLM or a hook changed the request. Raise
+        GatewayMisconfigured."""
         route = own_route(model) if isinstance(model, str) else None
         if route is None:
             raise GatewayMisconfigured(
-                f"An `async_pre_call_hook` changed the model to {model!r}, which the gateway's own "
-                "route can't serve. Set TOOLGATE_ROUTE=litellm."
+                f"LiteLLM or an `async_pre_call_hook` changed the model to {model!r}, which the "
+                "gateway's own route can't serve. Set TOOLGATE_ROUTE=litellm."
             )
         self._route, self.model = route, str(model)
+        self.body = {**self.body, "model": self.model}
 
 
 def own_route(model: str) -> ModelRoute | None:

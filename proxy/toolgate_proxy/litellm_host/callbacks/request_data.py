@@ -16,7 +16,7 @@ from starlette.requests import Request
 from ...api.surface import Surface
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
-from ..deployments.router import PROVIDER, Row, placement_of, router
+from ..deployments.router import PRICES, PROVIDER, Row, placement_of, router
 from ..private_names import either
 
 UNSEEN = frozenset({"previous_response_id"})
@@ -80,6 +80,11 @@ class RequestData:
             self._data["litellm_logging_obj"] = self.logging
         return self._data
 
+    @property
+    def stays(self) -> bool:
+        """LiteLLM's key allows no fallbacks."""
+        return (self._data or {}).get("disable_fallbacks") is True
+
     def take(self, changed: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         """Take the data as the hooks changed them. Return `body` as it is in them."""
         self._data = changed
@@ -116,7 +121,7 @@ class RequestData:
         """Forget the deployment of the model that failed: the request is at a fallback."""
         self.row = None
         if self._data is not None:
-            metadata = self._data.setdefault("metadata", {})
+            metadata = _metadata_of(self._data)
             metadata["original_model_group"] = fallbacks.first_model
             metadata["attempted_fallbacks"] = fallbacks.attempted
             if self._tags is not None:
@@ -125,7 +130,7 @@ class RequestData:
     async def described(self, model: str, *, stream: bool) -> dict[str, Any]:
         """Add the model and the deployment to the data and to the logging object."""
         data = await self.prepared()
-        metadata = data.setdefault("metadata", {})
+        metadata = _metadata_of(data)
         held = router()
         alias = (
             model
@@ -169,8 +174,7 @@ class RequestData:
                 metadata=metadata,
                 model_info=data.get("model_info"),
                 proxy_server_request=data.get("proxy_server_request"),
-                input_cost_per_token=params.get("input_cost_per_token"),
-                output_cost_per_token=params.get("output_cost_per_token"),
+                **{name: params[name] for name in PRICES & params.keys()},
                 cooldown_time=params.get("cooldown_time"),
             ),
             custom_llm_provider=PROVIDER if self.row is not None else None,
@@ -179,3 +183,10 @@ class RequestData:
         self.logging.stream = stream
         self.logging.model_call_details["stream"] = stream
         return data
+
+
+def _metadata_of(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata that LiteLLM keeps beside the request's own ones, where it has both."""
+    name = "litellm_metadata" if "litellm_metadata" in data else "metadata"
+    metadata: dict[str, Any] = data.setdefault(name, {})
+    return metadata

@@ -32,7 +32,7 @@ from ..deployments.router import Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
 from ..private_names import either
 from .completions import completion_of
-from .configured import wants_events, wants_post_call, without_inert
+from .configured import counts_keys, wants_events, wants_post_call, without_inert
 from .request_data import RequestData
 
 logger = logging.getLogger("toolgate")
@@ -99,6 +99,11 @@ class RequestEvents:
 
     def chosen(self, row: Row) -> None:
         self._data.row = row
+
+    @property
+    def stays(self) -> bool:
+        """The key or its team allows no fallbacks."""
+        return self._data.stays
 
     def first_event(self) -> None:
         """Record the time of a stream's first event."""
@@ -197,7 +202,7 @@ class RequestEvents:
             start_time=began,
             end_time=ended,
         )
-        if not self._routed:
+        if not (self._routed or counts_keys(self._data.context)):
             without_inert(log)
         moments = {"start_time": began, "end_time": ended}
         hit = self._data.context.cache_key is not None

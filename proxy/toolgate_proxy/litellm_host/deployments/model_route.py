@@ -25,7 +25,7 @@ from ..callbacks.configured import (
 from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallbacks import configured_parameters
-from .router import Row, Target, is_limited, placement_of, router, rows_of
+from .router import PRICES, Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
@@ -41,13 +41,11 @@ DEPLOYMENT_FIELDS = frozenset(
         "custom_llm_provider",
         "drop_params",
         "extra_body",
-        "input_cost_per_token",
         "litellm_credential_name",
         "max_retries",
         "model",
         "num_retries",
         "order",
-        "output_cost_per_token",
         "request_timeout",
         "rpm",
         "stream_timeout",
@@ -55,6 +53,7 @@ DEPLOYMENT_FIELDS = frozenset(
         "timeout",
         "tpm",
         "weight",
+        *PRICES,
     }
 )
 """Fields of `litellm_params`, besides request parameters, that our route supports, or that have no
@@ -126,13 +125,11 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
     from litellm.proxy import proxy_server  # importing it reads the environment
 
     held, general = router(), proxy_server.general_settings
-    if proxy_server.prisma_client is not None:
-        yield "LiteLLM's database: budgets and settings of its keys and teams"
     if (unsupported := unsupported_callback()) is not None:
         yield unsupported
     if litellm.cache is not None and is_semantic(litellm.cache) and _caches(litellm.cache):
         yield "LiteLLM's semantic response cache"
-    if litellm.max_budget:
+    if litellm.max_budget and proxy_server.user_custom_auth is not None:
         yield "`max_budget` in litellm_settings"
     if litellm.pre_call_rules or litellm.post_call_rules:
         yield "LiteLLM's rules (`pre_call_rules`, `post_call_rules`)"

@@ -120,15 +120,26 @@ def test_semantic_cache_for_chat_completions_sends_requests_to_litellm(
     assert reason(monkeypatch) == expected
 
 
-def test_database_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_of_a_gateway_with_a_database_are_served_by_our_own_route(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(proxy_server, "prisma_client", object())
-    assert reason(monkeypatch) == "LiteLLM's database: budgets and settings of its keys and teams"
+    assert reason(monkeypatch) is None
+    assert route_of().events
 
 
-@pytest.mark.parametrize("name", ["max_budget"])
-def test_proxy_budget_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(litellm, name, 1.0)
-    assert reason(monkeypatch) == f"`{name}` in litellm_settings"
+@pytest.mark.parametrize("custom", [False, True], ids=["litellm", "custom"])
+def test_budget_of_all_keys_needs_litellms_authentication(
+    monkeypatch: pytest.MonkeyPatch, custom: bool
+) -> None:
+    monkeypatch.setattr(proxy_server, "user_custom_auth", object() if custom else None)
+    monkeypatch.setattr(litellm, "max_budget", 1.0)
+    assert reason(monkeypatch) == ("`max_budget` in litellm_settings" if custom else None)
+
+
+@pytest.mark.parametrize("name", ["output_cost_per_token", "cache_read_input_token_cost"])
+def test_prices_are_supported(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    assert reason(monkeypatch, row("a", **{name: 0.5})) is None
 
 
 @pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])

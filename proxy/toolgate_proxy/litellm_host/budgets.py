@@ -1,0 +1,24 @@
+"""The cost of a request that LiteLLM's authentication reserves in the budgets of its database.
+
+The success event of the request settles the reservation, its failure hook releases it. If there is
+neither, LiteLLM's middleware releases it when the request ends.
+"""
+
+from __future__ import annotations
+
+from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
+from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.spend_tracking.budget_reservation import (
+    release_or_invalidate_budget_reservation,
+)
+
+
+def leave_to_event(caller: UserAPIKeyAuth) -> None:
+    """Leave the reservation to the success event, which is created after the request has ended."""
+    bind_budget_reservation_to_callbacks({"metadata": {"user_api_key_auth": caller}})
+
+
+async def release(caller: UserAPIKeyAuth) -> None:
+    """Release the reservation of a request that LiteLLM's handler goes on with: it reserves
+    again."""
+    await release_or_invalidate_budget_reservation(caller.budget_reservation)

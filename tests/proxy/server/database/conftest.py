@@ -1,0 +1,42 @@
+"""LiteLLM's database mode on the gateway's own route."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+import pytest
+from litellm.proxy import proxy_server
+from litellm.proxy.middleware.budget_reservation_release_middleware import (
+    BudgetReservationReleaseMiddleware,
+)
+
+from tests.support.litellm.database import Database, started
+from tests.support.litellm.own_route import Gateway, ours
+from tests.support.litellm.router import Row, use
+
+PRICES = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
+THEIRS = "theirs"
+"""A model that LiteLLM serves, beside our own one."""
+
+
+def theirs() -> Row:
+    params = {"model": f"hosted_vllm/{THEIRS}", "api_base": "http://127.0.0.1:9", "api_key": "k"}
+    mocked = {"mock_response": "Hello there"}
+    return {"model_name": THEIRS, "litellm_params": params | PRICES | mocked}
+
+
+async def ask_litellm(path: str, body: Mapping[str, Any], key: str) -> httpx.Response:
+    """Send a request to LiteLLM's own app."""
+    transport = httpx.ASGITransport(app=proxy_server.app, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://litellm") as client:
+        return await client.post(path, json=body, headers={"authorization": f"Bearer {key}"})
+
+
+@pytest.fixture
+def database(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Database:
+    use(monkeypatch, ours(gateway.backend, **PRICES), theirs())
+    made = started(monkeypatch)
+    gateway._app = BudgetReservationReleaseMiddleware(gateway._app, release=made.release)
+    return made

@@ -1,0 +1,184 @@
+"""The cost of requests on the gateway's own route in LiteLLM's database."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from litellm.proxy import proxy_server
+from litellm.proxy.utils import hash_token
+
+from tests.proxy.server.database.conftest import PRICES, theirs
+from tests.proxy.server.database.test_keys import APIS, STREAMED
+from tests.support.litellm.database import Database
+from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat, ours
+from tests.support.litellm.router import use
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy.keys.key import new_key
+from toolgate_proxy.litellm_host import auth
+
+NOTHING = pytest.approx(0.0, abs=1e-9)
+MORE: dict[str, Any] = {
+    "chat": {"user": "customer", "metadata": {"project": "x"}},
+    "responses": {"user": "customer", "metadata": {"project": "x"}},
+    "messages": {"metadata": {"user_id": "customer"}},
+}
+"""What requests say of their end users."""
+
+
+def cost(row: Any) -> float:
+    tokens: float = row.prompt_tokens * PRICES["input_cost_per_token"]
+    return tokens + row.completion_tokens * PRICES["output_cost_per_token"]
+
+
+async def counted(kind: str, name: str) -> float | None:
+    """The spend by which LiteLLM checks the next request."""
+    held = await proxy_server.spend_counter_cache.async_get_cache(key=f"spend:{kind}:{name}")
+    return None if held is None else float(held)
+
+
+@APIS
+@STREAMED
+async def test_cost_is_written_for_key_team_user_and_customer(
+    gateway: Gateway, database: Database, api: str, stream: bool
+) -> None:
+    gateway.backend.scripts["hi"] = Script(("Hello there",), cached_tokens=0)
+    user = await database.user(max_budget=100.0)
+    team = await database.team(max_budget=100.0, metadata='{"tags": ["of-the-team"]}')
+    key = await database.key(
+        team_id=team, user_id=user, key_alias="mine", max_budget=100.0, metadata='{"tags": ["a"]}'
+    )
+    response = await gateway.ask(body_of(api, stream=stream, **MORE[api]), path=PATHS[api], key=key)
+    assert response.status == 200
+    row = await database.logged()
+    assert (row.prompt_tokens, row.completion_tokens > 0, row.status) == (11, True, "success")
+    assert row.spend == pytest.approx(cost(row))
+    assert (row.api_key, row.team_id, row.user) == (hash_token(key), team, user)
+    assert (row.end_user, row.model_group, row.model_id) == ("customer", "tiny", "a")
+    assert {*row.request_tags} >= {"a", "of-the-team"}
+    assert row.metadata["user_api_key_alias"] == "mine"
+    held = await database.row_of(key)
+    for table, name in (
+        (database.db.litellm_teamtable, {"team_id": team}),
+        (database.db.litellm_usertable, {"user_id": user}),
+        (database.db.litellm_endusertable, {"user_id": "customer"}),
+    ):
+        assert (await table.find_unique(name)).spend == pytest.approx(row.spend)
+    assert held.spend == pytest.approx(row.spend)
+    [daily] = await database.db.litellm_dailyuserspend.find_many()
+    assert (daily.user_id, daily.spend) == (user, pytest.approx(row.spend))
+    assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
+    assert await counted("team", team) == pytest.approx(row.spend)
+
+
+@STREAMED
+async def test_a_request_holds_its_reservation_until_its_cost_is_known(
+    gateway: Gateway, database: Database, stream: bool
+) -> None:
+    """Otherwise the next request could use the budget a second time."""
+    key = await database.key(max_budget=100.0)
+    await gateway.ask(chat(stream=stream, max_tokens=50), key=key)
+    [reserved] = database.reservations
+    assert reserved["reserved_cost"] >= 50 * PRICES["output_cost_per_token"]
+    assert (reserved["callback_bound"], reserved["finalized"]) == (True, False)
+    row = await database.logged()
+    assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
+
+
+@APIS
+@STREAMED
+async def test_a_failed_request_costs_nothing_and_is_logged(
+    gateway: Gateway, database: Database, api: str, stream: bool
+) -> None:
+    gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
+    key = await database.key(max_budget=100.0)
+    await gateway.ask(body_of(api, "breaks", stream=stream), path=PATHS[api], key=key)
+    row = await database.logged()
+    assert (row.status, row.spend, row.api_key) == ("failure", 0.0, hash_token(key))
+    assert row.metadata["error_information"]["error_message"]
+    assert (await database.row_of(key)).spend == 0.0
+    assert await counted("key", hash_token(key)) == NOTHING
+
+
+async def test_an_invalid_request_releases_its_reservation(
+    gateway: Gateway, database: Database
+) -> None:
+    key = await database.key(max_budget=100.0)
+    assert (await gateway.ask(chat(temperature="hot"), key=key)).status == 400
+    assert await counted("key", hash_token(key)) == NOTHING
+
+
+async def test_a_stream_that_its_client_left_costs_what_was_sent(
+    gateway: Gateway, database: Database
+) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    key = await database.key(max_budget=100.0)
+    await gateway.ask(chat("hang", stream=True), key=key, leave_after=0.3)
+    row = await database.logged()
+    assert row.spend == pytest.approx(cost(row)) != 0.0
+    assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
+
+
+async def test_counting_tokens_costs_nothing(gateway: Gateway, database: Database) -> None:
+    key = await database.key(max_budget=100.0)
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+    response = await gateway.ask(body, path="/v1/messages/count_tokens", key=key)
+    assert response.status == 200
+    await asyncio.sleep(0.05)
+    assert not await counted("key", hash_token(key))
+
+
+async def test_a_used_up_budget_ends_the_use_of_a_key(gateway: Gateway, database: Database) -> None:
+    """LiteLLM's counter decides, before the database has the spend."""
+    gateway.backend.scripts["hi"] = Script(("Hello there " * 20,))
+    key = await database.key(max_budget=1.0)
+    asked = chat(max_tokens=90)
+    for answered in range(1, 10):
+        response = await gateway.ask(asked, key=key)
+        if response.status != 200:
+            break
+        await database.settled(answered)
+    assert response.status == 429
+    assert "budget" in response.json["error"]["message"].lower()
+    assert answered > 1
+
+
+@pytest.mark.parametrize("place", ["params", "info"])
+async def test_prices_of_cached_tokens_apply(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Prices may be in `litellm_params` or in `model_info`."""
+    prices = PRICES | {"cache_read_input_token_cost": 0.0001}
+    row = (
+        ours(gateway.backend, **prices) if place == "params" else ours(gateway.backend, info=prices)
+    )
+    use(monkeypatch, row, theirs())
+    await gateway.ask(chat(), key=await database.key())
+    logged = await database.logged()
+    full = 8 * 0.001 + 3 * 0.0001 + logged.completion_tokens * 0.01
+    assert logged.spend == pytest.approx(full)
+
+
+async def test_a_model_without_prices_costs_nothing_and_is_logged(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(monkeypatch, ours(gateway.backend))
+    await gateway.ask(chat(), key=await database.key(max_budget=1.0))
+    row = await database.logged()
+    assert (row.spend, row.prompt_tokens) == (0.0, 11)
+
+
+async def test_toolgates_keys_work_beside_the_database(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With our `custom_auth`, LiteLLM logs requests, and has no budgets for them."""
+    monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
+    sent = new_key()
+    gateway.add_key(sent, key_of(sent))
+    assert (await gateway.ask(chat(), key=sent)).status == 200
+    row = await database.logged()
+    assert row.spend > 0
+    assert row.metadata["user_api_key_alias"] == key_of(sent).alias
+    assert database.reservations == []

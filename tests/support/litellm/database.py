@@ -1,0 +1,109 @@
+"""LiteLLM's database mode in this process: LiteLLM's real client, authentication, budgets and spend
+writer, on the stand-in for the client that prisma generates."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+import litellm
+import pytest
+from litellm.proxy import proxy_server
+from litellm.proxy.db.db_spend_update_writer import DBSpendUpdateWriter
+from litellm.proxy.spend_tracking.budget_reservation import release_unbound_budget_reservation
+from litellm.proxy.utils import PrismaClient, hash_token, update_daily_tag_spend, update_spend
+
+from tests.support.litellm import prisma_stand_in
+from tests.support.litellm.prisma_tables import Record
+from tests.support.waiting import until
+
+QUEUES = (
+    "spend_log_transactions",
+    "tool_usage_transactions",
+    "model_usage_transactions",
+    "autorouter_turn_transactions",
+)
+"""Lists of LiteLLM's client that all clients of the process share."""
+
+
+class Database:
+    """LiteLLM's database, empty. Names of keys, teams and users are unique in the process, so that
+    LiteLLM's caches have none of them."""
+
+    def __init__(self, client: PrismaClient) -> None:
+        self.client = client
+        self.db: Any = client.db
+        self.reservations: list[dict[str, Any]] = []
+        """Those of the requests that ended, as they were then."""
+
+    async def key(self, **columns: Any) -> str:
+        """Add a key."""
+        secret = f"sk-{uuid.uuid4().hex}"
+        await self.db.litellm_verificationtoken.create({"token": hash_token(secret), **columns})
+        return secret
+
+    async def team(self, **columns: Any) -> str:
+        name = f"team-{uuid.uuid4().hex}"
+        created = {"team_id": name, "members_with_roles": "[]", **columns}
+        await self.db.litellm_teamtable.create(created)
+        return name
+
+    async def user(self, **columns: Any) -> str:
+        name = f"user-{uuid.uuid4().hex}"
+        created = {"user_id": name, "user_role": "internal_user", **columns}
+        await self.db.litellm_usertable.create(created)
+        return name
+
+    async def row_of(self, key: str) -> Record:
+        found = await self.db.litellm_verificationtoken.find_unique({"token": hash_token(key)})
+        assert isinstance(found, Record)
+        return found
+
+    async def settled(self, requests: int) -> None:
+        """Wait until LiteLLM has the rows of so many requests for its log."""
+        await until(lambda: len(self.client.spend_log_transactions) >= requests)
+
+    async def logged(self) -> Any:
+        """Return the only row of the request log, after LiteLLM has written all spend."""
+        await self.settled(1)
+        await asyncio.sleep(0.05)  # a second row of the request would come
+        await self.write()
+        [row] = await self.db.litellm_spendlogs.find_many()
+        return row
+
+    async def write(self) -> None:
+        """Run LiteLLM's jobs that write to the database."""
+        logging = proxy_server.proxy_logging_obj
+        await update_spend(self.client, None, logging)
+        await update_daily_tag_spend(self.client, logging)
+
+    async def release(self, reservation: Mapping[str, Any]) -> None:
+        """Take the place of LiteLLM's release of a reservation at the end of a request."""
+        self.reservations.append({**reservation})
+        await release_unbound_budget_reservation(reservation)
+
+
+def started(monkeypatch: pytest.MonkeyPatch) -> Database:
+    """Start LiteLLM's database mode, as its server does, for the router that is in use."""
+    prisma_stand_in.install(monkeypatch)
+    logging = proxy_server.proxy_logging_obj
+    client = PrismaClient("postgresql://stand-in", logging)
+    for name in QUEUES:
+        monkeypatch.setattr(client, name, [], raising=False)
+    monkeypatch.setattr(proxy_server, "prisma_client", client)
+    monkeypatch.setattr(proxy_server, "user_custom_auth", None)
+    monkeypatch.setattr(proxy_server, "spend_event_producer", None)
+    monkeypatch.setattr(logging, "db_spend_update_writer", DBSpendUpdateWriter())
+    monkeypatch.setattr(logging, "proxy_hook_mapping", {})
+    for cache in (
+        proxy_server.user_api_key_cache,
+        proxy_server.spend_counter_cache,
+        logging.internal_usage_cache.dual_cache,
+    ):
+        cache.flush_cache()
+    logging._init_litellm_callbacks(proxy_server.llm_router)
+    litellm.logging_callback_manager.add_litellm_callback(proxy_server.model_max_budget_limiter)
+    proxy_server.cost_tracking()
+    return Database(client)

@@ -1,0 +1,166 @@
+"""Tables in memory with the methods of the client that prisma generates, as far as LiteLLM uses
+them for a request. Others, and filters that are not here, raise."""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from tests.support.litellm.prisma_schema import Model, Relation, models
+
+Row = dict[str, Any]
+Where = Mapping[str, Any]
+
+
+class Record(BaseModel):
+    """A row as the client returns it."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+
+
+class Tables(dict[str, "Table"]):
+    """By the names that the client has for them."""
+
+    def __init__(self) -> None:
+        super().__init__({name.lower(): Table(model, self) for name, model in models().items()})
+
+
+class Table:
+    def __init__(self, model: Model, tables: Tables) -> None:
+        self.rows: list[Row] = []
+        self._model = model
+        self._tables = tables
+
+    async def find_many(
+        self,
+        where: Where | None = None,
+        include: Mapping[str, Any] | None = None,
+        take: int | None = None,
+        **_: object,
+    ) -> list[Record]:
+        found = [row for row in self.rows if _matches(row, where or {})]
+        return [self._record(row, include) for row in found[:take]]
+
+    async def find_first(
+        self, where: Where | None = None, include: Mapping[str, Any] | None = None, **_: object
+    ) -> Record | None:
+        found = await self.find_many(where, include, take=1)
+        return found[0] if found else None
+
+    find_unique = find_first
+
+    async def count(self, where: Where | None = None, **_: object) -> int:
+        return len(await self.find_many(where))
+
+    async def group_by(self, *_: object, **more: object) -> list[Row]:
+        return []
+
+    async def create(
+        self, data: Mapping[str, Any], include: Mapping[str, Any] | None = None
+    ) -> Record:
+        row = {name: column.initial() for name, column in self._model.columns.items()}
+        self.rows.append(row)
+        self._change(row, data)
+        return self._record(row, include)
+
+    async def create_many(self, data: list[Mapping[str, Any]], **_: object) -> int:
+        for each in data:
+            await self.create(each)
+        return len(data)
+
+    async def update_many(self, data: Mapping[str, Any], where: Where) -> int:
+        found = [row for row in self.rows if _matches(row, where)]
+        for row in found:
+            self._change(row, data)
+        return len(found)
+
+    async def update(
+        self, data: Mapping[str, Any], where: Where, include: Mapping[str, Any] | None = None
+    ) -> Record | None:
+        await self.update_many(data, where)
+        return await self.find_first(where, include)
+
+    async def upsert(
+        self,
+        where: Where,
+        data: Mapping[str, Mapping[str, Any]],
+        include: Mapping[str, Any] | None = None,
+    ) -> Record | None:
+        if await self.find_first(where) is None:
+            return await self.create(data["create"], include)
+        return await self.update(data["update"], where, include)
+
+    async def delete_many(self, where: Where | None = None) -> int:
+        before = len(self.rows)
+        self.rows[:] = [row for row in self.rows if not _matches(row, where or {})]
+        return before - len(self.rows)
+
+    delete = delete_many
+
+    def _change(self, row: Row, data: Mapping[str, Any]) -> None:
+        for name, value in data.items():
+            column = self._model.columns[name]
+            if isinstance(value, dict) and value.keys() == {"increment"}:
+                row[name] = (row[name] or 0) + value["increment"]
+            elif isinstance(value, dict) and value.keys() == {"set"}:
+                row[name] = value["set"]
+            else:
+                row[name] = column.stored(copy.deepcopy(value))
+
+    def _record(self, row: Row, include: Mapping[str, Any] | None) -> Record:
+        related = {
+            name: self._related(row, self._model.relations[name])
+            for name, wanted in (include or {}).items()
+            if wanted
+        }
+        return Record(**copy.deepcopy(row), **related)
+
+    def _related(self, row: Row, relation: Relation) -> Any:
+        other = self._tables[relation.table.lower()]
+        joined = relation.columns
+        if not joined:
+            [back] = [
+                each for each in other._model.relations.values() if each.table == self._model.name
+            ]
+            joined = {mine: theirs for theirs, mine in back.columns.items()}
+        where = {theirs: row[mine] for mine, theirs in joined.items()}
+        found = [other._record(each, None) for each in other.rows if _matches(each, where)]
+        return found if relation.is_list else next(iter(found), None)
+
+
+def _matches(row: Row, where: Where) -> bool:
+    return all(_holds(row, name, wanted) for name, wanted in where.items())
+
+
+def _holds(row: Row, name: str, wanted: Any) -> bool:
+    if name in ("AND", "OR", "NOT"):
+        each = [_matches(row, part) for part in (wanted if isinstance(wanted, list) else [wanted])]
+        return all(each) if name == "AND" else any(each) if name == "OR" else not any(each)
+    if name not in row:
+        return _matches(row, wanted)  # the columns of a key of several
+    held = row[name]
+    if not isinstance(wanted, dict):
+        return bool(held == wanted)
+    return all(FILTERS[how](held, value) for how, value in wanted.items() if how != "mode")
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    return lambda held, value: held is not None and compare(held, value)
+
+
+FILTERS: dict[str, Callable[[Any, Any], bool]] = {
+    "equals": operator.eq,
+    "not": operator.ne,
+    "in": lambda held, values: held in values,
+    "has": lambda held, value: value in (held or ()),
+    "hasSome": lambda held, values: bool({*values} & {*(held or ())}),
+    "has_some": lambda held, values: bool({*values} & {*(held or ())}),
+    "lt": _ordered(operator.lt),
+    "lte": _ordered(operator.le),
+    "gt": _ordered(operator.gt),
+    "gte": _ordered(operator.ge),
+}
