@@ -14,6 +14,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from . import metrics
+from .compaction.compacted import Compacted
 from .held_calls import HeldCalls
 from .retries import Resample, Retries, Sampled
 
@@ -38,7 +39,7 @@ class Traced:
     tokens: tuple[wire.TokenTrace, ...]
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced
+ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | Compacted
 
 
 class Choice:

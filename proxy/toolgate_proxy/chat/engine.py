@@ -1,7 +1,8 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
-The engine is independent of API and host. Two wrappers call it: resampling.py samples a choice
-again if its call failed validation, and failover.py moves a request if its backend fails.
+The engine is independent of API and host. Three wrappers call it: resampling.py samples a choice
+again if its call failed validation, compaction/ shortens a conversation before its response, and
+failover.py moves a request if its backend fails.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Engine:
         self._receipts.check(request)
         _check_trace(request, context)
         request = await self._preparation.with_images(request, deployment, context)
-        request = await self._edited(request, deployment, context)
+        request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
         except ContextLengthExceeded:
@@ -93,7 +94,7 @@ class Engine:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        request = await self._edited(request, deployment, context)
+        request = await self.edited(request, deployment, context)
         return await self._count(request, deployment, context)
 
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
@@ -102,7 +103,7 @@ class Engine:
         found = await self._preparation.prepared(request, deployment)
         return await begun_unconstrained(found, deployment)
 
-    async def _edited(
+    async def edited(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> ChatRequest:
         """Return the request with its context edits applied. Raise ToolgateError."""
