@@ -11,10 +11,12 @@ from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
+from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 from ..shared.call_results import function_call, lost_call, with_results
 from ..shared.history import History, text_of
+from .compaction import TRIGGER, open_item
 from .content import Content, as_text, read_content
 from .tools import full_name
 
@@ -29,6 +31,8 @@ FIELDS = {
     "custom_tool_call": ("call_id", "name", "input", "namespace", "caller"),
     "custom_tool_call_output": ("call_id", "output", "name", "caller"),
     "reasoning": ("summary", "content", "encrypted_content"),
+    "compaction": ("encrypted_content", "created_by"),
+    TRIGGER: (),
 }
 """By type of item: its fields."""
 FOREIGN = re.compile(
@@ -100,7 +104,10 @@ def _add(item: object, path: str, turns: _Turns, seal: OwnerSeal | None) -> None
         case "function_call_output" | "custom_tool_call_output":
             call_id = _required(fields, "call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
-        case _:
+        case "compaction":
+            if (made := open_item(fields, seal, history)) is not None:
+                turns.compacted(made, path)
+        case "reasoning":
             turns.reasoning(_reasoning(fields, seal, history), path)
 
 
@@ -213,6 +220,15 @@ class _Turns:
         call_id = f"other_{len(self._messages)}"
         self.call(lost_call(call_id, name), path)
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, path)
+
+    def compacted(self, made: Compacted, path: str) -> None:
+        """Replace the conversation so far."""
+        stays = made.remaining([message["role"] for message in self._messages])
+        self._messages = [self._messages[at] for at in stays]
+        self._paths = [self._paths[at] for at in stays]
+        for message in made.messages():
+            self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
+            self._append(message, path)
 
     def _append(self, message: Message, path: str) -> None:
         self._instructions = path == "instructions"

@@ -22,6 +22,7 @@ from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..surface import ANY_CLIENT, Client
+from .compaction import is_trigger, read_compaction
 from .content import check_fields
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
@@ -58,6 +59,7 @@ def parse_request(
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):
         parsed.request["sign_reasoning"] = partial(encrypt, seal)
+    compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
     tools = read_tools(
         values.get("tools", ()), hosted, open_objects=open_objects, on_invalid=on_invalid
     )
@@ -74,8 +76,21 @@ def parse_request(
         hosted=hosted,
         choice=choice,
         content_format=_content_format(values, open_objects=open_objects),
-        repeated=values | {"tools": tools.shown, "input": given[recalled:] if recalled else given},
+        compaction=compaction,
+        repeated=values
+        | {
+            "tools": tools.shown,
+            "input": _own_input(given, recalled),
+            "conversation": given if compaction is not None and compaction.pauses else (),
+        },
     )
+
+
+def _own_input(given: Any, recalled: int) -> Any:
+    """Return the input without the items of earlier turns, as it is stored."""
+    if not isinstance(given, list):
+        return given
+    return [item for item in given[recalled:] if not is_trigger(item)]
 
 
 def _check_options(values: Mapping[str, Any]) -> None:

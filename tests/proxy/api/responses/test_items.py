@@ -241,8 +241,7 @@ def test_fields_that_clients_add_are_left_out() -> None:
 
 
 def test_each_item_of_the_sdk_is_read_or_refused_by_name() -> None:
-    refused = {"item_reference", "tool_search_call", "tool_search_output", "additional_tools",
-               "compaction", "compaction_trigger"}  # fmt: skip
+    refused = {"item_reference", "tool_search_call", "tool_search_output", "additional_tools"}
     for kind in tool_types(ResponseInputItemParam) - {*FIELDS}:
         assert (FOREIGN.fullmatch(kind) is None) == (kind in refused), kind
 
@@ -263,8 +262,6 @@ def test_each_item_of_the_sdk_is_read_or_refused_by_name() -> None:
         ([{"type": "tool_search_call", "call_id": "c", "arguments": {}}], "input[0].type"),
         ([{"type": "tool_search_output", "call_id": "c", "tools": []}], "input[0].type"),
         ([{"type": "additional_tools", "tools": []}], "input[0].type"),
-        ([{"type": "compaction", "encrypted_content": "x"}], "input[0].type"),
-        ([{"type": "compaction_trigger"}], "input[0].type"),
         ([{"role": "robot", "content": "hi"}], "input[0].role"),
         ([{"role": "user"}], "input[0].content"),
         ([{"role": "user", "content": [3]}], "input[0].content[0]"),

@@ -19,7 +19,11 @@ from toolgate_core.deltas import (
 )
 
 from ....chat.choice import TokenIds
+from ....chat.compaction.compacted import Compacted
+from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
+from ....sealing import OwnerSeal
+from .compaction import CompactionItem
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -32,18 +36,21 @@ from .items import (
     TextKind,
 )
 
-Item = TextItem | CallItem
+Item = TextItem | CallItem | CompactionItem
 
 
 class Output:
-    """`summarized`: send the reasoning as its summary."""
+    """`summarized`: send the reasoning as its summary. `seal`: of the client."""
 
-    def __init__(self, response: ChatResponse, *, summarized: bool) -> None:
+    def __init__(
+        self, response: ChatResponse, *, summarized: bool, seal: OwnerSeal | None = None
+    ) -> None:
         self._response = response
+        self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
         self._namespaces = {tool.name: tool.namespace for tool in response.request.tools}
         self._items: list[Item] = []
-        self._open: Item | None = None
+        self._open: TextItem | CallItem | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
@@ -69,6 +76,11 @@ class Output:
                     self._open = None
                 case TokenIds(ids):
                     self.token_ids += ids
+                case Compacted() as made:
+                    text = sealed(made, self._seal)
+                    item = CompactionItem(self._response.head.id, len(self._items), text)
+                    self._items.append(item)
+                    yield from item.events()
                 case Finish() as finish:
                     yield from self._finish(finish)
 
@@ -110,7 +122,7 @@ class Output:
     def _is_open(self, kind: TextKind) -> bool:
         return isinstance(self._open, TextItem) and self._open.kind is kind
 
-    def _begin(self, item: Item) -> Iterator[Event]:
+    def _begin(self, item: TextItem | CallItem) -> Iterator[Event]:
         self._items.append(item)
         self._open = item
         yield from item.begin()
