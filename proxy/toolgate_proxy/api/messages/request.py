@@ -67,6 +67,7 @@ def parse_request(
     choice = read_tool_choice(values.get("tool_choice"))
     hosted.check_choice(choice.choice, tools.tools)
     mode = reasoning_mode(values)
+    edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
         parsed,
@@ -83,7 +84,8 @@ def parse_request(
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
-        edits=read_edits(values.get("context_management", {}).get("edits", ())),
+        edits=edits,
+        compaction=compaction,
         repeated={
             "context_management": "context_management" in values,
             "eager": tools.eager,

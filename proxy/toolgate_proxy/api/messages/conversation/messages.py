@@ -14,6 +14,7 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History
+from ..compaction import CompactedMessages, latest_compaction
 from .call_ids import original_id
 from .content import Part, blocks_of, check_fields, joined, read_part, read_text, unsupported_block
 from .signature import verified
@@ -40,11 +41,12 @@ def parse_messages(
     """Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    reader = _Reader(seal, history)
+    compaction = latest_compaction(given, seal)
+    reader = _Reader(seal, history, compaction)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system(text, "system")
-    for at, message in enumerate(given):
+    for at, message in enumerate(given[compaction.begin :], compaction.begin):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
@@ -60,8 +62,11 @@ def parse_messages(
 
 
 class _Reader:
-    def __init__(self, seal: OwnerSeal | None, history: History) -> None:
+    def __init__(
+        self, seal: OwnerSeal | None, history: History, compaction: CompactedMessages
+    ) -> None:
         self.turns = Turns()
+        self._compaction = compaction
         self._seal = seal
         self._history = history
         self._ids: set[str] = set()
@@ -170,6 +175,9 @@ class _Reader:
                     check_fields(block, ("type", "data"))
                     _required(block, "data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
+                case "compaction":
+                    if (made := self._compaction.read(block, self._history)) is not None:
+                        self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
                 case _:
