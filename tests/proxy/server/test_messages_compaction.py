@@ -39,6 +39,7 @@ def scripts(gateway: Gateway) -> None:
         "next": Script(("And on",), prompt_tokens=2000),
         f"{shown(SUMMARY)}\n\nnext": Script(("And so on",)),
         asked(25, ""): Script((SUMMARY,), prompt_tokens=1990, cached_tokens=1000),
+        f"next\n\n{asked(25, '')}": Script((SUMMARY,)),
     }
 
 
@@ -132,6 +133,20 @@ async def test_the_client_may_decide_what_stays_after_a_pause(gateway: Gateway) 
     assert response.status == 200, response.bodies
     texts = [{"type": "text", "text": text} for text in (shown(SUMMARY), "next")]
     assert contents(gateway) == [("user", texts)]
+
+
+async def test_a_summary_may_be_demanded(gateway: Gateway) -> None:
+    gateway.backend.scripts[f"next\n\n{asked(100, 'Keep the names.')}"] = Script((SUMMARY,))
+    wanted = {"type": "summarize", "instructions": "Keep the names."}
+    message = (await ask(gateway, compaction=wanted)).json
+    BetaMessage.model_validate_json(json.dumps(message), strict=True)
+    assert message["stop_reason"] == "compaction"
+    response = await ask(gateway, [answer(message["content"]), HISTORY[2]])
+    texts = [{"type": "text", "text": text} for text in (shown(SUMMARY), "next")]
+    assert contents(gateway) == [("user", texts)]
+    assert response.status == 200
+    both = await ask(gateway, compaction=wanted, context_management=edit())
+    assert (both.status, both.json["error"]["param"]) == (400, "compaction")
 
 
 async def test_instructions_are_part_of_the_request_for_the_summary(gateway: Gateway) -> None:

@@ -93,7 +93,7 @@ async def test_a_conversation_is_compacted(gateway: Gateway) -> None:
     [sent] = gateway.backend.requests
     assert contents(gateway)[-1] == ("user", ASKED)
     assert [each["role"] for each in gateway.backend.messages()[:-1]] == [
-        "system", "user", "assistant", "user", "assistant", "tool",
+        "system", "user", "assistant", "user", "assistant", "tool", "assistant",
     ]  # fmt: skip
     assert sent.sampling.max_tokens == 512
     assert sent.enforcement is not None
@@ -116,6 +116,7 @@ async def test_the_output_is_the_next_input(gateway: Gateway) -> None:
 
 
 async def test_a_call_without_a_result_stays(gateway: Gateway) -> None:
+    gateway.backend.scripts[f"Again.\n\n{ASKED}"] = Script((SUMMARY,))
     output = await compacted(gateway, [*HISTORY, user("Again."), called("c2")])
     gateway.backend.scripts["Seen."] = Script(("Another bridge.",))
     response = await ask(gateway, [*output, result("c2")])
@@ -128,7 +129,7 @@ async def test_a_call_without_a_result_stays(gateway: Gateway) -> None:
 async def test_a_second_summary_replaces_the_first_one(gateway: Gateway) -> None:
     first = await compacted(gateway)
     gateway.backend.scripts[ASKED] = Script(("They talked again.",))
-    second = await compacted(gateway, [*first, user("Go on."), said("On."), user("More.")])
+    second = await compacted(gateway, [*first, user("Go on."), said("On.")])
     assert shown(SUMMARY) in [content for _, content in contents(gateway)]
     assert [each["type"] for each in second].count("compaction") == 1
     await ask(gateway, [*second, user("next")])

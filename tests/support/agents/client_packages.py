@@ -58,7 +58,7 @@ def prepare(modules: Iterable[str]) -> None:
         _make_node_folder: libraries,
         _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets"},
         _make_claude: {"test_claude_code", "test_claude_code_stack", "test_page_snippets"},
-        _make_python: libraries,
+        _make_python: {*libraries, "test_agents_sdk"},
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }
     for make, users in needs.items():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from toolgate_core.context_edits import Compaction
+from toolgate_core.errors import InvalidRequest
 
 from ...chat.compaction.compacted import Compacted
 from ...chat.compaction.sealed import opened
@@ -26,6 +27,7 @@ MEMBERS = Object(
     {"type": Text(), "trigger": TOKENS, "pause_after_compaction": Flag(), "instructions": Text()}
 )
 DEFAULT_TRIGGER = 150_000
+ON_DEMAND = Object({"type": Choice(("summarize",)), "instructions": Text()}, required=("type",))
 BLOCK = "compaction"
 BLOCK_FIELDS = (
     "type",
@@ -45,6 +47,20 @@ def read_compaction(edit: dict[str, Any], path: str) -> Compaction:
         pauses=values.get("pause_after_compaction", False),
         instructions=values.get("instructions", ""),
     )
+
+
+def demanded(values: Mapping[str, Any], edit: Compaction | None) -> Compaction | None:
+    """Return the compaction of a request. `edit`: as one of its edits asks for it. Raise
+    InvalidRequest."""
+    given = values.get("compaction")
+    if given is None:
+        return edit
+    if edit is not None:
+        raise InvalidRequest(
+            f"'compaction' can't be combined with a {EDIT}… edit. Remove one of them.",
+            param="compaction",
+        )
+    return Compaction(pauses=True, instructions=given.get("instructions", ""))
 
 
 @dataclass(frozen=True)

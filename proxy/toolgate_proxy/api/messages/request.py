@@ -24,6 +24,7 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
 from ..surface import ANY_CLIENT, Client
+from .compaction import demanded
 from .context_management import read_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
@@ -85,7 +86,7 @@ def parse_request(
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
         edits=edits,
-        compaction=compaction,
+        compaction=demanded(values, compaction),
         repeated={
             "context_management": "context_management" in values,
             "eager": tools.eager,

@@ -20,22 +20,34 @@ class Division:
     """The places of the messages that stay. The first system messages are not among them."""
 
 
-def divided(messages: Sequence[Message], *, recent: int, whole: bool) -> Division | None:
+def divided(messages: Sequence[Message], recent: int) -> Division | None:
     """Return the division of a conversation; None if there is nothing to replace.
 
     What truncation never drops stays: the last message of the user, and the newest message or calls
-    with their results. `recent`: the tokens, as estimated, of further recent messages that stay.
-    `whole`: if that is everything, replace it nevertheless, except calls without results."""
-    begin = sum(1 for _ in takewhile(lambda message: message["role"] in HEAD, messages))
+    with their results. `recent`: the tokens, as estimated, of further recent messages that stay."""
     units, left = droppable(messages), recent * BYTES_PER_TOKEN
     while units and (size := text_bytes([messages[at] for at in units[-1]])) <= left:
         units.pop()
         left -= size
-    if units:
-        replaced = {at for unit in units for at in unit}
-        stays = (at for at in range(begin, len(messages)) if at not in replaced)
-        return Division(units[-1][-1] + 1, tuple(stays))
-    end = len(messages) - bool(messages and messages[-1].get("tool_calls"))
-    if not whole or end <= begin:
+    if not units:
         return None
-    return Division(end, tuple(range(end, len(messages))))
+    return Division(units[-1][-1] + 1, _others(messages, units))
+
+
+def divided_whole(messages: Sequence[Message]) -> Division | None:
+    """Return the division for a summary of the whole conversation but calls without results; None
+    if there is nothing else. What truncation never drops stays as well, if it is not everything."""
+    end = len(messages) - bool(messages and messages[-1].get("tool_calls"))
+    if end <= _begin(messages):
+        return None
+    units = droppable(messages)
+    return Division(end, _others(messages, units) if units else tuple(range(end, len(messages))))
+
+
+def _others(messages: Sequence[Message], units: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    replaced = {at for unit in units for at in unit}
+    return tuple(at for at in range(_begin(messages), len(messages)) if at not in replaced)
+
+
+def _begin(messages: Sequence[Message]) -> int:
+    return sum(1 for _ in takewhile(lambda message: message["role"] in HEAD, messages))

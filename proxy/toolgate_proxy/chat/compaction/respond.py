@@ -21,7 +21,7 @@ from .. import resampling
 from ..engine import Engine
 from ..response import ChatResponse, ResponseEvent
 from .compacted import PAUSED, Compacted
-from .division import Division, divided
+from .division import Division, divided, divided_whole
 from .summary import (
     PART_OF_LIMIT,
     check_coverage,
@@ -80,7 +80,7 @@ class _Compacting:
         InvalidRequest if it must be compacted and has nothing to replace."""
         limit, messages = await self._limit(), self.request.messages
         if limit is None:
-            found = divided(messages, recent=0, whole=True)
+            found = divided_whole(messages)
             if found is None:
                 raise InvalidRequest(
                     "The conversation can't be compacted, because 'messages' has nothing that a "
@@ -90,8 +90,11 @@ class _Compacting:
             return found
         if limit <= 0:
             return None
-        found = divided(messages, recent=limit // PART_OF_LIMIT, whole=False)
-        return found if found is not None and await self._exceeds(limit) else None
+        found = divided(messages, limit // PART_OF_LIMIT)
+        if found is None or not await self._exceeds(limit):
+            return None
+        # After a pause, the client decides what follows the summary.
+        return divided_whole(messages) if self.rule.pauses else found
 
     async def run(self, division: Division) -> tuple[Compacted, ChatResponse]:
         """Return the compacted conversation, and a response without events and tokens of its own.

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_proxy.chat.compaction.compacted import Compacted
-from toolgate_proxy.chat.compaction.division import Division, divided
+from toolgate_proxy.chat.compaction.division import Division, divided, divided_whole
 from toolgate_proxy.chat.compaction.prompt import shown
 
 Json = dict[str, Any]
@@ -41,33 +41,42 @@ def result(call_id: str, text: str = "Seen.") -> Json:
         ([user("a"), call("1"), result("1"), call("2"), result("2")], 3, (0, 3, 4)),
         ([user("a"), call("1"), result("1"), call("2")], 3, (0, 3)),
         ([user("a"), said("b"), user("c"), call("1"), result("1"), said("d")], 5, (2, 5)),
-        # nothing but what always stays
-        ([SYSTEM, user("a")], 2, ()),
-        ([user("a"), said("b")], 2, ()),
-        ([user("a"), call("1")], 1, (1,)),
     ],
 )
 def test_calls_stay_with_their_results(
     messages: list[Json], end: int, recent: tuple[int, ...]
 ) -> None:
-    assert divided(messages, recent=0, whole=True) == Division(end, recent)
+    assert divided(messages, 0) == Division(end, recent)
+    opened = bool(messages[-1].get("tool_calls"))
+    assert divided_whole(messages) == Division(len(messages) - opened, recent)
+
+
+@pytest.mark.parametrize(
+    ("messages", "end", "recent"),
+    [
+        ([SYSTEM, user("a")], 2, ()),
+        ([user("a"), said("b")], 2, ()),
+        ([user("a"), call("1")], 1, (1,)),
+    ],
+)
+def test_a_demanded_summary_replaces_the_last_turn_as_well(
+    messages: list[Json], end: int, recent: tuple[int, ...]
+) -> None:
+    assert divided(messages, 0) is None
+    assert divided_whole(messages) == Division(end, recent)
 
 
 @pytest.mark.parametrize("messages", [[], [SYSTEM], [call("1")]])
 def test_there_may_be_nothing_to_replace(messages: list[Json]) -> None:
-    assert divided(messages, recent=0, whole=True) is None
-
-
-def test_only_a_demanded_summary_replaces_the_last_turn() -> None:
-    assert divided([user("a"), said("b")], recent=0, whole=False) is None
+    assert divided(messages, 0) is divided_whole(messages) is None
 
 
 def test_recent_turns_stay_within_a_budget() -> None:
     turns = [user("a" * 400), said("b" * 400)]
     messages = [*turns, *turns, *turns, user("c")]
-    assert divided(messages, recent=150, whole=False) == Division(6, (6,))
-    assert divided(messages, recent=300, whole=False) == Division(4, (4, 5, 6))
-    assert divided(messages, recent=10_000, whole=False) is None
+    assert divided(messages, 150) == Division(6, (6,))
+    assert divided(messages, 300) == Division(4, (4, 5, 6))
+    assert divided(messages, 10_000) is None
 
 
 def test_a_summary_is_part_of_the_next_message_of_the_user() -> None:
