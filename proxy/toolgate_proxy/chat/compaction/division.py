@@ -15,7 +15,7 @@ from .compacted import Message
 @dataclass(frozen=True)
 class Division:
     end: int
-    """The summary is one of the messages before this place."""
+    """The place of the first message that the summary does not cover."""
     recent: tuple[int, ...]
     """The places of the messages that stay. The first system messages are not among them."""
 

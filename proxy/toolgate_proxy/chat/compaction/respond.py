@@ -107,8 +107,8 @@ class _Compacting:
         writing, generation = await self.engine.begin(asked, self.deployment, context)
         events: list[ResponseEvent] = []
         async with aclosing(generation.read(writing, context)) as batches:
-            check_coverage(asked, writing.request)
             async for batch in batches:
+                check_coverage(asked, writing.request)
                 if context.require_key is not None:
                     context.require_key()
                 events += batch

@@ -113,7 +113,8 @@ def check_coverage(asked: ChatRequest, sent: ChatRequest) -> None:
 
 def summary_of(events: Iterable[ResponseEvent], tokens: int) -> str:
     """Return the text of a complete response. `tokens`: its budget. Raise CompactionFailed."""
-    texts, finish = [], None
+    texts: list[str] = []
+    finish: Finish | None = None
     for each in events:
         match each.event:
             case ContentDelta(text):
