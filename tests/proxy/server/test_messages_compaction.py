@@ -12,7 +12,9 @@ from pydantic import TypeAdapter
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.chat.compaction.prompt import asked, shown
+from toolgate_proxy.litellm_host.callbacks.completions import completion_of
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/messages"
@@ -217,3 +219,15 @@ async def test_invalid_edits_are_refused(gateway: Gateway, management: Json, par
     assert (response.status, response.json["error"]["param"]) == (
         400, f"context_management.{param}",
     )  # fmt: skip
+
+
+def test_other_providers_get_a_summary_as_text() -> None:
+    block = {"type": "compaction", "content": SUMMARY, "encrypted_content": "x"}
+    body = MESSAGES.portable({"messages": [HISTORY[0], answer([block])]})
+    assert body["messages"][1]["content"] == [{"type": "text", "text": SUMMARY}]
+
+
+async def test_a_log_event_has_the_tokens_of_the_summary(gateway: Gateway) -> None:
+    logged = completion_of(await compacted(gateway))["usage"]
+    assert logged["prompt_tokens"] == 1990 + 11
+    assert logged["prompt_tokens_details"] == {"cached_tokens": 1003}

@@ -9,9 +9,12 @@ from openai.types.responses import CompactedResponse
 
 from tests.support.apis.responses_api import LOOK, check_event, check_response
 from tests.support.apis.typed_events import read_events
-from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.litellm.own_route import MASTER, Gateway, Response, ours
+from tests.support.litellm.router import row, use
+from tests.support.servers.fake_backend import KEY as KEY_OF_BACKEND
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy.api.surfaces import RESPONSES
 from toolgate_proxy.chat.compaction.prompt import asked, shown
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -324,3 +327,25 @@ async def test_both_generations_count_under_the_limits_of_a_key(gateway: Gateway
     ]
     response = await ask(gateway, OLD, max_output_tokens=100, key=KEY, **management())
     assert (response.status, response.json["error"]["code"]) == (429, "rate_limit_exceeded")
+
+
+async def test_a_lost_request_is_compacted_again_at_another_backend(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = gateway.backend.url.replace("127.0.0.1", "localhost")
+    other = row("b", group="tiny", api_base=url, api_key=KEY_OF_BACKEND)
+    use(monkeypatch, ours(gateway.backend), other)
+    gateway.backend.scripts["next"] = Script(("unused",), prompt_tokens=2000)
+    summary, lost = Script((SUMMARY,)), Script(("x",), break_after=0)
+    gateway.backend.turns += [summary, lost, summary, Script(("And so on",))]
+    response = await ask(gateway, OLD, stream=True, **management())
+    assert response.status == 200, response.bodies
+    events = read_events(b"".join(response.bodies))
+    assert [item["type"] for item in events[-1]["response"]["output"]] == ["compaction", "message"]
+    assert len(gateway.backend.requests) == 4
+    assert response.context.prompt_tokens == 22
+
+
+def test_other_providers_do_not_get_sealed_summaries() -> None:
+    items = [user("hello"), {"type": "compaction", "encrypted_content": "x"}, user("next")]
+    assert RESPONSES.portable({"input": items})["input"] == [items[0], items[2]]
