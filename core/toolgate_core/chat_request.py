@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from . import wire
-from .context_edits import AppliedEdit, ContextEdit
+from .context_edits import AppliedEdit, Compaction, ContextEdit
 from .gateway_tools import GatewayTool
 from .tools import OnInvalid, Tool
 
@@ -80,6 +80,8 @@ class ChatRequest:
     edits: tuple[ContextEdit, ...] = ()
     """Edits of the messages, in their order, that are not applied yet."""
     applied_edits: tuple[AppliedEdit, ...] = ()
+    compaction: Compaction | None = None
+    """When the conversation is replaced by a summary, after the edits."""
     tool_choice: ToolChoice = "auto"
     parallel_tool_calls: bool = True
     reasoning: wire.ReasoningMode = "default"

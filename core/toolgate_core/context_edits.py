@@ -41,6 +41,21 @@ ContextEdit = ClearThinking | ClearToolUses
 
 
 @dataclass(frozen=True)
+class Compaction:
+    """Replace the conversation so far by a summary that the model writes."""
+
+    trigger: int | None = None
+    """A prompt with more tokens is compacted, and one that leaves no room for the response. None:
+    each prompt."""
+    pauses: bool = False
+    """Whether the response has the summary only."""
+    keeps_users: bool = False
+    """Whether the client keeps the messages of users. They then stay before the summary."""
+    instructions: str = ""
+    """What the summary must have besides."""
+
+
+@dataclass(frozen=True)
 class AppliedEdit:
     edit: ContextEdit
     cleared: int

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, owner_of
+from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, owner_of
 from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
@@ -33,6 +33,7 @@ def paths(litellm: Forwarding) -> list[Path]:
         _api("POST /v1/chat/completions", Pipeline(COMPLETIONS, litellm)),
         _api("POST /v1/responses", Pipeline(RESPONSES, litellm)),
         _api("POST /v1/responses/input_tokens", Pipeline(RESPONSES, litellm, RESPONSES.counting)),
+        _api("POST /v1/responses/compact", Pipeline(COMPACT, litellm)),
         _api("POST /v1/messages", Pipeline(MESSAGES, litellm)),
         _api("POST /v1/messages/count_tokens", Pipeline(MESSAGES, litellm, MESSAGES.counting)),
         Path("* /v1/responses/resp_0", stored_responses.PATHS, answered(stored_responses.answer)),

@@ -103,6 +103,10 @@ class RequestContext:
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    earlier_tokens: Tokens = field(default_factory=Tokens)
+    """Those of generations that have ended, which the numbers above include."""
+    prompt_admitted: bool = False
+    """The limits admitted the prompt as it was counted."""
     counted: bool = False
     """The tokens were counted, by a Toolgate backend or by LiteLLM."""
     complete: bool = False
@@ -185,8 +189,9 @@ class RequestContext:
             self.first_event = self.last_event
 
     def note_tokens(self, prompt: int, completion: int, *, complete: bool = False) -> None:
-        """Set the number of tokens used so far."""
-        self.prompt_tokens, self.completion_tokens = prompt, completion
+        """Set the number of tokens that the present generation has used so far."""
+        self.prompt_tokens = self.earlier_tokens.input + prompt
+        self.completion_tokens = self.earlier_tokens.output + completion
         self.counted = True
         self.complete = self.complete or complete
         on_counted, self.on_counted = self.on_counted, None
@@ -195,8 +200,18 @@ class RequestContext:
 
     async def admit_prompt(self, prompt: int) -> None:
         """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
-        if self.on_prompt is not None and prompt and not self.counted:
-            await self.on_prompt(prompt)
+        if self.on_prompt is not None and prompt and not self.prompt_admitted:
+            await self.on_prompt(self.earlier_tokens.total + prompt)
+            self.prompt_admitted = True
+
+    def begin_counting(self) -> None:
+        """Note that no generation of the request has ended. An earlier attempt does not count."""
+        self.earlier_tokens, self.prompt_admitted = Tokens(), False
+
+    def begin_generation(self) -> None:
+        """Note that a generation has ended whose tokens count, and that another one begins."""
+        self.earlier_tokens = Tokens(self.prompt_tokens, self.completion_tokens)
+        self.prompt_admitted = False
 
     def used_tokens(self) -> Tokens:
         """Return the tokens that count against limits: what was read and generated so far."""
@@ -263,6 +278,7 @@ class RequestContext:
         """Note that another provider gets the prompt now, which counts tokens at the end. If the
         client leaves, only a stream shows how much of the response was generated."""
         self.counted, self.prompt_tokens, self.completion_tokens = False, 0, 0
+        self.begin_counting()
         self.uncounted = Tokens(self.reserved_tokens.input) if stream else self.reserved_tokens
 
     def go_on(self, fallback: str | None, attempted: int) -> None:

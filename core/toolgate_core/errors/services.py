@@ -95,6 +95,17 @@ class BackendFailed(ToolgateError):
     code = "backend_failed"
 
 
+class CompactionFailed(ToolgateError):
+    """The model did not complete the summary that was to replace the conversation.
+
+    Retry, with another seed if the request has one, or shorten the conversation in the client.
+    """
+
+    status = 502
+    type = "server_error"
+    code = "compaction_failed"
+
+
 class BackendLost(BackendFailed):
     """The backend closed the connection after it had accepted the request.
 

@@ -6,10 +6,13 @@ from collections.abc import Container
 
 from .chat_completions.surface import ChatCompletions
 from .messages.surface import Messages
+from .responses.compact import Compact
 from .responses.surface import Responses
 from .surface import Surface
 
 COMPLETIONS, RESPONSES, MESSAGES = ChatCompletions(), Responses(), Messages()
+COMPACT = Compact()
+"""An operation of the Responses API."""
 SURFACES: tuple[Surface, ...] = (COMPLETIONS, RESPONSES, MESSAGES)
 
 

@@ -15,6 +15,7 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from . import metrics
+from .compaction.compacted import Compacted
 from .held_calls import HeldCalls
 from .resampling_state import Resample, ResamplingState, Sampled
 
@@ -47,7 +48,7 @@ class GatewayCallRan:
     shown: Any
 
 
-ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan
+ChoiceEvent = Event | TokenIds | ChoiceStarted | Traced | GatewayCallRan | Compacted
 
 
 class Choice:

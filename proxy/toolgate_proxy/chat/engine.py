@@ -1,7 +1,8 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
 The engine is independent of API and host. Three wrappers call it: resampling.py samples a choice
-again if its call failed validation, tool_loop.py goes on after calls that the gateway runs, and
+again if its call failed validation, tool_loop.py goes on after calls that the gateway runs,
+compaction/ shortens a conversation before its response, and
 failover.py moves a request if its backend fails.
 """
 
@@ -65,7 +66,7 @@ class Engine:
         if self.answers is not None:
             self.answers.forget()  # those of a backend that failed
         request = await self._preparation.with_images(request, deployment, context)
-        request = await self._edited(request, deployment, context)
+        request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
         except ContextLengthExceeded:
@@ -112,7 +113,7 @@ class Engine:
         """Return the number of tokens of the prompt, after the checks of `begin`. Those of grammars
         only leave tools out. Raise ToolgateError if the request is refused or the backend fails.
         """
-        request = await self._edited(request, deployment, context)
+        request = await self.edited(request, deployment, context)
         return await self._count(request, deployment, context)
 
     async def unconstrained(self, request: ChatRequest, deployment: Deployment) -> Unconstrained:
@@ -121,7 +122,7 @@ class Engine:
         found = await self._preparation.prepared(request, deployment)
         return await begun_unconstrained(found, deployment)
 
-    async def _edited(
+    async def edited(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> ChatRequest:
         """Return the request with its context edits applied. Raise ToolgateError."""

@@ -21,7 +21,8 @@ from ..backend_client.faults import (
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
-from . import metrics, tool_loop
+from . import metrics
+from .compaction import respond as compaction
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
 
@@ -55,7 +56,7 @@ def respond(
     async def begin(
         request: ChatRequest, deployment: Deployment
     ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-        responding = tool_loop.respond(engine, request, deployment, context)
+        responding = compaction.respond(engine, request, deployment, context)
         async with responding as (response, events):
             first_batch = await _first_batch(events)
             yield response, _chain(first_batch, events, context.require_key)

@@ -104,6 +104,9 @@ class ChatResponse:
         """Set if the request asks for them."""
         self.prompt_text: str | None = None
         self.prompt_logprobs: tuple[dict[int, wire.PromptLogprob] | None, ...] | None = None
+        self.earlier: TokenCounts | None = None
+        """Of the summary of the conversation, if it was compacted before the response."""
+        self.context_length = info.limits.max_model_len
         self.receipts: ReceiptLog | None = None
         """Set if the request asks for a receipt."""
         self._max_resamples = resamples
@@ -203,6 +206,11 @@ class ChatResponse:
             completion=completion,
             reasoning=sum(choice.reasoning_tokens for choice in self._choices),
         )
+
+    @property
+    def all_counts(self) -> TokenCounts:
+        """Those of the response and of the summary before it."""
+        return self.counts if self.earlier is None else self.earlier + self.counts
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens

@@ -10,7 +10,7 @@ from toolgate_core.errors import PermissionDenied
 ROUTES = {
     "POST": re.compile(
         r"(?:/v1)?/(?:chat/completions|completions|embeddings|messages|messages/count_tokens)"
-        r"|(?:(?:/openai)?/v1)?/responses(?:/input_tokens)?"
+        r"|(?:(?:/openai)?/v1)?/responses(?:/(?:input_tokens|compact))?"
     ),
     "GET": re.compile(r"(?:/v1)?/models(?:/.+)?", re.DOTALL),
 }

@@ -45,6 +45,8 @@ FILE_PARTS = {
 """Types of content parts that are files, and the field with the file."""
 TEXT_SOURCES = ("text", "content")
 """Types of Anthropic's documents that are text of the prompt."""
+SUMMARY = "compaction"
+"""Type of an item, or of a block of a message, that has a summary of the conversation before it."""
 ARGUMENTS = ("input", "arguments", "tool_calls")
 """Fields of a message whose objects are text, even if they look like content parts."""
 SYNTAX = '"":,'
@@ -78,6 +80,7 @@ def _count(value: object) -> int | None:
 
 def _prompt(body: Mapping[str, Any]) -> int:
     """Estimate the tokens of the prompt. The time is bounded by the size of the body."""
+    body = {**body, **{name: _since_summary(body.get(name)) for name in PARTS}}
     messages = body.get("messages") or body.get("input")
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     texts: list[str] = []
@@ -85,6 +88,25 @@ def _prompt(body: Mapping[str, Any]) -> int:
         _collect(body.get(name), texts, parts=False)
     files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
     return tokens + TOKENS_PER_FILE * files + text_tokens(texts)
+
+
+def _since_summary(entries: Any) -> Any:
+    """Return the messages or items from the latest summary of those before it, which are no part of
+    the prompt. Messages of users before it may be, which the backend counts."""
+    if not isinstance(entries, list):
+        return entries
+    for at in reversed(range(len(entries))):
+        if _has_summary(entries[at]):
+            return entries[at:]
+    return entries
+
+
+def _has_summary(entry: object) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    content = entry.get("content")
+    parts = [entry, *content] if isinstance(content, list) else [entry]
+    return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in parts)
 
 
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:

@@ -96,11 +96,13 @@ class Limiter:
         reservation = admission.reservation
 
         async def admit_prompt(prompt: int) -> None:
+            reserved = context.reserved_tokens
             try:
-                await self.admit_prompt(key, reservation, context.reserved_tokens, prompt)
+                await self.admit_prompt(key, reservation, reserved, prompt)
             except RateLimited as error:
                 _note_refusal(context, error)
                 raise
+            context.reserved_tokens = Tokens(max(reserved.input, prompt), reserved.output)
 
         context.on_settle = lambda: self.reservations.close(reservation)
         if key.limits.counts_output:

@@ -80,6 +80,14 @@ OPERATIONS: tuple[Operation, ...] = (
         body=RESPONSES,
         required=("model", "input"),
     ),
+    Operation(
+        "post",
+        "/v1/responses/compact",
+        "Responses",
+        "Compact a conversation.",
+        body=RESPONSES,
+        required=("model",),
+    ),
     Operation("get", "/v1/responses/{id}", "Responses", "Retrieve a stored response."),
     Operation("delete", "/v1/responses/{id}", "Responses", "Delete a stored response."),
     Operation(

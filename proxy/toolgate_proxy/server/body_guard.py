@@ -28,7 +28,7 @@ CHAT = "/chat/completions"
 PLAIN_CHAT = (CHAT, f"/v1{CHAT}")
 """Paths without a model. LiteLLM prefers a model in the path to the one in the body."""
 BRIDGED = {
-    "Responses API": re.compile(r".*/responses(?:/input_tokens)?/?"),
+    "Responses API": re.compile(r".*/responses(?:/(?:input_tokens|compact))?/?"),
     "Messages API": re.compile(r"/v1/messages(?:/count_tokens)?/?"),
 }
 """The APIs that LiteLLM converts to chat completions, and their paths."""

@@ -141,7 +141,7 @@ def test_surfaces_have_names_and_call_types_of_litellm() -> None:
 @pytest.mark.parametrize(
     "path",
     ["/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/embeddings",
-     "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"],
+     "/v1/responses", "/v1/responses/compact", "/v1/messages", "/v1/messages/count_tokens"],
 )  # fmt: skip
 def test_a_virtual_key_opens_the_routes_to_models(path: str) -> None:
     assert may_open("POST", path)

@@ -43,6 +43,17 @@ def total(body: dict[str, Any], **limits: int) -> int:
         ({"messages": MESSAGES, "max_tokens": "many", "n": True}, 142 + 1024),
         ({"messages": MESSAGES, "max_tokens": 50.0, "n": 3.0}, 292),
         ({"messages": [{"role": "user", "content": "data:" + "x" * 9000}], "max_tokens": 1}, 3013),
+        (
+            {
+                "input": [
+                    *MESSAGES,
+                    {"type": "compaction", "encrypted_content": "x" * 300},
+                    *MESSAGES,
+                ],
+                "max_output_tokens": 1,
+            },
+            254,
+        ),
         ({"functions": ["x" * 300], "max_tokens": 1}, 109),
         ({"documents": ["x" * 300], "max_tokens": 1}, 109),
         ({}, 8 + 1024),

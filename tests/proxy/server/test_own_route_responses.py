@@ -72,7 +72,6 @@ async def test_log_event_has_the_response(
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("POST", "/v1/responses/compact"),
         ("POST", "/v1/responses/resp_1"),
         ("GET", "/v1/responses/resp_1/output"),
         ("GET", "/v1/responses/resp_1/"),

@@ -67,6 +67,7 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
         "text.format.": ({"type": "json_schema", **NAMED},),
         "text.format.schema": ({"type": "object"},),
         "metadata": ({"a": "b"},),
+        "context_management": ([{"type": "compaction", "compact_threshold": 1000}],),
     },
     "messages": {
         "model": ("other one",),
@@ -116,6 +117,7 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
         "return_tokens_as_token_ids": {"include": [LOGPROBS]},
         "echo": {"input": TURN, "continue_final_message": True},
         "continue_final_message": {"input": TURN},
+        "context_management": {"input": [*TURN, *HELLO], "max_output_tokens": 4086},
     },
     "messages": {
         "include_stop_str_in_output": {"stop_sequences": ["there"]},

@@ -29,6 +29,7 @@ async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
     gateway.backend.requests.clear()
     answer = Script(("<think>\nWell.\n</think>\n\nHello there",))
     gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)
+    gateway.backend.turns[:] = [Script(("x",)), answer]  # to the messages of a compaction
     gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
     response = await gateway.ask(body_of(api, **body), path=PATHS[api])
     sent = "".join(each.model_dump_json() for each in gateway.backend.requests)

@@ -8,12 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses, ContextEdit
-from toolgate_core.errors import UnsupportedParameter
+from toolgate_core.context_edits import (
+    AppliedEdit,
+    ClearThinking,
+    ClearToolUses,
+    Compaction,
+    ContextEdit,
+)
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
 from ..shared.collection_types import Object, Texts
 from ..shared.value_types import Anything, Choice, Integer, Text
+from .compaction import EDIT, read_compaction
 
 NAMES = Texts(maximum=1_000)
 
@@ -39,9 +46,16 @@ TOOL_USES = Object(
 )
 
 
-def read_edits(edits: Sequence[object]) -> tuple[ContextEdit, ...]:
-    """Raises InvalidRequest and UnsupportedParameter."""
-    return tuple(_edit(edit, f"context_management.edits[{at}]") for at, edit in enumerate(edits))
+def read_edits(edits: Sequence[object]) -> tuple[tuple[ContextEdit, ...], Compaction | None]:
+    """Return the edits, and the compaction, which is done after them. Raise InvalidRequest and
+    UnsupportedParameter."""
+    read = [_edit(edit, f"context_management.edits[{at}]") for at, edit in enumerate(edits)]
+    compactions = [edit for edit in read if isinstance(edit, Compaction)]
+    if len(compactions) > 1:
+        path = "context_management.edits"
+        raise InvalidRequest(f"{path!r} has more than one {EDIT}… edit. Keep one.", param=path)
+    others = tuple(edit for edit in read if not isinstance(edit, Compaction))
+    return others, compactions[0] if compactions else None
 
 
 def shown_edits(applied: Sequence[AppliedEdit]) -> dict[str, Any]:
@@ -58,7 +72,7 @@ def _shown(applied: AppliedEdit) -> dict[str, Any]:
     }
 
 
-def _edit(edit: object, path: str) -> ContextEdit:
+def _edit(edit: object, path: str) -> ContextEdit | Compaction:
     if not isinstance(edit, dict):
         raise invalid_value(path, "an object", edit)
     fields = Fields(edit, path)
@@ -69,6 +83,8 @@ def _edit(edit: object, path: str) -> ContextEdit:
         return ClearThinking(kind, _kept_turns(THINKING.parse(edit, path), path))
     if kind.startswith("clear_tool_uses_"):
         return _tool_uses(kind, TOOL_USES.parse(edit, path), path)
+    if kind.startswith(EDIT):
+        return read_compaction(edit, path)
     raise UnsupportedParameter(
         f"{fields.path('type')!r} is {kind!r}, which is not supported. Shorten the messages in the "
         "client.",

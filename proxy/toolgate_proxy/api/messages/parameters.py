@@ -20,6 +20,7 @@ from ..shared.reasoning import REASONING
 from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import TEMPLATE
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
+from .compaction import ON_DEMAND
 from .tools import CHOICE
 
 FORMAT_TYPE = Object(
@@ -126,6 +127,11 @@ OWN: tuple[Parameter, ...] = (
         Object({"edits": Array("edits", maximum=100)}),
         note="See [context editing](messages.md#context-editing).",
     ),
+    Parameter(
+        "compaction",
+        ON_DEMAND,
+        note="The response is a summary alone ([context editing](messages.md#context-editing)).",
+    ),
     default_only("Anthropic", "speed", "standard", note="There is one speed."),
     default_only("Anthropic", "mcp_servers", [], note="Call MCP servers from the client."),
     *ignored(
@@ -139,7 +145,6 @@ OWN: tuple[Parameter, ...] = (
     *rejected(
         "Anthropic",
         billing_policy="Nothing is billed.",
-        compaction="Shorten `messages` in the client.",
         container="Containers are not supported.",
         fallback_credit_token="Nothing is billed.",  # noqa: S106
         thread="Conversations are not stored. Send all `messages`.",

@@ -27,6 +27,7 @@ from ..shared.parameter import read_parameters
 from ..shared.reasoning import reasoning_mode
 from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
+from .compaction import demanded
 from .context_management import read_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
@@ -71,6 +72,7 @@ def parse_request(
     )
     choice = read_tool_choice(values.get("tool_choice"))
     mode = reasoning_mode(values)
+    edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
         parsed,
@@ -88,7 +90,8 @@ def parse_request(
         parallel_tool_calls=choice.parallel,
         content_format=_content_format(values, open_objects=open_objects),
         sign_reasoning=_signer(client),
-        edits=read_edits(values.get("context_management", {}).get("edits", ())),
+        edits=edits,
+        compaction=demanded(values, compaction),
         repeated={
             "context_management": "context_management" in values,
             "eager": frozenset(reader.eager),

@@ -64,12 +64,12 @@ class Messages(Stateless):
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> MessageStream:
-        return MessageStream(response, model)
+        return MessageStream(response, model, client.seal)
 
     def whole(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> WholeMessage:
-        return WholeMessage(response, model)
+        return WholeMessage(response, model, client.seal)
 
     def error(
         self,

@@ -18,6 +18,7 @@ from ...sealing import OwnerSeal
 from ..shared.call_results import function_call
 from ..shared.history import History, text_of
 from .builtin_tools.history import earlier_call, earlier_result
+from .compaction import TRIGGER, open_item
 from .content import read_content
 from .shown_tools import SEARCH, full_name
 from .tools import ToolReader
@@ -40,6 +41,8 @@ FIELDS = {
     "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
     "web_search_call": ("action", "call_id", "encrypted_content"),
+    "compaction": ("encrypted_content", "created_by"),
+    TRIGGER: (),
 }
 """By type of item: its fields."""
 FOREIGN = re.compile(
@@ -129,7 +132,10 @@ def _add(item: object, path: str, turns: Turns, reader: ToolReader, seal: OwnerS
         case "function_call_output" | "custom_tool_call_output":
             call_id = _required(fields, "call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
-        case _:
+        case "compaction":
+            if (made := open_item(fields, seal, history)) is not None:
+                turns.compacted(made, path)
+        case "reasoning":
             turns.reasoning(_reasoning(fields, seal, history), path)
 
 

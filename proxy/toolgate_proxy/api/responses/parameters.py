@@ -160,6 +160,11 @@ RESPONSES: tuple[Parameter, ...] = (
         note='"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
         "its result.",
     ),
+    Parameter(
+        "context_management",
+        Array("objects of the type compaction", maximum=10),
+        note="See [compaction](responses.md#compaction).",
+    ),
     default_only("OpenAI", "background", False, note="There are no background tasks."),
     *ignored(
         "OpenAI",
@@ -169,7 +174,6 @@ RESPONSES: tuple[Parameter, ...] = (
     ),
     *rejected(
         "OpenAI",
-        context_management="Shorten `input` in the client.",
         conversation="Continue a response by `previous_response_id`.",
         moderation="Moderation is not built in.",
         prompt="Prompts are not stored. Send `instructions` and `input`.",

@@ -7,21 +7,22 @@ from typing import Any
 
 from .state.history import PREVIOUS
 
-REASONING = "reasoning"
+SEALED = ("reasoning", "compaction")
+"""Types of items that have encrypted content."""
 
 
 def portable(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recalled body without what only this gateway knows: the ids of stored responses and
-    items, and reasoning that is encrypted for it."""
+    items, and reasoning and summaries that are encrypted for it."""
     kept = {name: value for name, value in body.items() if name != PREVIOUS}
     items = body.get("input")
     if isinstance(items, list):
-        kept["input"] = [_without_id(item) for item in items if not _is_reasoning(item)]
+        kept["input"] = [_without_id(item) for item in items if not _is_sealed(item)]
     return kept
 
 
-def _is_reasoning(item: Any) -> bool:
-    return isinstance(item, dict) and item.get("type") == REASONING
+def _is_sealed(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in SEALED
 
 
 def _without_id(item: Any) -> Any:

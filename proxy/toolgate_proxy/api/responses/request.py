@@ -26,6 +26,7 @@ from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
+from .compaction import is_trigger, read_compaction
 from .content import check_fields
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
@@ -68,6 +69,7 @@ def parse_request(
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):
         parsed.request["sign_reasoning"] = partial(encrypt, seal)
+    compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
     return chat_request(
         parsed,
         prefix="resp_",
@@ -80,10 +82,12 @@ def parse_request(
         hosted=hosted,
         choice=read_tool_choice(values.get("tool_choice")),
         content_format=_content_format(values, open_objects=open_objects),
+        compaction=compaction,
         repeated=values
         | {
             "tools": reader.shown,
-            "input": given[recalled:] if recalled else given,
+            "input": _own_input(given, recalled),
+            "conversation": given if compaction is not None and compaction.pauses else (),
             "search": reader.search,
             "builtins": frozenset(reader.builtins),
         },
@@ -97,6 +101,13 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     if reader.web_search is not None:
         offered[WEB_SEARCH] = reader.web_search
     return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
+
+
+def _own_input(given: Any, recalled: int) -> Any:
+    """Return the input without the items of earlier turns, as it is stored."""
+    if not isinstance(given, list):
+        return given
+    return [item for item in given[recalled:] if not is_trigger(item)]
 
 
 def _check_options(values: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
 from ..shared.sse import COMMENT
-from ..surface import ANY_CLIENT, Client, Counting
+from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
 from .portable import portable
@@ -60,9 +60,7 @@ class Responses:
     ) -> ResponseStream:
         return ResponseStream(response, model, client)
 
-    def whole(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> WholeResponse:
+    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
         return WholeResponse(response, model, client)
 
     def error(

@@ -14,6 +14,7 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 
+from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.call_results import lost_call, with_results
@@ -129,6 +130,15 @@ class Turns:
         changes.define(tools)
         if parts := changes.parts(heading=True):
             self._append({"role": "user", "content": reminder(parts)}, path)
+
+    def compacted(self, made: Compacted, path: str) -> None:
+        """Replace the conversation so far."""
+        stays = made.remaining([message["role"] for message in self._messages])
+        self._messages = [self._messages[at] for at in stays]
+        self._paths = [self._paths[at] for at in stays]
+        for message in made.messages():
+            self._call_ids |= {call["id"] for call in message.get("tool_calls") or ()}
+            self._append(message, path)
 
     def _append(self, message: Message, path: str) -> None:
         if message["role"] != "system":

@@ -34,8 +34,10 @@ def completion_of(message: Mapping[str, Any]) -> dict[str, Any]:
         shown["reasoning_content"] = thinking
     if calls:
         shown["tool_calls"] = calls
-    cached = usage["cache_read_input_tokens"]
-    prompt, completion = usage["input_tokens"] + cached, usage["output_tokens"]
+    spent = [usage, *(each for each in usage.get("iterations", ()) if each["type"] == "compaction")]
+    cached = sum(each["cache_read_input_tokens"] for each in spent)
+    prompt = sum(each["input_tokens"] for each in spent) + cached
+    completion = sum(each["output_tokens"] for each in spent)
     return {
         "id": message["id"],
         "object": "chat.completion",

@@ -213,8 +213,6 @@ REFUSED: list[tuple[Any, str]] = [
      "messages[2].content[0].content[0].tool_name"),
     ([user("a"), assistant(use()), user(result(is_error="no"))],
      "messages[2].content[0].is_error"),
-    ([user("a"), assistant({"type": "compaction", "content": "x"}), user("b")],
-     "messages[1].content[0].type"),
     ([user("a"), assistant({"type": "txt", "text": "x"}), user("b")],
      "messages[1].content[0].type"),
     ([user("a"), {"role": "system", "content": [{"type": "tool_addition"}]}],

@@ -136,7 +136,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
      "tools[0].allowed_callers"),
     ({"tools": [{**LOOK, "color": "red"}]}, "tools[0].color"),
     ({"tools": [{"type": "bash_20990101", "name": "bash"}]}, "tools[0].type"),
-    ({"context_management": {"edits": [{"type": "compact_20260112"}]}},
+    ({"context_management": {"edits": [{"type": "shorten_20260112"}]}},
      "context_management.edits[0].type"),
     ({"stop_sequences": [""]}, "stop_sequences"),
 ]  # fmt: skip

@@ -199,17 +199,17 @@ def test_codex_with_its_own_provider_runs_a_command(
 def test_codex_compacts_after_a_prompt_that_was_too_long(
     gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
 ) -> None:
-    """It recognises the error, and compacts before the next turn."""
+    """It recognises the error, and compacts before the next turn: with its own provider by a
+    `compaction_trigger`."""
     too_long = ContextLengthExceeded.of_tokens(60_000).body()["error"]
     backend.turns += [Script(("One.",)), Script((), error_status=400, error=too_long)]
     asked = partial(run_codex, gateway, MASTER_KEY, tmp_path, built_in=built_in)
     assert asked("First.", in_catalog=True).events[-1]["type"] == "turn.completed"
     failed = asked("Second.", "resume", "--last", in_catalog=True)
     assert "ran out of room" in str(failed.events[-1]), failed
-    if built_in:
-        return  # it compacts remotely
     backend.turns += [Script(("The summary: one.",)), Script(("Three.",))]
     run = asked("Third.", "resume", "--last", in_catalog=True)
     assert not backend.turns, run
     assert [item["text"] for item in run.items("agent_message")] == ["Three."]
     assert "The summary: one." in str(backend.messages(-1)[-2]["content"])
+    assert "One." not in str(backend.messages(-1))

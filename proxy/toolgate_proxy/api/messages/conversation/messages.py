@@ -16,6 +16,7 @@ from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History
 from ...shared.tool_changes import REFERENCE, Define, ToolChanges, text_part
+from ..compaction import CompactedMessages, latest_compaction
 from .call_ids import original_id
 from .content import (
     Part,
@@ -58,11 +59,12 @@ def parse_messages(
     UnsupportedParameter, which name the path of the invalid field."""
     if not isinstance(given, list) or not given:
         raise invalid_value("messages", "a non-empty array of messages", given)
-    reader = _Reader(seal, history, tools, define)
+    compaction = latest_compaction(given, seal)
+    reader = _Reader(seal, history, tools, define, compaction)
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
-    for at, message in enumerate(given):
+    for at, message in enumerate(given[compaction.begin :], compaction.begin):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
@@ -79,9 +81,15 @@ def parse_messages(
 
 class _Reader:
     def __init__(
-        self, seal: OwnerSeal | None, history: History, tools: Toolset, define: Define
+        self,
+        seal: OwnerSeal | None,
+        history: History,
+        tools: Toolset,
+        define: Define,
+        compaction: CompactedMessages,
     ) -> None:
         self.turns = Turns()
+        self._compaction = compaction
         self._seal = seal
         self._history = history
         self._tools = tools
@@ -200,6 +208,9 @@ class _Reader:
                     check_fields(block, ("type", "data"))
                     _required(block, "data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
+                case "compaction":
+                    if (made := self._compaction.read(block, self._history)) is not None:
+                        self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
                 case "server_tool_use" if block.values.get("name") in SEARCH_NAMES:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +96,14 @@ class Turns:
         if last is None:
             last = self._begun({"role": "assistant", "content": None}, path)
         last.message.setdefault("tool_calls", []).append(call)
+
+    def compacted(self, messages: Iterable[Message], path: str) -> None:
+        """Replace the conversation so far, except the system prompt, by `messages`."""
+        self._turns = [turn for turn in self._turns[:1] if turn.message["role"] == "system"]
+        for message in messages:
+            content = message.get("content") or []
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            self._extend(self._begun({**message}, path), [(part, path) for part in parts])
 
     def _last(self, role: str) -> _Turn | None:
         last = self._turns[-1] if self._turns else None

@@ -18,17 +18,24 @@ from toolgate_core.deltas import (
 )
 
 from ....chat.choice import GatewayCallRan, TokenIds
+from ....chat.compaction.compacted import Compacted
+from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
+from ....sealing import OwnerSeal
 from ..conversation.call_ids import server_id, shown_id
 from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from .compaction import CompactionBlock
 from .gateway_results import WEB_RESULT, result_block
 
-Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock
+Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
 
 
 class Content:
-    def __init__(self, response: ChatResponse) -> None:
+    """`seal`: of the client."""
+
+    def __init__(self, response: ChatResponse, seal: OwnerSeal | None = None) -> None:
         self._response = response
+        self._seal = seal
         repeated = response.request.repeated
         self._eager: frozenset[str] = repeated.get("eager", frozenset())
         self._omitted: bool = repeated.get("omitted", False)
@@ -79,6 +86,10 @@ class Content:
                     yield from self._close()
                 case TokenIds(ids):
                     self.token_ids += ids
+                case Compacted() as made:
+                    text = sealed(made, self._seal)
+                    yield from self._begin(CompactionBlock(len(self._blocks), made.summary, text))
+                    yield from self._close()
                 case Finish() as finish:
                     self.finish = finish
                     if not isinstance(self._open, ToolUseBlock):  # cut: no event says that it ended

@@ -7,13 +7,16 @@ from typing import Any
 
 from toolgate_core.deltas import Finish
 
+from ....chat.compaction.compacted import PAUSED
 from ....chat.response import ChatResponse, ResponseEvent
+from ....sealing import OwnerSeal
 from ...shared.response_fields import prompt_fields, with_receipt
 from ...shared.sse import typed_events
 from ...surface import Stateless
 from ..context_management import shown_edits
 from .blocks import Event
 from .collector import Content
+from .usage import usage_of, with_iterations
 
 
 class Body:
@@ -29,15 +32,15 @@ class Body:
 
     def whole(self, content: Content) -> dict[str, Any]:
         body = self._made(content.blocks(), stop(content))
-        body["usage"] |= _server_tools(content)
-        return {**body, **self._edits(), **self._additions(content)}
+        usage = {**body["usage"], **self._iterations(content), **_server_tools(content)}
+        return {**body, "usage": usage, **self._edits(), **self._additions(content)}
 
     def delta(self, content: Content) -> dict[str, Any]:
         """The last event but one of a stream."""
         return {
             "type": "message_delta",
             "delta": {"container": None, "stop_details": None, **stop(content)},
-            "usage": self._usage() | _server_tools(content),
+            "usage": self._iterations(content) | _server_tools(content),
             **self._edits(),
             **self._additions(content),
         }
@@ -53,22 +56,16 @@ class Body:
             "stop_details": None,
             **ended,
             "usage": {
-                **self._usage(),
+                **usage_of(self._response.counts),
                 "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
                 "service_tier": "standard",
             },
         }
 
-    def _usage(self) -> dict[str, Any]:
-        """Anthropic's `input_tokens` are those that were not read from the cache."""
-        counts = self._response.counts
-        return {
-            "input_tokens": counts.prompt - counts.cached,
-            "cache_creation_input_tokens": 0,  # nothing is billed for writing to the cache
-            "cache_read_input_tokens": counts.cached,
-            "output_tokens": counts.completion,
-            "output_tokens_details": {"thinking_tokens": counts.reasoning},
-        }
+    def _iterations(self, content: Content) -> dict[str, Any]:
+        response = self._response
+        answered = content.finish is None or content.finish.reason != PAUSED
+        return with_iterations(response.counts, response.earlier, answered=answered)
 
     def _edits(self) -> dict[str, Any]:
         request = self._response.request
@@ -104,6 +101,8 @@ def stop(content: Content) -> dict[str, Any]:
     """`stop_reason` and `stop_sequence`. After complete calls the reason is `tool_use`, also for a
     named tool: clients run the calls then."""
     finish = content.finish or Finish("stop")
+    if finish.reason == PAUSED:
+        return {"stop_reason": "compaction", "stop_sequence": None}
     if finish.reason == "length":
         return {"stop_reason": "max_tokens", "stop_sequence": None}
     if content.has_calls:
@@ -116,9 +115,9 @@ def stop(content: Content) -> dict[str, Any]:
 class MessageStream(Stateless):
     """The server-sent events of one message. Each has its type in `event:` and in its data."""
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
+    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
         self._body = Body(response, model)
-        self._content = Content(response)
+        self._content = Content(response, seal)
         self._begun = False
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
@@ -138,9 +137,9 @@ class MessageStream(Stateless):
 class WholeMessage(Stateless):
     """A message object."""
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
+    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
         self._body = Body(response, model)
-        self._content = Content(response)
+        self._content = Content(response, seal)
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._content.add(events):

@@ -34,7 +34,7 @@ class Body:
         """Of a response that is completed, or incomplete because of the maximum of tokens."""
         finish = output.finish or Finish("stop")
         cut = finish.reason == "length"
-        usage = _usage(self._response.counts)
+        usage = usage_of(self._response.all_counts)
         return {
             **self._made(
                 "incomplete" if cut else "completed",
@@ -48,7 +48,7 @@ class Body:
 
     def failed(self, output: Output, error: Mapping[str, Any]) -> dict[str, Any]:
         """`error`: the error object, with `code` and `message`."""
-        usage = _usage(self._response.counts)
+        usage = usage_of(self._response.all_counts)
         return self._made("failed", output.items(), error=_shown(error), usage=usage, store=False)
 
     def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _format(given: Mapping[str, Any]) -> dict[str, Any]:
     return {"description": None, "strict": False, **given}
 
 
-def _usage(counts: TokenCounts) -> dict[str, Any]:
+def usage_of(counts: TokenCounts) -> dict[str, Any]:
     return {
         "input_tokens": counts.prompt,
         # Nothing is billed for writing to the cache.

@@ -19,13 +19,17 @@ from toolgate_core.deltas import (
 )
 
 from ....chat.choice import GatewayCallRan, TokenIds
+from ....chat.compaction.compacted import Compacted
+from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
+from ....sealing import OwnerSeal
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
 from ...shared.web_search import Results
 from ..builtin_tools.table import BY_TYPE
 from ..shown_tools import SEARCH, found
 from .builtin_call import BuiltinCall
+from .compaction import CompactionItem
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -41,21 +45,25 @@ from .search_call import Execution, SearchCallItem, SearchOutputItem
 from .web_search_call import WebSearchCallItem
 
 Call = CallItem | SearchCallItem | WebSearchCallItem | BuiltinCall
-Item = TextItem | Call | SearchOutputItem
+Open = TextItem | Call
+Item = Open | SearchOutputItem | CompactionItem
 
 
 class Output:
-    """`summarized`: send the reasoning as its summary."""
+    """`summarized`: send the reasoning as its summary. `seal`: of the client."""
 
-    def __init__(self, response: ChatResponse, *, summarized: bool) -> None:
+    def __init__(
+        self, response: ChatResponse, *, summarized: bool, seal: OwnerSeal | None = None
+    ) -> None:
         self._response = response
+        self._seal = seal
         self._reasoning = SUMMARY if summarized else REASONING
         self._search: Execution | None = response.request.repeated.get("search")
         self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
         self._searching: dict[int, WebSearchCallItem] = {}
         """The web searches that run, by the index of their calls."""
-        self._open: Item | None = None
+        self._open: Open | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
@@ -85,6 +93,11 @@ class Output:
                     yield from self._found(self._response.call_id(start), names)
                 case TokenIds(ids):
                     self.token_ids += ids
+                case Compacted() as made:
+                    text = sealed(made, self._seal)
+                    item = CompactionItem(self._response.head.id, len(self._items), text)
+                    self._items.append(item)
+                    yield from item.events()
                 case Finish() as finish:
                     yield from self._finish(finish)
 
@@ -144,7 +157,7 @@ class Output:
     def _is_open(self, kind: TextKind) -> bool:
         return isinstance(self._open, TextItem) and self._open.kind is kind
 
-    def _begin(self, item: Item) -> Iterator[Event]:
+    def _begin(self, item: TextItem | CallItem) -> Iterator[Event]:
         self._items.append(item)
         self._open = item
         yield from item.begin()

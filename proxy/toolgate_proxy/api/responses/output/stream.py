@@ -36,7 +36,7 @@ class ResponseStream:
     def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
         self._body = Body(response, model)
         self._repeated = response.request.repeated
-        self._output = Output(response, summarized=is_summarized(self._repeated))
+        self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
         self._client = client
         self._live: LiveResponse | None = None
         """Keeps the events of a response that is to be stored."""
@@ -91,7 +91,7 @@ class WholeResponse:
     def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
         self._body = Body(response, model)
         self._repeated = response.request.repeated
-        self._output = Output(response, summarized=is_summarized(self._repeated))
+        self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
         self._client = client
         self._kept: dict[str, Any] | None = None
 

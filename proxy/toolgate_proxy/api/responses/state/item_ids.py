@@ -20,6 +20,7 @@ PREFIXES = {
     "tool_search_output": "tso",
     "additional_tools": "at",
     "web_search_call": "ws",
+    "compaction": "cmp",
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 

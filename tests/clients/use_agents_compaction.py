@@ -1,0 +1,59 @@
+"""The OpenAI Agents SDK with a session that compacts itself: by its items, and by a response's
+ID."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+import openai
+import shared
+from agents import (
+    Agent,
+    ModelSettings,
+    OpenAIResponsesCompactionSession,
+    OpenAIResponsesModel,
+    Runner,
+    SQLiteSession,
+    set_tracing_disabled,
+)
+
+set_tracing_disabled(True)
+client = openai.AsyncOpenAI(base_url=shared.URL, api_key=shared.KEY, max_retries=0)
+compact = client.responses.compact
+
+
+async def compact_ours(**asked: Any) -> Any:
+    """The SDK takes the names of OpenAI's models only."""
+    return await compact(**{**asked, "model": shared.MODEL})
+
+
+client.responses.compact = compact_ours  # type: ignore[method-assign]
+
+
+async def turns(mode: Literal["input", "previous_response_id"]) -> None:
+    session = OpenAIResponsesCompactionSession(
+        "compacted",
+        SQLiteSession("compacted"),
+        client=client,
+        compaction_mode=mode,
+        should_trigger_compaction=lambda found: len(found["session_items"]) >= 4,
+    )
+    model = OpenAIResponsesModel(shared.MODEL, openai_client=client)
+    settings = ModelSettings(store=mode != "input")
+    agent = Agent("talker", model=model, model_settings=settings)
+    for question in ("First.", "Second."):
+        await Runner.run(agent, question, session=session)
+    kinds = [item.get("type") for item in await session.get_items()]
+    assert kinds == ["message", "message", "compaction"], kinds
+    result = await Runner.run(agent, "Third.", session=session)
+    assert result.final_output == "Three."
+    print("checked:", mode)
+
+
+async def main() -> None:
+    await turns("input")
+    await turns("previous_response_id")
+
+
+asyncio.run(main())
