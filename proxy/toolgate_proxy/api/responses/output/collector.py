@@ -157,7 +157,7 @@ class Output:
     def _is_open(self, kind: TextKind) -> bool:
         return isinstance(self._open, TextItem) and self._open.kind is kind
 
-    def _begin(self, item: TextItem | CallItem) -> Iterator[Event]:
+    def _begin(self, item: Open) -> Iterator[Event]:
         self._items.append(item)
         self._open = item
         yield from item.begin()
