@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,7 +26,7 @@ from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
 from .server import incoming
 from .server.authorization import authenticate
-from .server.client import client_of
+from .server.client import client_of, turn_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
 from .server.sending import Sending
@@ -110,12 +111,21 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        context, host, counting = self.context, self.host, self.pipeline.counting
-        values = await host.admitted(self.content)
-        client = client_of(self.scope, context)
-        values, recalled = await self.pipeline.surface.recall(values, client)
-        if context.key is not None:
-            await gateway().limiter.reserve(context, values, output=counting is None)
+        values = await self.host.admitted(self.content)
+        adds = self.pipeline.counting is None
+        turn = turn_of(self.scope, self.context) if adds else None
+        async with turn or nullcontext():
+            client = client_of(self.scope, self.context, turn)
+            values, recalled = await self.pipeline.surface.recall(values, client)
+            if self.context.key is not None:
+                await gateway().limiter.reserve(self.context, values, output=adds)
+            await self._generate(values, client, recalled, disconnect)
+
+    async def _generate(
+        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
+    ) -> None:
+        """Respond with the model, or with its fallbacks."""
+        host, counting = self.host, self.pipeline.counting
         while True:
             try:
                 if host.is_litellms:

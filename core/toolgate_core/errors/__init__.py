@@ -35,6 +35,8 @@ from .calls import (
 from .requests import (
     BudgetTooSmall,
     ContextLengthExceeded,
+    ConversationLocked,
+    ConversationNotFound,
     InvalidRequest,
     InvalidTools,
     ItemNotFound,
@@ -71,6 +73,8 @@ __all__ = [
     "ChecksFailed",
     "ClientDisconnected",
     "ContextLengthExceeded",
+    "ConversationLocked",
+    "ConversationNotFound",
     "EnforcementFailed",
     "GatewayMisconfigured",
     "GrammarUnknown",

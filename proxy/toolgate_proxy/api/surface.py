@@ -18,6 +18,7 @@ from toolgate_core.tools import OnInvalid, refuse
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import Form
 from ..response_store.connection_turns import ConnectionTurns
+from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 
@@ -34,6 +35,9 @@ class Client:
     """Stores responses for the owner of the seal."""
     connection: ConnectionTurns | None = None
     """The latest conversation of the WebSocket connection, if the request came over one."""
+    turn: ConversationTurn | None = None
+    """Locks the stored conversation that the request continues. None if the request adds nothing
+    to it."""
 
     @property
     def owner(self) -> str:
@@ -108,7 +112,8 @@ class Surface(Form, Protocol):
         """Return the body with the earlier items of its conversation, and their number, if the API
         stores conversations.
 
-        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound and
+        ResponsesUnavailable."""
 
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recalled body without the parts that only this gateway can read. Another

@@ -12,13 +12,17 @@ from typing import Any
 
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
+from .conversations import ConversationStore
 from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .metrics import BROKEN, STORED
 from .record import (
+    IN_THREAD,
+    INFLATED,
     EventLog,
     RecordTooLarge,
     StoredResponse,
+    is_large,
     open_events,
     open_record,
     seal,
@@ -28,14 +32,8 @@ from .sealed_store import Kept, NotStored, SealedStore
 
 logger = logging.getLogger(__name__)
 
-INFLATED = 4
-"""Most bytes of the JSON of a conversation, by those that a request may have. Records repeat tools
-and instructions, which are no part of the conversation."""
 MAX_TURNS = 1_000
 """Most responses of one conversation."""
-IN_THREAD = 50_000
-"""Size from which records are sealed and opened in a thread, so that other requests continue:
-bytes of sealed records, or characters of a response."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,7 @@ class ResponseStore:
         """Of one conversation."""
         self._ttl = settings.responses_ttl
         self.live = LiveResponses(settings)
+        self.conversations = ConversationStore(store, sealer, settings)
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
@@ -86,7 +85,7 @@ class ResponseStore:
         """Return why the response was not stored. It is stored without events if they are too
         large."""
         work = partial(seal, self._sealer, owner, response, log)
-        large = _is_large(response.body) or _is_large(response.input)
+        large = is_large(response.body) or is_large(response.input)
         sealed = await asyncio.to_thread(work) if large else work()
         reason = await self._store.put(owner, sealed)
         if reason == "too_large" and sealed.events:
@@ -155,17 +154,3 @@ class ResponseStore:
             wanted = turn.previous
         too_long = wanted is not None and len(turns) == most
         return Conversation(turns[::-1], None if too_long else wanted, too_long)
-
-
-def _is_large(value: object) -> bool:
-    """Return whether its texts have more than IN_THREAD characters."""
-    total, left = 0, [value]
-    while left and total <= IN_THREAD:
-        each = left.pop()
-        if isinstance(each, str):
-            total += len(each)
-        elif isinstance(each, dict):
-            left += each.values()
-        elif isinstance(each, list | tuple):
-            left += each
-    return total > IN_THREAD

@@ -12,6 +12,7 @@ from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
+from ..response_store.conversations import ConversationTurn
 from ..sealing import OwnerSeal
 from ..state import gateway
 
@@ -23,7 +24,7 @@ FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
-def client_of(scope: Scope, context: RequestContext) -> Client:
+def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | None) -> Client:
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
@@ -34,7 +35,13 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         OwnerSeal(gateway().sealer, owner_of(scope, context)),
         gateway().responses,
         scope.get(CONNECTION),
+        turn,
     )
+
+
+def turn_of(scope: Scope, context: RequestContext) -> ConversationTurn:
+    """Return what locks the stored conversation of a request, if it continues one."""
+    return ConversationTurn(gateway().responses.conversations, owner_of(scope, context))
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -21,10 +21,12 @@ from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     authorization,
     client,
+    conversations,
     forwarding,
     incoming,
     model_retrieval,
     probes,
+    storage_access,
     stored_responses,
 )
 from toolgate_proxy.settings import Settings
@@ -50,9 +52,11 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
         auth,
         authorization,
         client,
+        conversations,
         forwarding,
         incoming,
         model_retrieval,
+        storage_access,
         stored_responses,
         pipeline,
         probes,

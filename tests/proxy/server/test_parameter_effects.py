@@ -67,6 +67,7 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
         "text.format.": ({"type": "json_schema", **NAMED},),
         "text.format.schema": ({"type": "object"},),
         "metadata": ({"a": "b"},),
+        "conversation": ("conv_1", {"id": "conv_1"}),
     },
     "messages": {
         "model": ("other one",),
@@ -122,6 +123,7 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
 REFUSED = {
     "toolgate.receipt": "without a key, receipts are refused",
     "previous_response_id": "there is no such response",
+    "conversation": "there is no such conversation",
     "model": "there is no such model",
 }
 """Examples of supported parameters that are refused, and why."""

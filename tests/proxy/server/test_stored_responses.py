@@ -367,7 +367,6 @@ async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
         ({"previous_response_id": 5}, "previous_response_id"),
         ({"previous_response_id": ""}, "previous_response_id"),
         ({"store": "yes"}, "store"),
-        ({"conversation": "conv_1"}, "conversation"),
         ({"background": True}, "background"),
         ({"given": [{"type": "item_reference"}]}, "input[0].type"),
     ):

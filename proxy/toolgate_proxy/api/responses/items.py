@@ -47,10 +47,12 @@ def parse_input(
     history: History,
     *,
     recalled: int = 0,
+    earlier: str = PREVIOUS,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `recalled`: number of items
-    at the beginning that are not the request's own. `seal`: of the sender.
+    at the beginning that are not the request's own. `earlier`: the parameter that names them.
+    `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = _Turns(instructions, history)
@@ -60,7 +62,7 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, seal)
+        _add(item, earlier, turns, seal)
     for at, item in enumerate(given[recalled:]):
         _add(item, f"input[{at}]", turns, seal)
     return turns.ordered()

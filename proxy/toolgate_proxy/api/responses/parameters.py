@@ -125,6 +125,11 @@ RESPONSES: tuple[Parameter, ...] = (
         note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
         "not inherited.",
     ),
+    Parameter(
+        "conversation",
+        Anything("the ID of a conversation, or an object with the `id`"),
+        note="Continue a [stored conversation](responses.md#conversations).",
+    ),
     PROMPT_CACHE_KEY,
     Parameter(
         "prompt_cache_retention",
@@ -169,7 +174,6 @@ RESPONSES: tuple[Parameter, ...] = (
     *rejected(
         "OpenAI",
         context_management="Shorten `input` in the client.",
-        conversation="Continue a response by `previous_response_id`.",
         moderation="Moderation is not built in.",
         prompt="Prompts are not stored. Send `instructions` and `input`.",
     ),

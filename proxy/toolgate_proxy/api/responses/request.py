@@ -23,8 +23,9 @@ from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..surface import ANY_CLIENT, Client
 from .content import check_fields
-from .items import encrypt, parse_input
+from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
+from .state.conversation import CONVERSATION, read_conversation
 from .tools import read_tool_choice, read_tools
 
 FORMAT = "text.format"
@@ -53,8 +54,11 @@ def parse_request(
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
+    if (conversation := read_conversation(values)) is not None:
+        values[CONVERSATION] = conversation
+    earlier = PREVIOUS if conversation is None else CONVERSATION
     messages, paths = parse_input(
-        given, values.get("instructions"), history, recalled=recalled, seal=seal
+        given, values.get("instructions"), history, recalled=recalled, earlier=earlier, seal=seal
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):
         parsed.request["sign_reasoning"] = partial(encrypt, seal)

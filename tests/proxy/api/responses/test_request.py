@@ -156,7 +156,9 @@ def test_formats() -> None:
         ({"extra_body": {}}, "extra_body"),
         ({"background": True}, "background"),
         ({"truncation": "oldest"}, "truncation"),
-        ({"conversation": "conv_1"}, "conversation"),
+        ({"conversation": 5}, "conversation"),
+        ({"conversation": {"id": ""}}, "conversation"),
+        ({"conversation": "c", "previous_response_id": "r"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
     ],
 )  # fmt: skip
