@@ -26,7 +26,8 @@ from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide, own_route, report_refused
 from .server import incoming
 from .server.authorization import authenticate
-from .server.client import client_of, turn_of
+from .server.background_request import BackgroundRequest
+from .server.client import BACKGROUND, client_of, turn_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
 from .server.sending import Sending
@@ -64,13 +65,21 @@ class Pipeline:
         if route is None:
             await self.litellm.pass_on(scope, sent.again(receive), send, streamed=streamed)
             return
+        if self.counting is None and self._begins_background(scope, values):
+            sent.free()
+            await BackgroundRequest(self, scope, values, sent.size).run(receive, send)
+            return
         content = b"" if context.authenticated else sent.content
         sent.free()
         body = values if self.counting is None else self.counting.prepared(values)
         # The model may come from the path.
         host = HostSide(self.surface, scope, context, route, {**body, "model": model})
         exchange = _Exchange(self, scope, context, host, reply, content, sent.size)
-        await exchange.run(receive, is_stream=is_streamed(values) and self.counting is None)
+        waits = self.counting is None and BACKGROUND not in scope
+        await exchange.run(receive, is_stream=is_streamed(values) and waits)
+
+    def _begins_background(self, scope: Scope, values: Mapping[str, Any]) -> bool:
+        return BACKGROUND not in scope and self.surface.runs_in_background(values)
 
 
 @dataclass(frozen=True)
@@ -159,6 +168,8 @@ class _Exchange:
             recalled=recalled,
             size=self.size,
         )
+        if counting is None:
+            await surface.accepted(request, host.model, client)
         places = (here.deployments, request, target.placement, host.alternatives)
         if counting is not None:
             tokens = await failover.count(here.engine, *places, context)

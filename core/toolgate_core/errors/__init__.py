@@ -58,6 +58,7 @@ from .services import (
     BackendUnavailable,
     ClientDisconnected,
     GatewayMisconfigured,
+    GatewayStopped,
     GrammarUnknown,
     InternalFault,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "ConversationNotFound",
     "EnforcementFailed",
     "GatewayMisconfigured",
+    "GatewayStopped",
     "GrammarUnknown",
     "InternalFault",
     "InvalidKey",

@@ -113,8 +113,7 @@ class ItemNotFound(InvalidRequest):
 
 
 class ConversationNotFound(InvalidRequest):
-    """There is no conversation with this ID that this API key or its team stored: the ID is wrong,
-    or the conversation was deleted, dropped or has expired.
+    """There is no conversation with this ID that this API key or its team stored.
 
     Create a conversation, or correct the ID.
     """

@@ -17,6 +17,7 @@ from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import Form
+from ..response_store.background import BackgroundResponse
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
@@ -38,6 +39,8 @@ class Client:
     turn: ConversationTurn | None = None
     """Locks the stored conversation that the request continues. None if the request adds nothing
     to it."""
+    background: BackgroundResponse | None = None
+    """The response, if it is generated in the background."""
 
     @property
     def owner(self) -> str:
@@ -115,9 +118,18 @@ class Surface(Form, Protocol):
         Raise PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound and
         ResponsesUnavailable."""
 
+    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
+        """Return whether the response is generated without a client that waits for it."""
+
+    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
+        """Store the response if it is generated in the background. Called when the request is
+        valid, before a backend gets it. `model` is the name that the client sent.
+
+        Raise ToolgateError."""
+
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recalled body without the parts that only this gateway can read. Another
-        provider gets it."""
+        provider gets it. Raise UnsupportedParameter if it could not respond to it."""
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
@@ -154,6 +166,12 @@ class Stateless:
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0
+
+    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
+        pass
 
     async def keep(self) -> None:
         pass

@@ -84,6 +84,12 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("get", "/v1/responses/{id}", "Responses", "Retrieve a stored response."),
     Operation("delete", "/v1/responses/{id}", "Responses", "Delete a stored response."),
     Operation(
+        "post",
+        "/v1/responses/{id}/cancel",
+        "Responses",
+        "Cancel a response of the background.",
+    ),
+    Operation(
         "get",
         "/v1/responses/{id}/input_items",
         "Responses",

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
+from .background import BackgroundStore
 from .conversations import ConversationStore
 from .live import LiveResponses
 from .memory_store import MemoryResponses
@@ -60,6 +61,7 @@ class ResponseStore:
         self._ttl = settings.responses_ttl
         self.live = LiveResponses(settings)
         self.conversations = ConversationStore(store, sealer, settings)
+        self.background = BackgroundStore(store, sealer, settings, self.live)
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
@@ -119,6 +121,7 @@ class ResponseStore:
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:
+        await self.background.aclose()
         await self._store.aclose()
 
     async def _read(self, owner: str, response_id: str, *, most: int) -> Conversation:

@@ -18,6 +18,8 @@ from ..state import gateway
 
 CONNECTION = "toolgate.connection"
 """Key of the ConnectionTurns in the ASGI scope of a request that came over a WebSocket."""
+BACKGROUND = "toolgate.background"
+"""Key of the BackgroundResponse in the ASGI scope of a request that is generated as one."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)
@@ -36,6 +38,7 @@ def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | No
         gateway().responses,
         scope.get(CONNECTION),
         turn,
+        scope.get(BACKGROUND),
     )
 
 

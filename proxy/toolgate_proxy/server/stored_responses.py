@@ -19,16 +19,17 @@ from toolgate_core.errors import (
 )
 
 from ..api.responses.state.history import unavailable
-from ..api.responses.state.retrieval import listed, replayed, retrieved
+from ..api.responses.state.retrieval import listed, log_of, replayed, retrieved
 from ..context import RequestContext
 from ..litellm_host.deployments.router import are_all_ours
-from ..response_store.record import StoredResponse
+from ..response_store.background import is_active
+from ..response_store.record import EventLog, StoredResponse
 from ..response_store.sealed_store import StoreUnavailable
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import authenticate
-from .live_replay import LiveReplay
+from .live_replay import LateReplay, LiveReplay
 from .paths import MATCH
 from .query import Query
 from .storage_access import admit, json_response
@@ -83,7 +84,7 @@ def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed |
     if wanted in OPERATIONS or name is None:
         return RouteClosed(
             "This operation of the Responses API is not supported. A response can be retrieved, "
-            "deleted, and continued by `previous_response_id`."
+            "deleted, cancelled, and continued by `previous_response_id`."
         )
     return Operation(name, wanted)
 
@@ -127,9 +128,11 @@ class _Work:
         if self._live is not None and self._live.log is not None:
             keepalive = gateway().settings.keepalive_seconds
             return LiveReplay(self._live, after, self._context, keepalive)
-        response, log = await self._find(), None
-        if self._live is None:
-            log = await self._responses.events(self._seal.owner, self._id)
+        response = await self._find()
+        if is_active(response) and self._live is None:
+            keepalive = gateway().settings.keepalive_seconds
+            return LateReplay(self._ended, after, self._context, keepalive)
+        log = None if self._live is not None else await self._events(response)
         if log is None:
             raise InvalidRequest(
                 "This response can't be retrieved as a stream: it was not created with "
@@ -141,10 +144,10 @@ class _Work:
         return Response(content, 200, headers, "text/event-stream; charset=utf-8")
 
     async def _delete(self) -> ASGIApp:
-        if self._live is not None:
+        if is_active(await self._find()):
             raise InvalidRequest(
-                "This response is in flight. Delete it when it has ended, or close the connection "
-                "of its request to cancel it."
+                "This response is in flight. Delete it when it has ended. To end it, cancel a "
+                "response of the background, or close the connection of another request."
             )
         if not await self._responses.delete(self._seal.owner, self._id):
             raise self._missing(self._id)
@@ -158,11 +161,18 @@ class _Work:
         return json_response(listed(items, page))
 
     async def _cancel(self) -> ASGIApp:
-        await self._find()
-        raise UnsupportedParameter(
-            "Only responses that were created with `background: true` can be cancelled, and this "
-            "gateway has none. Close the connection of a request to cancel it."
-        )
+        response: StoredResponse | None = await self._find()
+        assert response is not None
+        if not response.body.get("background"):
+            raise UnsupportedParameter(
+                "Only responses that were created with `background: true` can be cancelled. Close "
+                "the connection of another request to cancel it."
+            )
+        if is_active(response):
+            response = await self._responses.background.cancel(self._seal.owner, self._id)
+        if response is None:
+            raise self._missing(self._id)
+        return json_response(response.body)
 
     async def _turns(self) -> list[StoredResponse]:
         """Return the response after those that it continues."""
@@ -180,9 +190,21 @@ class _Work:
         if self._live is not None:
             return self._live.turn()
         found = await self._responses.find(self._seal.owner, self._id)
+        if found is not None and is_active(found):
+            found = await self._responses.background.settled(self._seal.owner, self._id)
         if found is None:
             raise self._missing(self._id)
         return found
+
+    async def _events(self, response: StoredResponse) -> EventLog | None:
+        stored = await self._responses.events(self._seal.owner, self._id)
+        return stored or log_of(response)
+
+    async def _ended(self) -> tuple[StoredResponse, EventLog | None] | None:
+        """The response and its events; None if it has not ended. Raises ResponseNotFound and
+        StoreUnavailable."""
+        response = await self._find()
+        return None if is_active(response) else (response, await self._events(response))
 
     def _missing(self, response_id: str) -> ResponseNotFound:
         what = f"Response with id {response_id!a} not found."

@@ -14,7 +14,7 @@ from typing import Any
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
-from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
+from ..shared.parameter import Parameter, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
 from ..shared.template import TEMPLATE
@@ -164,7 +164,12 @@ RESPONSES: tuple[Parameter, ...] = (
         note='"auto" drops the oldest turns of an `input` that exceeds the context, a call with '
         "its result.",
     ),
-    default_only("OpenAI", "background", False, note="There are no background tasks."),
+    Parameter(
+        "background",
+        Flag(),
+        note="Generate the response [in the background](responses.md#background). It must be "
+        "stored.",
+    ),
     *ignored(
         "OpenAI",
         client_metadata="It is for the client's records.",

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
+from .state.background import BACKGROUND
 from .state.conversation import CONVERSATION
 from .state.history import PREVIOUS
 
@@ -16,11 +17,13 @@ REASONING = "reasoning"
 def portable(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recalled body without what only this gateway knows: the ids of stored responses and
     items, and reasoning that is encrypted for it. Raise UnsupportedParameter for a turn of a stored
-    conversation, to which the response of another provider could not be added."""
-    if body.get(CONVERSATION) is not None:
-        raise UnsupportedParameter(
-            "Another provider's model can't continue a stored conversation.", param=CONVERSATION
-        )
+    conversation, and for a response of the background: the response of another provider is not
+    stored."""
+    for name in (CONVERSATION, BACKGROUND):
+        if body.get(name):
+            raise UnsupportedParameter(
+                f"The models of other providers do not support {name!r}.", param=name
+            )
     kept = {name: value for name, value in body.items() if name != PREVIOUS}
     items = body.get("input")
     if isinstance(items, list):

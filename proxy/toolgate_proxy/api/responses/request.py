@@ -25,6 +25,7 @@ from ..surface import ANY_CLIENT, Client
 from .content import check_fields
 from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
+from .state.background import BACKGROUND
 from .state.conversation import CONVERSATION, read_conversation
 from .tools import read_tool_choice, read_tools
 
@@ -83,11 +84,16 @@ def parse_request(
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for options of a stream without a stream, and for other additional
-    output than the API has."""
+    """Raise InvalidRequest for options of a stream without a stream, a response of the background
+    that is not stored, and other additional output than the API has."""
     if "stream_options" in values and not values.get("stream"):
         raise InvalidRequest(
             "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
+        )
+    if values.get(BACKGROUND) and not values.get("store", True):
+        raise InvalidRequest(
+            "'background' requires a stored response. Remove `store: false`, or 'background'.",
+            param=BACKGROUND,
         )
     for at, name in enumerate(values.get("include", ())):
         if not isinstance(name, str) or name not in INCLUDES:

@@ -15,6 +15,7 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
+from ....response_store.background import ACTIVE
 from ....response_store.connection_turns import ConnectionTurns
 from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
@@ -22,10 +23,12 @@ from ....response_store.record import EventLog, StoredResponse
 from ....response_store.sealed_store import StoreUnavailable
 from ....response_store.store import ResponseStore
 from ...surface import Client
+from .background import finish
 from .conversation import CONVERSATION, MAX_ITEMS, add_turn, id_of, items_of
 from .item_ids import response_of, with_ids
 
 PREVIOUS = "previous_response_id"
+UNFINISHED = (*ACTIVE, "failed", "cancelled")
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
 
@@ -110,7 +113,7 @@ class StoredHistory:
     async def before(self, previous: str) -> Sequence[Any]:
         """The items of a response and of those that it continues."""
         if self._connection is not None and (turns := self._connection.before(previous)):
-            _require_own_history(turns)
+            _check_continuable(turns)
             items = self._connection.items()
             older = turns[0].previous
             return [*await self.before(older), *items] if older is not None else items
@@ -119,7 +122,7 @@ class StoredHistory:
             raise too_long()
         if conversation.missing is not None:
             raise missing(conversation.missing, previous)
-        _require_own_history(conversation.turns)
+        _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}
         return conversation.items
 
@@ -157,10 +160,17 @@ class StoredHistory:
         return self._found[response_id]
 
 
-def _require_own_history(turns: Sequence[StoredResponse]) -> None:
-    """Raise InvalidRequest if a response continues a conversation: its history is that of the
-    conversation at that time, which is not stored with it."""
+def _check_continuable(turns: Sequence[StoredResponse]) -> None:
+    """Raise InvalidRequest for a response of the background that has no output, and for one that
+    continues a conversation: its history is that of the conversation at that time, which is not
+    stored with it."""
     for turn in turns:
+        if (status := turn.body.get("status")) in UNFINISHED:
+            raise InvalidRequest(
+                f"The response {turn.id!a} can't be continued, because its status is {status!r}. "
+                "Continue one that is completed.",
+                param=PREVIOUS,
+            )
         if (conversation := turn.body.get(CONVERSATION)) is not None:
             raise InvalidRequest(
                 f"The response {turn.id!a} is part of the conversation {conversation['id']!a}. "
@@ -174,9 +184,11 @@ def begin(
 ) -> LiveResponse | None:
     """What keeps the events of a stream, if the response is to be stored. `start`: the response
     object of the first events. `repeated`: fields of the request."""
+    if client.background is not None:
+        return client.background.start(turn_of(start, repeated))
     if not start["store"] or client.responses is None or client.seal is None:
         return None
-    turn = partial(_turn, start, repeated)
+    turn = partial(turn_of, start, repeated)
     return client.responses.live.begin(client.seal.owner, start, turn)
 
 
@@ -186,8 +198,10 @@ async def store(
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
     reason in `toolgate.not_stored`. `log`: of a stream. Raises ToolgateError if it can't be added
     to its conversation."""
-    turn = _turn(body, repeated)
+    turn = turn_of(body, repeated)
     await add_turn(turn.items, client)
+    if client.background is not None:
+        return await finish(client.background, turn, log)
     if client.connection is not None:
         client.connection.keep(turn)
     if not body["store"] or client.responses is None or client.seal is None:
@@ -199,7 +213,8 @@ async def store(
     return {**body, "store": False, "toolgate": added}
 
 
-def _turn(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
+def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
+    """The record of a response. `repeated`: fields of the request."""
     return StoredResponse(
         body["id"],
         body,

@@ -37,6 +37,14 @@ def replayed(response: StoredResponse, log: EventLog, after: int) -> bytes:
     return b"".join(numbered(events, 0)[max(0, after + 1) :])
 
 
+def log_of(response: StoredResponse) -> EventLog | None:
+    """The events of a response of the background that ended without output; None if it had some."""
+    if not response.body.get("background") or response.body["output"]:
+        return None
+    unset = dict.fromkeys(("error", "usage", "completed_at", "incomplete_details"))
+    return EventLog({**response.body, "status": "in_progress", **unset})
+
+
 async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes, int]]:
     """The events of a response in flight whose sequence number is greater than `after`: those so
     far and then further ones, to its end. Yields some of them, and the number of the next one.
@@ -50,7 +58,10 @@ async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes,
 
 
 async def _batches(live: LiveResponse) -> AsyncIterator[list[Json]]:
-    yield first_events(live.start)
+    *announced, _ = first_events(live.start)
+    yield announced
+    if await live.starts():
+        yield first_events(live.start)[-1:]
     async for batch in live.batches():
         yield batch
 
