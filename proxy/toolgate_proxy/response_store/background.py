@@ -12,10 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Literal
-
-from toolgate_core.errors import GatewayStopped
 
 from ..background import in_background
 from ..sealing import SealBroken, Sealer
@@ -29,43 +26,17 @@ from .record import (
     EventLog,
     Json,
     RecordTooLarge,
-    SealedResponse,
     StoredResponse,
-    is_large,
     open_record,
-    seal,
+    sealed,
 )
 from .sealed_store import NotStored, SealedStore, StoreUnavailable
+from .statuses import STOPPED, cancelled, failed, gateway_stopped, is_active
 
-ACTIVE = ("queued", "in_progress")
-"""The statuses of a response that has not ended."""
 PATIENCE = 60.0
 """Seconds for which the end of a response is kept while Redis does not respond."""
 PAUSE = 1.0
-STOPPED = GatewayStopped(
-    "The gateway process that generated this response stopped before its end, or could not reach "
-    "Redis. Create it again."
-)
-
 Replaced = NotStored | Literal["changed"] | None
-
-
-def is_active(response: StoredResponse) -> bool:
-    return response.body.get("status") in ACTIVE
-
-
-def failed(body: Json, error: Mapping[str, object]) -> Json:
-    """Return the object of a response that failed before it had output."""
-    shown = {"code": error["code"], "message": error["message"]}
-    return {**body, "status": "failed", "error": shown}
-
-
-def stopped(body: Json) -> Json:
-    return failed(body, STOPPED.body()["error"])
-
-
-def cancelled(body: Json) -> Json:
-    return {**body, "status": "cancelled"}
 
 
 class BackgroundStore:
@@ -86,21 +57,21 @@ class BackgroundStore:
 
     async def put(self, owner: str, response: StoredResponse) -> tuple[NotStored | None, bytes]:
         """Store a response. Return why it was not stored, and its record."""
-        sealed = await self._sealed(owner, response, None)
-        reason = await self._store.put(owner, sealed)
+        made = await sealed(self._sealer, owner, response, None)
+        reason = await self._store.put(owner, made)
         STORED.labels(reason or "stored").inc()
-        return reason, sealed.record
+        return reason, made.record
 
     async def replace(
         self, owner: str, response: StoredResponse, log: EventLog | None, former: bytes
     ) -> tuple[Replaced, bytes]:
         """Store a response in place of the record `former`, without events if they are too large.
         Return why it was not stored, and its record."""
-        sealed = await self._sealed(owner, response, log)
-        reason = await self._store.replace(owner, sealed, former)
-        if reason == "too_large" and sealed.events:
-            reason = await self._store.replace(owner, replace(sealed, events=b""), former)
-        return reason, sealed.record
+        made = await sealed(self._sealer, owner, response, log)
+        reason = await self._store.replace(owner, made, former)
+        if reason == "too_large" and made.events:
+            reason = await self._store.replace(owner, replace(made, events=b""), former)
+        return reason, made.record
 
     async def read(self, owner: str, response_id: str) -> tuple[StoredResponse, bytes] | None:
         """Return a response and its record. Raises StoreUnavailable."""
@@ -122,7 +93,7 @@ class BackgroundStore:
             found = await self.read(owner, response_id)
             return None if found is None else found[0]
         try:
-            return await self._end(owner, response_id, stopped)
+            return await self._end(owner, response_id, gateway_stopped)
         finally:
             await lease.release()
 
@@ -161,13 +132,6 @@ class BackgroundStore:
             if reason != "changed":
                 raise StoreUnavailable("Redis does not respond or refuses the write")
         return None
-
-    async def _sealed(
-        self, owner: str, response: StoredResponse, log: EventLog | None
-    ) -> SealedResponse:
-        work = partial(seal, self._sealer, owner, response, log)
-        large = is_large(response.body) or is_large(response.input)
-        return await asyncio.to_thread(work) if large else work()
 
 
 class BackgroundResponse:
@@ -238,9 +202,8 @@ class BackgroundResponse:
 
     async def stored_body(self) -> Json | None:
         """Return the response object as it is stored now. Raises StoreUnavailable."""
-        assert self._response is not None
-        found = await self._store.read(self._owner, self._response.id)
-        return None if found is None else found[0].body
+        current = await self._current()
+        return None if current is None else current.body
 
     def supersede(self, body: Json) -> None:
         """End the generation, because the response has ended otherwise: as `body`."""
@@ -263,7 +226,7 @@ class BackgroundResponse:
             return
         try:
             if not self._ended:
-                await self._fail(error or STOPPED.body()["error"])
+                await self._fail(error or STOPPED)
         finally:
             await self._release()
 
@@ -297,9 +260,28 @@ class BackgroundResponse:
             if self._ended:
                 return "changed"
             reason, record = await self._store.replace(self._owner, response, log, self._record)
+            if reason == "changed":
+                try:
+                    current = await self._current()
+                except StoreUnavailable:
+                    return "unavailable"
+                if current is not None and is_active(current):
+                    place = (self._owner, response, log, self._record)
+                    reason, record = await self._store.replace(*place)
             if reason is None:
                 self._record = record
             return reason
+
+    async def _current(self) -> StoredResponse | None:
+        """Return the response as it is stored now. Others only end it, so that the record of one
+        that has not ended is ours: Redis' reply to its write was lost. Raises StoreUnavailable."""
+        assert self._response is not None
+        found = await self._store.read(self._owner, self._response.id)
+        if found is None:
+            return None
+        if is_active(found[0]):
+            self._record = found[1]
+        return found[0]
 
     async def _watch(self) -> None:
         """End the generation when the response was cancelled or deleted elsewhere."""
@@ -308,8 +290,8 @@ class BackgroundResponse:
             await asyncio.sleep(leases.LEASE_SECONDS / 3)
             with suppress(StoreUnavailable):
                 async with self._changing:
-                    found = await self._store.read(self._owner, self._response.id)
-                    changed = found is None or found[1] != self._record
-                if changed and not self._ended:
-                    body = stopped(self._response.body) if found is None else found[0].body
-                    self.supersede(body)
+                    current = await self._current()
+                if not self._ended and (current is None or not is_active(current)):
+                    self.supersede(
+                        gateway_stopped(self._response.body) if current is None else current.body
+                    )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..sealing import SealBroken, Sealer
@@ -107,6 +109,15 @@ def seal(
         events = seal_json(sealer, owner, EVENTS_PURPOSE, values)
     record = seal_json(sealer, owner, PURPOSE, vars(response))
     return SealedResponse(response.id, response.previous, record, events)
+
+
+async def sealed(
+    sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
+) -> SealedResponse:
+    """As `seal`; in a thread if the response is large, so that other requests continue."""
+    work = partial(seal, sealer, owner, response, log)
+    large = is_large(response.body) or is_large(response.input)
+    return await asyncio.to_thread(work) if large else work()
 
 
 def seal_json(sealer: Sealer, owner: str, purpose: str, value: Json) -> bytes:

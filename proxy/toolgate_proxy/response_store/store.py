@@ -23,10 +23,9 @@ from .record import (
     EventLog,
     RecordTooLarge,
     StoredResponse,
-    is_large,
     open_events,
     open_record,
-    seal,
+    sealed,
 )
 from .redis_store import RedisResponses
 from .sealed_store import Kept, NotStored, SealedStore
@@ -86,12 +85,10 @@ class ResponseStore:
     ) -> NotStored | None:
         """Return why the response was not stored. It is stored without events if they are too
         large."""
-        work = partial(seal, self._sealer, owner, response, log)
-        large = is_large(response.body) or is_large(response.input)
-        sealed = await asyncio.to_thread(work) if large else work()
-        reason = await self._store.put(owner, sealed)
-        if reason == "too_large" and sealed.events:
-            reason = await self._store.put(owner, replace(sealed, events=b""))
+        made = await sealed(self._sealer, owner, response, log)
+        reason = await self._store.put(owner, made)
+        if reason == "too_large" and made.events:
+            reason = await self._store.put(owner, replace(made, events=b""))
         STORED.labels(reason or "stored").inc()
         return reason
 
@@ -138,13 +135,13 @@ class ResponseStore:
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
-        for sealed in found:
-            if not sealed:
+        for record in found:
+            if not record:
                 return Conversation(turns[::-1], too_long=True)
             if wanted is None:
                 break
             try:
-                turn, size = open_record(self._sealer, owner, wanted, sealed, left)
+                turn, size = open_record(self._sealer, owner, wanted, record, left)
             except RecordTooLarge:
                 return Conversation(turns[::-1], too_long=True)
             except SealBroken:

@@ -15,12 +15,12 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.background import ACTIVE
 from ....response_store.connection_turns import ConnectionTurns
 from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
 from ....response_store.record import EventLog, StoredResponse
 from ....response_store.sealed_store import StoreUnavailable
+from ....response_store.statuses import UNFINISHED
 from ....response_store.store import ResponseStore
 from ...surface import Client
 from .background import finish
@@ -28,7 +28,6 @@ from .conversation import CONVERSATION, MAX_ITEMS, add_turn, id_of, items_of
 from .item_ids import response_of, with_ids
 
 PREVIOUS = "previous_response_id"
-UNFINISHED = (*ACTIVE, "failed", "cancelled")
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
 
