@@ -247,6 +247,14 @@ class RequestContext:
     def unsettled(self) -> bool:
         return self.on_settle is not None and self.settled != self.used_tokens()
 
+    def show(self, other: RequestContext) -> None:
+        """Take over what the headers of a response say about the request `other`."""
+        self.extra_headers = other.extra_headers
+        self.omitted_tools, self.history_changes = other.omitted_tools, other.history_changes
+        self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
+        self.corrected_tools = other.corrected_tools
+        self.corrected_keywords = other.corrected_keywords
+
     def note_request(self, request: ChatRequest) -> None:
         self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -29,7 +30,8 @@ from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .server import incoming
 from .server.authorization import check_key
-from .server.client import client_of
+from .server.background_request import BackgroundRequest
+from .server.client import BACKGROUND, client_of, turn_of
 from .server.forwarding import Forwarding
 from .server.logs.log_filters import as_own_error
 from .server.sending import Sending
@@ -67,13 +69,21 @@ class Pipeline:
         if route is None:
             await self.litellm.pass_on(scope, sent.again(receive), send, streamed=streamed)
             return
+        if self.counting is None and self._begins_background(scope, values):
+            sent.free()
+            await BackgroundRequest(self, scope, values, sent.size).run(receive, send)
+            return
         content = b"" if context.authenticated else sent.content
         sent.free()
         body = values if self.counting is None else self.counting.prepared(values)
         # The model may come from the path.
         host = HostSide(self.surface, scope, context, route, {**body, "model": model})
         exchange = _Exchange(self, scope, context, host, reply, content, sent.size)
-        await exchange.run(receive, is_stream=is_streamed(values) and self.counting is None)
+        waits = self.counting is None and BACKGROUND not in scope
+        await exchange.run(receive, is_stream=is_streamed(values) and waits)
+
+    def _begins_background(self, scope: Scope, values: Mapping[str, Any]) -> bool:
+        return BACKGROUND not in scope and self.surface.runs_in_background(values)
 
 
 @dataclass(frozen=True)
@@ -114,12 +124,21 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        context, host, counting = self.context, self.host, self.pipeline.counting
-        values = await host.admitted(self.content)
-        client = client_of(self.scope, context)
-        values, recalled = await self.pipeline.surface.recall(values, client)
-        if context.key is not None:
-            await gateway().limiter.reserve(context, values, output=counting is None)
+        values = await self.host.admitted(self.content)
+        adds = self.pipeline.counting is None
+        turn = turn_of(self.scope, self.context) if adds else None
+        async with turn or nullcontext():
+            client = client_of(self.scope, self.context, turn)
+            values, recalled = await self.pipeline.surface.recall(values, client)
+            if self.context.key is not None:
+                await gateway().limiter.reserve(self.context, values, output=adds)
+            await self._generate(values, client, recalled, disconnect)
+
+    async def _generate(
+        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
+    ) -> None:
+        """Respond with the model, or with its fallbacks."""
+        host, counting = self.host, self.pipeline.counting
         if host.guard is not None and counting is None:
             host.guard.start()
         while True:
@@ -161,6 +180,8 @@ class _Exchange:
             recalled=recalled,
             size=self.size,
         )
+        if counting is None:
+            await surface.accepted(request, host.model, client)
         places = (here.deployments, request, target.placement, host.alternatives)
         if counting is not None:
             tokens = await failover.count(here.engine, *places, context)

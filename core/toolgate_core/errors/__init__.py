@@ -35,6 +35,8 @@ from .calls import (
 from .requests import (
     BudgetTooSmall,
     ContextLengthExceeded,
+    ConversationLocked,
+    ConversationNotFound,
     InvalidRequest,
     InvalidTools,
     ItemNotFound,
@@ -57,6 +59,7 @@ from .services import (
     ClientDisconnected,
     CompactionFailed,
     GatewayMisconfigured,
+    GatewayStopped,
     GrammarUnknown,
     InternalFault,
 )
@@ -73,8 +76,11 @@ __all__ = [
     "ClientDisconnected",
     "CompactionFailed",
     "ContextLengthExceeded",
+    "ConversationLocked",
+    "ConversationNotFound",
     "EnforcementFailed",
     "GatewayMisconfigured",
+    "GatewayStopped",
     "GrammarUnknown",
     "InternalFault",
     "InvalidKey",

@@ -39,6 +39,18 @@ class ClientDisconnected(ToolgateError):
     code = "client_disconnected"
 
 
+class GatewayStopped(ToolgateError):
+    """The gateway process that generated a response in the background stopped before the end, or
+    could not reach Redis. Only such responses have this error.
+
+    Create the response again.
+    """
+
+    status = 503
+    type = "service_unavailable_error"
+    code = "gateway_stopped"
+
+
 class GrammarUnknown(ToolgateError):
     """The backend has unloaded grammars that the request needs. The gateway loads them again and
     repeats the request, so clients do not see this error.

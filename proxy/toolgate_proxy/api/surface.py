@@ -17,7 +17,9 @@ from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
 from ..context import Form
+from ..response_store.background import BackgroundResponse
 from ..response_store.connection_turns import ConnectionTurns
+from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.web_search import SearchEngine
@@ -37,6 +39,11 @@ class Client:
     """The latest conversation of the WebSocket connection, if the request came over one."""
     search_engine: SearchEngine | None = None
     """Searches the web, if the operator has configured it."""
+    turn: ConversationTurn | None = None
+    """Locks the stored conversation that the request continues. None if the request adds nothing
+    to it."""
+    background: BackgroundResponse | None = None
+    """The response, if it is generated in the background."""
 
     @property
     def owner(self) -> str:
@@ -45,7 +52,7 @@ class Client:
 
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""
-        return replace(self, responses=None, connection=None)
+        return replace(self, responses=None, connection=None, turn=None, background=None)
 
 
 ANY_CLIENT = Client()
@@ -115,11 +122,21 @@ class Surface(Form, Protocol):
         """Return the body with the earlier items of its conversation, and their number, if the API
         stores conversations.
 
-        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound and
+        ResponsesUnavailable."""
+
+    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
+        """Return whether the response is generated without a client that waits for it."""
+
+    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
+        """Store the response if it is generated in the background. Called when the request is
+        valid, before a backend gets it. `model` is the name that the client sent.
+
+        Raise ToolgateError."""
 
     def portable(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return a recalled body without the parts that only this gateway can read. Another
-        provider gets it."""
+        provider gets it. Raise UnsupportedParameter if it could not respond to it."""
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         """Return the body with the defaults of a deployment, which are parameters of chat
@@ -156,6 +173,12 @@ class Stateless:
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0
+
+    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
+        return False
+
+    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
+        pass
 
     async def keep(self) -> None:
         pass

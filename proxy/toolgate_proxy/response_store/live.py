@@ -32,22 +32,40 @@ class LiveResponse:
         turn: Callable[[], StoredResponse],
         most: int,
         on_end: Callable[[LiveResponse], None],
+        *,
+        started: bool = True,
     ) -> None:
         """`start`: the response object before the first item. `turn`: makes the record of the
-        response, with that object. `most`: bytes of events."""
+        response, with that object. `most`: bytes of events. `started`: False for one that waits in
+        the background."""
         self.start = start
+        self._started = started
         self.turn = turn
         self.log: EventLog | None = EventLog(start)
         """None if the events were too large to keep."""
         self._left = most
         self._on_end = on_end
-        self._last: Json | None = None
+        self.last: Json | None = None
+        """The last event, once the response has ended."""
         self._change: asyncio.Event | None = None
         """What readers wait for, if any do."""
 
     @property
     def ended(self) -> bool:
-        return self._last is not None
+        return self.last is not None
+
+    def restart(self, start: Json) -> None:
+        """Start a response that has waited. `start`: the response object before the first item."""
+        self.start, self._started = start, True
+        if self.log is not None:
+            self.log.start = start
+        self._wake()
+
+    async def starts(self) -> bool:
+        """Wait until the response starts. Return False if it ends without having started."""
+        while not self._started and not self.ended:
+            await self._changed()
+        return self._started
 
     def add(self, event: Json, size: int) -> None:
         """Add an event. `size`: of the event's JSON, in bytes."""
@@ -63,7 +81,7 @@ class LiveResponse:
 
     def end(self, event: Json) -> None:
         """End the response. `event`: the last one."""
-        self._last = event
+        self.last = event
         self._on_end(self)
         self._wake()
 
@@ -80,12 +98,15 @@ class LiveResponse:
                 await asyncio.sleep(0)  # so that other requests continue
             elif self.log is None:
                 raise EventsTooLarge
-            elif self._last is not None:
-                yield [self._last]
+            elif self.last is not None:
+                yield [self.last]
                 return
             else:
-                self._change = self._change or asyncio.Event()
-                await self._change.wait()
+                await self._changed()
+
+    async def _changed(self) -> None:
+        self._change = self._change or asyncio.Event()
+        await self._change.wait()
 
     def _wake(self) -> None:
         change, self._change = self._change, None
@@ -102,14 +123,19 @@ class LiveResponses:
         self._stores = settings.responses_quota > 0
 
     def begin(
-        self, owner: str, start: Json, turn: Callable[[], StoredResponse]
+        self,
+        owner: str,
+        start: Json,
+        turn: Callable[[], StoredResponse],
+        *,
+        started: bool = True,
     ) -> LiveResponse | None:
         """Return None if responses are not stored. If the client set the ID of another response in
         flight, readers get that one."""
         if not self._stores:
             return None
         name = (owner, str(start["id"]))
-        live = LiveResponse(start, turn, self._most, partial(self._end, name))
+        live = LiveResponse(start, turn, self._most, partial(self._end, name), started=started)
         self._responses.setdefault(name, live)
         return live
 

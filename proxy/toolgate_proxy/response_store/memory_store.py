@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ..settings import Settings
 from .metrics import DROPPED
@@ -44,26 +45,32 @@ class MemoryResponses:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._owners: OrderedDict[str, _Owned] = OrderedDict()
+        self._leases: dict[tuple[str, str], tuple[str, float]] = {}
+        """By owner and name: the holder, and when the lease ends."""
 
     @property
     def _size(self) -> int:
         return sum(owned.size for owned in self._owners.values())
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        limits, owned = self._settings, self._of(owner)
-        most = min(limits.responses_quota_bytes, MEMORY_BYTES)
-        if not limits.responses_quota:
-            return "disabled"
-        if response.size > min(RESPONSE_MAX_BYTES, most):
-            return "too_large"
-        if owned.find(response.id) is not None:
+        reason = self._refusal(response)
+        if reason is None and self._of(owner).find(response.id) is not None:
             return "exists"
-        owned.responses[response.id] = (response, time.monotonic() + limits.responses_ttl)
-        owned.size += response.size
-        while len(owned.responses) > limits.responses_quota or owned.size > most:
-            self._drop_first(owner)
-        while self._size > MEMORY_BYTES:
-            self._drop_first(next(iter(self._owners)))
+        if reason is None:
+            self._store(owner, response)
+        return reason
+
+    async def replace(
+        self, owner: str, response: SealedResponse, former: bytes
+    ) -> NotStored | Literal["changed"] | None:
+        owned, reason = self._of(owner), self._refusal(response)
+        if reason is not None:
+            return reason
+        found = owned.find(response.id)
+        if found is None or found.record != former:
+            return "changed"
+        owned.drop(response.id)
+        self._store(owner, response)
         return None
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
@@ -88,8 +95,39 @@ class MemoryResponses:
         owned.drop(response_id)
         return True
 
+    async def hold(self, owner: str, name: str, holder: str, seconds: float) -> bool:
+        now = time.monotonic()
+        held_by, until = self._leases.get((owner, name), (holder, 0.0))
+        if held_by != holder and until > now:
+            return False
+        self._leases[owner, name] = (holder, now + seconds)
+        return True
+
+    async def release(self, owner: str, name: str, holder: str) -> None:
+        if self._leases.get((owner, name), ("", 0.0))[0] == holder:
+            del self._leases[owner, name]
+
     async def aclose(self) -> None:
         pass
+
+    def _refusal(self, response: SealedResponse) -> NotStored | None:
+        if not self._settings.responses_quota:
+            return "disabled"
+        return "too_large" if response.size > min(RESPONSE_MAX_BYTES, self._most) else None
+
+    @property
+    def _most(self) -> int:
+        """Most bytes of one owner."""
+        return min(self._settings.responses_quota_bytes, MEMORY_BYTES)
+
+    def _store(self, owner: str, response: SealedResponse) -> None:
+        owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
+        owned.responses[response.id] = (response, expires)
+        owned.size += response.size
+        while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
+            self._drop_first(owner)
+        while self._size > MEMORY_BYTES:
+            self._drop_first(next(iter(self._owners)))
 
     def _of(self, owner: str) -> _Owned:
         owned = self._owners.setdefault(owner, _Owned())

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ..sealing import SealBroken, Sealer
@@ -17,6 +19,12 @@ PURPOSE, EVENTS_PURPOSE = "response", "response events"
 RESPONSE_MAX_BYTES = 8_000_000
 """Maximum size of one stored response with its input and events, compressed. Redis
 serves nobody else while it copies one."""
+INFLATED = 4
+"""Most bytes of the JSON of a conversation, by those that a request may have. Records repeat tools
+and instructions, which are no part of the conversation."""
+IN_THREAD = 50_000
+"""Size from which records are sealed and opened in a thread, so that other requests continue:
+bytes of sealed records, or characters of a response."""
 COMPRESSED_FROM = 256
 """Bytes from which a record is compressed."""
 LEVEL = 1
@@ -95,17 +103,27 @@ class EventLog:
 def seal(
     sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
 ) -> SealedResponse:
-    def sealed(value: Json, purpose: str) -> bytes:
-        text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        data = _compressed(text.encode("utf-8", "surrogatepass"))
-        return sealer.seal(data, purpose=purpose, owner=owner)
+    events = b""
+    if log is not None:
+        values = {"id": response.id, **vars(log)}
+        events = seal_json(sealer, owner, EVENTS_PURPOSE, values)
+    record = seal_json(sealer, owner, PURPOSE, vars(response))
+    return SealedResponse(response.id, response.previous, record, events)
 
-    return SealedResponse(
-        response.id,
-        response.previous,
-        sealed(vars(response), PURPOSE),
-        sealed({"id": response.id, **vars(log)}, EVENTS_PURPOSE) if log is not None else b"",
-    )
+
+async def sealed(
+    sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
+) -> SealedResponse:
+    """As `seal`; in a thread if the response is large, so that other requests continue."""
+    work = partial(seal, sealer, owner, response, log)
+    large = is_large(response.body) or is_large(response.input)
+    return await asyncio.to_thread(work) if large else work()
+
+
+def seal_json(sealer: Sealer, owner: str, purpose: str, value: Json) -> bytes:
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    data = _compressed(text.encode("utf-8", "surrogatepass"))
+    return sealer.seal(data, purpose=purpose, owner=owner)
 
 
 class RecordTooLarge(Exception):
@@ -117,38 +135,51 @@ def open_record(
 ) -> tuple[StoredResponse, int]:
     """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
     RecordTooLarge, and SealBroken, also if the record is another response's."""
-    text = _opened(sealer, owner, PURPOSE, sealed, most)
-    response = StoredResponse(**_parsed(text))
+    values, size = open_json(sealer, owner, PURPOSE, sealed, most)
+    response = StoredResponse(**values)
     if response.id != response_id:
         raise SealBroken("The record is another response's.")
-    return response, len(text)
+    return response, size
 
 
 def open_events(sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int) -> EventLog:
     """Open sealed events. Raises RecordTooLarge and SealBroken."""
-    values = _parsed(_opened(sealer, owner, EVENTS_PURPOSE, sealed, most))
+    values, _ = open_json(sealer, owner, EVENTS_PURPOSE, sealed, most)
     if values.pop("id") != response_id:
         raise SealBroken("The events are another response's.")
     return EventLog(**values)
 
 
-def _opened(sealer: Sealer, owner: str, purpose: str, sealed: bytes, most: int) -> bytes:
+def open_json(
+    sealer: Sealer, owner: str, purpose: str, sealed: bytes, most: int
+) -> tuple[Json, int]:
+    """Return the value, and the size of its JSON in bytes, which is at most `most`. Raises
+    RecordTooLarge and SealBroken."""
     data = sealer.open(sealed, purpose=purpose, owner=owner)
-    if not data.startswith(DEFLATED):
-        return data[1:]
-    reader = zlib.decompressobj()
-    text = reader.decompress(data[1:], most + 1)
-    if len(text) > most:
-        raise RecordTooLarge
-    return text
-
-
-def _parsed(text: bytes) -> Json:
+    text = data[1:]
+    if data.startswith(DEFLATED):
+        text = zlib.decompressobj().decompress(text, most + 1)
+        if len(text) > most:
+            raise RecordTooLarge
     value: Json = json.loads(text.decode("utf-8", "surrogatepass"))
-    return value
+    return value, len(text)
 
 
 def _compressed(data: bytes) -> bytes:
     if len(data) < COMPRESSED_FROM:
         return PLAIN + data
     return DEFLATED + zlib.compress(data, LEVEL)
+
+
+def is_large(value: object) -> bool:
+    """Return whether the texts of a value have more than IN_THREAD characters."""
+    total, left = 0, [value]
+    while left and total <= IN_THREAD:
+        each = left.pop()
+        if isinstance(each, str):
+            total += len(each)
+        elif isinstance(each, dict):
+            left += each.values()
+        elif isinstance(each, list | tuple):
+            left += each
+    return total > IN_THREAD

@@ -2,6 +2,7 @@
 
 `toolgate:{responses:<owner>}:<response>`         digest of the previous response, sealed record
 `toolgate:{responses:<owner>}:<response>:events`  sealed events
+`toolgate:{responses:<owner>}:<response>:lease`   who changes the record
 `toolgate:{responses:<owner>}:index`              sorted set: response and its size → last use
 `toolgate:{responses:<owner>}:total`              bytes of all responses
 
@@ -12,10 +13,10 @@ script read a conversation in one exchange; the record contains its ID as well.
 from __future__ import annotations
 
 import logging
-from typing import cast
+from typing import Literal, cast
 
 from ..redis.client import Argument, Command, Script, SharedRedis
-from ..sealing import Sealer
+from ..sealing import HEAD_BYTES, Sealer
 from ..settings import Settings
 from .metrics import BREAKER, DROPPED
 from .record import RESPONSE_MAX_BYTES, SealedResponse
@@ -23,7 +24,9 @@ from .sealed_store import Kept, NotStored, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-PUT, READ, DELETE = (Script(__package__, name) for name in ("put.lua", "read.lua", "delete.lua"))
+PUT, READ, DELETE, HOLD, RELEASE = (
+    Script(__package__, f"{name}.lua") for name in ("put", "read", "delete", "hold", "release")
+)
 TIMEOUT_SECONDS = 2.0
 """Of a command. Responses are large, so a command may take longer than one for keys or limits; a
 client whose response can't be stored should still not wait for long."""
@@ -57,25 +60,13 @@ class RedisResponses:
         return "fleet" if self._redis.available else "unavailable"
 
     async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        count, size = self._quota
-        if not count:
-            return "disabled"
-        if response.size > min(RESPONSE_MAX_BYTES, size):
-            return "too_large"
-        names = _Names(self._sealer, owner)
-        digest = names.digest(response.id)
-        previous = NONE if response.previous is None else names.digest(response.previous).encode()
-        try:
-            reply = await self._run(
-                PUT, names.all_of(response.id),
-                previous + response.record, response.events,
-                self._life_ms, count, size, digest, names.prefix,
-            )  # fmt: skip
-        except StoreUnavailable:
-            return "unavailable"
-        stored, dropped = cast(list[int], reply)
-        DROPPED.inc(dropped)
-        return None if stored else "exists"
+        reason = await self._put(owner, response, b"")
+        return "exists" if reason == "changed" else reason
+
+    async def replace(
+        self, owner: str, response: SealedResponse, former: bytes
+    ) -> NotStored | Literal["changed"] | None:
+        return await self._put(owner, response, former[:HEAD_BYTES])
 
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
         names = _Names(self._sealer, owner)
@@ -96,8 +87,39 @@ class RedisResponses:
         reply = await self._run(DELETE, names.all_of(response_id), names.digest(response_id))
         return bool(reply)
 
+    async def hold(self, owner: str, name: str, holder: str, seconds: float) -> bool:
+        lease = _Names(self._sealer, owner).lease(name)
+        return bool(await self._run(HOLD, [lease], holder, round(seconds * 1000)))
+
+    async def release(self, owner: str, name: str, holder: str) -> None:
+        await self._run(RELEASE, [_Names(self._sealer, owner).lease(name)], holder)
+
     async def aclose(self) -> None:
         await self._redis.aclose()
+
+    async def _put(
+        self, owner: str, response: SealedResponse, former: bytes
+    ) -> NotStored | Literal["changed"] | None:
+        """Store a record; in place of the one that begins with `former`, if that is not empty."""
+        count, size = self._quota
+        if not count:
+            return "disabled"
+        if response.size > min(RESPONSE_MAX_BYTES, size):
+            return "too_large"
+        names = _Names(self._sealer, owner)
+        digest = names.digest(response.id)
+        previous = NONE if response.previous is None else names.digest(response.previous).encode()
+        try:
+            reply = await self._run(
+                PUT, names.all_of(response.id),
+                previous + response.record, response.events,
+                self._life_ms, count, size, digest, names.prefix, former and previous + former,
+            )  # fmt: skip
+        except StoreUnavailable:
+            return "unavailable"
+        stored, dropped = cast(list[int], reply)
+        DROPPED.inc(dropped)
+        return None if stored else "changed"
 
     async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
         reply = await script.run(self._command, keys, *arguments)
@@ -129,6 +151,9 @@ class _Names:
 
     def digest(self, response_id: str) -> str:
         return self._sealer.digest(f"{self._owner}\0{response_id}", purpose="response ID")
+
+    def lease(self, name: str) -> str:
+        return f"{self.prefix}{self.digest(name)}:lease"
 
     def all_of(self, response_id: str) -> list[str]:
         record = self.prefix + self.digest(response_id)

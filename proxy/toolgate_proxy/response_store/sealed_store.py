@@ -32,6 +32,18 @@ class SealedStore(Protocol):
     async def delete(self, owner: str, response_id: str) -> bool:
         """Return whether there was such a response."""
 
+    async def replace(
+        self, owner: str, response: SealedResponse, former: bytes
+    ) -> NotStored | Literal["changed"] | None:
+        """Store a record in place of `former`, the record that was read. Return why it was not
+        stored: `changed` if there is another record now, or none."""
+
+    async def hold(self, owner: str, name: str, holder: str, seconds: float) -> bool:
+        """Take or prolong the lease of that name. Return False if another holder has it."""
+
+    async def release(self, owner: str, name: str, holder: str) -> None:
+        """End the lease, if the holder has it."""
+
     async def aclose(self) -> None: ...
 
 

@@ -12,30 +12,28 @@ from typing import Any
 
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
+from .background import BackgroundStore
+from .conversations import ConversationStore
 from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .metrics import BROKEN, STORED
 from .record import (
+    IN_THREAD,
+    INFLATED,
     EventLog,
     RecordTooLarge,
     StoredResponse,
     open_events,
     open_record,
-    seal,
+    sealed,
 )
 from .redis_store import RedisResponses
 from .sealed_store import Kept, NotStored, SealedStore
 
 logger = logging.getLogger(__name__)
 
-INFLATED = 4
-"""Most bytes of the JSON of a conversation, by those that a request may have. Records repeat tools
-and instructions, which are no part of the conversation."""
 MAX_TURNS = 1_000
 """Most responses of one conversation."""
-IN_THREAD = 50_000
-"""Size from which records are sealed and opened in a thread, so that other requests continue:
-bytes of sealed records, or characters of a response."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,8 @@ class ResponseStore:
         """Of one conversation."""
         self._ttl = settings.responses_ttl
         self.live = LiveResponses(settings)
+        self.conversations = ConversationStore(store, sealer, settings)
+        self.background = BackgroundStore(store, sealer, settings, self.live)
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
@@ -85,12 +85,10 @@ class ResponseStore:
     ) -> NotStored | None:
         """Return why the response was not stored. It is stored without events if they are too
         large."""
-        work = partial(seal, self._sealer, owner, response, log)
-        large = _is_large(response.body) or _is_large(response.input)
-        sealed = await asyncio.to_thread(work) if large else work()
-        reason = await self._store.put(owner, sealed)
-        if reason == "too_large" and sealed.events:
-            reason = await self._store.put(owner, replace(sealed, events=b""))
+        made = await sealed(self._sealer, owner, response, log)
+        reason = await self._store.put(owner, made)
+        if reason == "too_large" and made.events:
+            reason = await self._store.put(owner, replace(made, events=b""))
         STORED.labels(reason or "stored").inc()
         return reason
 
@@ -120,6 +118,7 @@ class ResponseStore:
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:
+        await self.background.aclose()
         await self._store.aclose()
 
     async def _read(self, owner: str, response_id: str, *, most: int) -> Conversation:
@@ -136,13 +135,13 @@ class ResponseStore:
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
-        for sealed in found:
-            if not sealed:
+        for record in found:
+            if not record:
                 return Conversation(turns[::-1], too_long=True)
             if wanted is None:
                 break
             try:
-                turn, size = open_record(self._sealer, owner, wanted, sealed, left)
+                turn, size = open_record(self._sealer, owner, wanted, record, left)
             except RecordTooLarge:
                 return Conversation(turns[::-1], too_long=True)
             except SealBroken:
@@ -155,17 +154,3 @@ class ResponseStore:
             wanted = turn.previous
         too_long = wanted is not None and len(turns) == most
         return Conversation(turns[::-1], None if too_long else wanted, too_long)
-
-
-def _is_large(value: object) -> bool:
-    """Return whether its texts have more than IN_THREAD characters."""
-    total, left = 0, [value]
-    while left and total <= IN_THREAD:
-        each = left.pop()
-        if isinstance(each, str):
-            total += len(each)
-        elif isinstance(each, dict):
-            left += each.values()
-        elif isinstance(each, list | tuple):
-            left += each
-    return total > IN_THREAD

@@ -13,18 +13,21 @@ from ..context import RequestContext
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
 from ..litellm_host.web_search import configured_search
+from ..response_store.conversations import ConversationTurn
 from ..sealing import OwnerSeal
 from ..state import gateway
 
 CONNECTION = "toolgate.connection"
 """Key of the ConnectionTurns in the ASGI scope of a request that came over a WebSocket."""
+BACKGROUND = "toolgate.background"
+"""Key of the BackgroundResponse in the ASGI scope of a request that is generated as one."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
-def client_of(scope: Scope, context: RequestContext) -> Client:
+def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | None) -> Client:
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
@@ -36,7 +39,14 @@ def client_of(scope: Scope, context: RequestContext) -> Client:
         gateway().responses,
         scope.get(CONNECTION),
         configured_search(),
+        turn,
+        scope.get(BACKGROUND),
     )
+
+
+def turn_of(scope: Scope, context: RequestContext) -> ConversationTurn:
+    """Return what locks the stored conversation of a request, if it continues one."""
+    return ConversationTurn(gateway().responses.conversations, owner_of(scope, context))
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -20,13 +20,18 @@ from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     authorization,
+    background_request,
     client,
+    conversations,
     forwarding,
     incoming,
     model_retrieval,
     probes,
+    request_scope,
+    storage_access,
     stored_responses,
 )
+from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -49,14 +54,19 @@ async def gateway(backend: FakeBackend, monkeypatch: pytest.MonkeyPatch) -> Asyn
         app,
         auth,
         authorization,
+        background_request,
         client,
+        conversations,
         forwarding,
         incoming,
         model_retrieval,
+        storage_access,
         stored_responses,
         pipeline,
         probes,
         response_guard,
+        recording,
+        request_scope,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(host_side, "selection", lambda: selection)

@@ -75,8 +75,6 @@ async def test_log_event_has_the_response(
         ("POST", "/v1/responses/resp_1"),
         ("GET", "/v1/responses/resp_1/output"),
         ("GET", "/v1/responses/resp_1/"),
-        ("POST", "/v1/conversations"),
-        ("GET", "/v1/conversations/conv_1/items"),
     ],
 )
 async def test_other_operations_are_refused(gateway: Gateway, method: str, path: str) -> None:

@@ -367,8 +367,7 @@ async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
         ({"previous_response_id": 5}, "previous_response_id"),
         ({"previous_response_id": ""}, "previous_response_id"),
         ({"store": "yes"}, "store"),
-        ({"conversation": "conv_1"}, "conversation"),
-        ({"background": True}, "background"),
+        ({"background": True, "store": False}, "background"),
         ({"given": [{"type": "item_reference"}]}, "input[0].type"),
     ):
         response = await ask(gateway, **{"previous_response_id": first["id"], **params})

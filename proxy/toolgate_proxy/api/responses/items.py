@@ -61,11 +61,12 @@ def parse_input(
     reader: ToolReader,
     *,
     recalled: int = 0,
+    earlier: str = PREVIOUS,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `recalled`: number of items at the beginning that are not the request's own. `seal`: of
-    the sender.
+    items. `recalled`: number of items at the beginning that are not the request's own. `earlier`:
+    the parameter that names them. `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = Turns(instructions, history, tools)
@@ -75,7 +76,7 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, PREVIOUS, turns, reader, seal)
+        _add(item, earlier, turns, reader, seal)
     for at, item in enumerate(given[recalled:]):
         _add(item, f"input[{at}]", turns, reader, seal)
     if not turns.has_messages:

@@ -15,7 +15,7 @@ from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
 from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
-from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
+from ..shared.parameter import Parameter, ignored, make_table, rejected
 from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
 from ..shared.template import TEMPLATE
@@ -126,6 +126,11 @@ RESPONSES: tuple[Parameter, ...] = (
         note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
         "not inherited.",
     ),
+    Parameter(
+        "conversation",
+        Anything("the ID of a conversation, or an object with the `id`"),
+        note="Continue a [stored conversation](responses.md#conversations).",
+    ),
     PROMPT_CACHE_KEY,
     Parameter(
         "prompt_cache_retention",
@@ -165,7 +170,12 @@ RESPONSES: tuple[Parameter, ...] = (
         Array("objects of the type compaction", maximum=10),
         note="See [compaction](responses.md#compaction).",
     ),
-    default_only("OpenAI", "background", False, note="There are no background tasks."),
+    Parameter(
+        "background",
+        Flag(),
+        note="Generate the response [in the background](responses.md#background). It must be "
+        "stored.",
+    ),
     *ignored(
         "OpenAI",
         client_metadata="It is for the client's records.",
@@ -174,7 +184,6 @@ RESPONSES: tuple[Parameter, ...] = (
     ),
     *rejected(
         "OpenAI",
-        conversation="Continue a response by `previous_response_id`.",
         moderation="Moderation is not built in.",
         prompt="Prompts are not stored. Send `instructions` and `input`.",
     ),

@@ -28,9 +28,11 @@ from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .compaction import is_trigger, read_compaction
 from .content import check_fields
-from .items import encrypt, parse_input
+from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .shown_tools import SEARCH
+from .state.background import BACKGROUND
+from .state.conversation import CONVERSATION, read_conversation
 from .tool_choice import read_tool_choice
 from .tools import ToolReader
 
@@ -60,12 +62,21 @@ def parse_request(
     check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
+    if (conversation := read_conversation(values)) is not None:
+        values[CONVERSATION] = conversation
     reader = ToolReader(
         hosted, open_objects, on_invalid, engine=client.search_engine, seal=client.seal
     )
     tools = reader.toolset(values.get("tools", ()))
     messages, paths = parse_input(
-        given, values.get("instructions"), history, tools, reader, recalled=recalled, seal=seal
+        given,
+        values.get("instructions"),
+        history,
+        tools,
+        reader,
+        recalled=recalled,
+        earlier=PREVIOUS if conversation is None else CONVERSATION,
+        seal=seal,
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):
         parsed.request["sign_reasoning"] = partial(encrypt, seal)
@@ -111,11 +122,16 @@ def _own_input(given: Any, recalled: int) -> Any:
 
 
 def _check_options(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for options of a stream without a stream, and for other additional
-    output than the API has."""
+    """Raise InvalidRequest for options of a stream without a stream, a response of the background
+    that is not stored, and other additional output than the API has."""
     if "stream_options" in values and not values.get("stream"):
         raise InvalidRequest(
             "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
+        )
+    if values.get(BACKGROUND) and not values.get("store", True):
+        raise InvalidRequest(
+            "'background' requires a stored response. Remove `store: false`, or 'background'.",
+            param=BACKGROUND,
         )
     for at, name in enumerate(values.get("include", ())):
         if not isinstance(name, str) or name not in INCLUDES:

@@ -17,11 +17,13 @@ from ...chat.response import ChatResponse
 from ...context import RateLimitHeaders
 from ..shared.sse import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
+from .output.body import queued_response
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
 from .portable import portable
 from .request import parse_request
-from .state.history import recall
+from .state.background import BACKGROUND, queue
+from .state.history import recall, turn_of
 
 PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
 """The paths that LiteLLM accepts."""
@@ -51,6 +53,14 @@ class Responses:
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return await recall(body, client)
+
+    def runs_in_background(self, body: Mapping[str, Any]) -> bool:
+        return body.get(BACKGROUND) is True
+
+    async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
+        if client.background is not None:
+            turn = turn_of(queued_response(request, model), request.repeated)
+            await queue(client.background, client.owner, turn)
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)

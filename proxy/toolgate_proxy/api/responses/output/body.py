@@ -6,6 +6,7 @@ import time
 from collections.abc import Container, Mapping
 from typing import Any, Literal
 
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
@@ -13,16 +14,18 @@ from ...shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..shown_tools import offered
 from .collector import Output
 
-Status = Literal["in_progress", "completed", "incomplete", "failed"]
+Status = Literal["queued", "in_progress", "completed", "incomplete", "failed"]
 CUT = {"reason": "max_output_tokens"}
 
 
 class Body:
-    """The response objects of one response. `model` is the name that the client sent."""
+    """The response objects of one response. `model` is the name that the client sent. `created`:
+    the time at which it was queued, if it waited in the background."""
 
-    def __init__(self, response: ChatResponse, model: str) -> None:
+    def __init__(self, response: ChatResponse, model: str, created: int | None = None) -> None:
         self._response = response
         self._model = model
+        self._created = created or response.head.created
         names = {tool.name for tool in response.request.tools}
         self._repeated = _repeated(response.request.repeated, names)
 
@@ -47,14 +50,20 @@ class Body:
         }
 
     def failed(self, output: Output, error: Mapping[str, Any]) -> dict[str, Any]:
-        """`error`: the error object, with `code` and `message`."""
-        usage = usage_of(self._response.all_counts)
-        return self._made("failed", output.items(), error=_shown(error), usage=usage, store=False)
+        """`error`: the error object, with `code` and `message`. Only a response of the background
+        is stored if it failed."""
+        return self._made(
+            "failed",
+            output.items(),
+            error=_shown(error),
+            usage=usage_of(self._response.all_counts),
+            store=self._repeated["background"],
+        )
 
     def _made(self, status: Status, output: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
         head = self._response.head
         return {
-            **_response(head.id, head.created, self._model, status),
+            **_response(head.id, self._created, self._model, status),
             "output": output,
             **self._repeated,
             "usage": None,
@@ -67,6 +76,17 @@ class Body:
         if self._response.request.return_token_ids:
             fields["token_ids"] = output.token_ids
         return with_receipt(fields | prompt_fields(self._response), self._response)
+
+
+def queued_response(request: ChatRequest, model: str) -> dict[str, Any]:
+    """The object of a response that waits in the background."""
+    response_id = request.answer_id or request.request_id
+    return {
+        **_response(response_id, int(time.time()), model, "queued"),
+        "output": [],
+        **_repeated(request.repeated, {tool.name for tool in request.tools}),
+        "usage": None,
+    }
 
 
 def failed_response(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,12 +135,13 @@ def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]
     model is offered."""
     text = given.get("text", {})
     return {
+        "background": given.get("background", False),
         "instructions": given.get("instructions"),
         "max_output_tokens": given.get("max_output_tokens"),
         "max_tool_calls": given.get("max_tool_calls"),
         "parallel_tool_calls": given.get("parallel_tool_calls", True),
         "previous_response_id": given.get("previous_response_id"),
-        "conversation": None,
+        "conversation": given.get("conversation"),
         "prompt": None,
         "prompt_cache_key": given.get("prompt_cache_key"),
         "prompt_cache_retention": given.get("prompt_cache_retention"),

@@ -25,6 +25,7 @@ ENDS = {
     "completed": "response.completed",
     "incomplete": "response.incomplete",
     "failed": "response.failed",
+    "cancelled": "response.failed",  # OpenAI documents no event of its own
 }
 """The type of the last event by the response's status."""
 
@@ -34,7 +35,8 @@ class ResponseStream:
     sequence number."""
 
     def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
-        self._body = Body(response, model)
+        background = client.background
+        self._body = Body(response, model, None if background is None else background.created)
         self._repeated = response.request.repeated
         self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
         self._client = client
@@ -110,9 +112,14 @@ class WholeResponse:
 def first_events(start: Mapping[str, Any]) -> list[Event]:
     """Return the events that begin a response. `start`: the response object before the first
     item."""
+    created, queued = start, []
+    if start.get("background"):
+        created = {**start, "status": "queued"}
+        queued = [{"type": "response.queued", "response": created}]
     return [
-        {"type": "response.created", "response": start},
-        {"type": "response.in_progress", "response": start},
+        {"type": "response.created", "response": created},
+        *queued,
+        {"type": "response.in_progress", "response": {**start, "status": "in_progress"}},
     ]
 
 

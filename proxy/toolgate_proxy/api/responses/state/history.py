@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from toolgate_core.errors import (
+    InvalidRequest,
     ItemNotFound,
     PreviousResponseNotFound,
     RequestTooLarge,
@@ -15,16 +16,18 @@ from toolgate_core.errors import (
 )
 
 from ....response_store.connection_turns import ConnectionTurns
+from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
 from ....response_store.record import EventLog, StoredResponse
 from ....response_store.sealed_store import StoreUnavailable
+from ....response_store.statuses import UNFINISHED
 from ....response_store.store import ResponseStore
 from ...surface import Client
+from .background import finish
+from .conversation import CONVERSATION, MAX_ITEMS, add_turn, id_of, items_of
 from .item_ids import response_of, with_ids
 
 PREVIOUS = "previous_response_id"
-MAX_ITEMS = 10_000
-"""Most items of a conversation, as many as `input` may have."""
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
 
@@ -34,24 +37,24 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     of the type `item_reference` are replaced by the items that they name. What is invalid stays
     as it is: the parser reports it.
 
-    Raises PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
+    Raises PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound,
+    RequestTooLarge and ResponsesUnavailable."""
     items = as_items(body.get("input"))
-    previous = body.get(PREVIOUS)
+    previous, conversation = body.get(PREVIOUS), id_of(body.get(CONVERSATION))
     if not items or client.responses is None or client.seal is None:
         return dict(body), 0
-    history = _History(client.responses, client.seal.owner, client.connection)
-    if not any(map(_is_reference, items)) and not isinstance(previous, str):
-        return dict(body), 0
+    earlier: Sequence[Any] = ()
+    history = StoredHistory(client.responses, client.seal.owner, client.connection)
     try:
-        earlier = await history.before(previous) if isinstance(previous, str) else []
-        items = [
-            await history.referred(item["id"], f"input[{at}]") if _is_reference(item) else item
-            for at, item in enumerate(items)
-        ]
+        if isinstance(previous, str):
+            earlier = await history.before(previous)
+        elif conversation is not None:
+            earlier = await items_of(conversation, client)
+        items = await history.resolved(items, "input")
     except StoreUnavailable as error:
         raise unavailable(error) from error
     if len(earlier) + len(items) > MAX_ITEMS:
-        raise too_long()
+        raise too_large() if conversation is not None else too_long()
     return {**body, "input": [*earlier, *items]}, len(earlier)
 
 
@@ -97,7 +100,7 @@ def _is_reference(item: object) -> bool:
     return kind == "item_reference" or (kind is None and set(item) <= {"id", "type"})
 
 
-class _History:
+class StoredHistory:
     def __init__(
         self, responses: ResponseStore, owner: str, connection: ConnectionTurns | None
     ) -> None:
@@ -109,6 +112,7 @@ class _History:
     async def before(self, previous: str) -> Sequence[Any]:
         """The items of a response and of those that it continues."""
         if self._connection is not None and (turns := self._connection.before(previous)):
+            _check_continuable(turns)
             items = self._connection.items()
             older = turns[0].previous
             return [*await self.before(older), *items] if older is not None else items
@@ -117,10 +121,18 @@ class _History:
             raise too_long()
         if conversation.missing is not None:
             raise missing(conversation.missing, previous)
+        _check_continuable(conversation.turns)
         self._found |= {turn.id: turn for turn in conversation.turns}
         return conversation.items
 
-    async def referred(self, item_id: str, path: str) -> Any:
+    async def resolved(self, items: Sequence[Any], path: str) -> list[Any]:
+        """The items, those that references name in place of the references."""
+        return [
+            await self._referred(item["id"], f"{path}[{at}]") if _is_reference(item) else item
+            for at, item in enumerate(items)
+        ]
+
+    async def _referred(self, item_id: str, path: str) -> Any:
         response_id = response_of(item_id)
         response = None if response_id is None else await self._response(response_id)
         items = response.items if response is not None else ()
@@ -147,14 +159,35 @@ class _History:
         return self._found[response_id]
 
 
+def _check_continuable(turns: Sequence[StoredResponse]) -> None:
+    """Raise InvalidRequest for a response of the background that has no output, and for one that
+    continues a conversation: its history is that of the conversation at that time, which is not
+    stored with it."""
+    for turn in turns:
+        if (status := turn.body.get("status")) in UNFINISHED:
+            raise InvalidRequest(
+                f"The response {turn.id!a} can't be continued, because its status is {status!r}. "
+                "Continue one that is completed.",
+                param=PREVIOUS,
+            )
+        if (conversation := turn.body.get(CONVERSATION)) is not None:
+            raise InvalidRequest(
+                f"The response {turn.id!a} is part of the conversation {conversation['id']!a}. "
+                f"Continue it by {CONVERSATION!r} instead of {PREVIOUS!r}.",
+                param=PREVIOUS,
+            )
+
+
 def begin(
     start: dict[str, Any], repeated: Mapping[str, Any], client: Client
 ) -> LiveResponse | None:
     """What keeps the events of a stream, if the response is to be stored. `start`: the response
     object of the first events. `repeated`: fields of the request."""
+    if client.background is not None:
+        return client.background.start(turn_of(start, repeated))
     if not start["store"] or client.responses is None or client.seal is None:
         return None
-    turn = partial(_turn, start, repeated)
+    turn = partial(turn_of, start, repeated)
     return client.responses.live.begin(client.seal.owner, start, turn)
 
 
@@ -162,12 +195,16 @@ async def store(
     body: dict[str, Any], repeated: Mapping[str, Any], client: Client, log: EventLog | None
 ) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. `log`: of a stream."""
+    reason in `toolgate.not_stored`. `log`: of a stream. Raises ToolgateError if it can't be added
+    to its conversation."""
+    turn = turn_of(body, repeated)
+    await add_turn(turn.items, client)
+    if client.background is not None:
+        return await finish(client.background, turn, log)
     if client.connection is not None:
-        client.connection.keep(_turn(body, repeated))
+        client.connection.keep(turn)
     if not body["store"] or client.responses is None or client.seal is None:
         return body
-    turn = _turn(body, repeated)
     reason = await client.responses.put(client.seal.owner, turn, log)
     if reason is None:
         return body
@@ -175,7 +212,8 @@ async def store(
     return {**body, "store": False, "toolgate": added}
 
 
-def _turn(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
+def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse:
+    """The record of a response. `repeated`: fields of the request."""
     return StoredResponse(
         body["id"],
         body,

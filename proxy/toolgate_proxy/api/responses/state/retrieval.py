@@ -4,6 +4,7 @@ input."""
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
@@ -11,6 +12,7 @@ from toolgate_core.errors import InvalidRequest
 from ....response_store.live import LiveResponse
 from ....response_store.record import EventLog, StoredResponse
 from ....sealing import OwnerSeal
+from ...shared.history import text_of
 from ..items import encrypt
 from ..output.stream import first_events, last_event, numbered
 from ..parameters import ENCRYPTED
@@ -31,7 +33,7 @@ def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal
     if ENCRYPTED not in include:
         return response.body
     return response.body | {
-        "output": [_with_encrypted(item, seal) for item in response.body["output"]]
+        "output": [with_encrypted(item, seal) for item in response.body["output"]]
     }
 
 
@@ -39,6 +41,14 @@ def replayed(response: StoredResponse, log: EventLog, after: int) -> bytes:
     """The stream's events whose sequence number is greater than `after`."""
     events = [*first_events(log.start), *log.events(), last_event(response.body)]
     return b"".join(numbered(events, 0)[max(0, after + 1) :])
+
+
+def log_of(response: StoredResponse) -> EventLog | None:
+    """The events of a response of the background that ended without output; None if it had some."""
+    if not response.body.get("background") or response.body["output"]:
+        return None
+    unset = dict.fromkeys(("error", "usage", "completed_at", "incomplete_details"))
+    return EventLog({**response.body, "status": "in_progress", **unset})
 
 
 async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes, int]]:
@@ -54,44 +64,60 @@ async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes,
 
 
 async def _batches(live: LiveResponse) -> AsyncIterator[list[Json]]:
-    yield first_events(live.start)
+    *announced, _ = first_events(live.start)
+    yield announced
+    if await live.starts():
+        yield first_events(live.start)[-1:]
     async for batch in live.batches():
         yield batch
 
 
-def listed(items: Sequence[Json], *, limit: int, order: str, after: str | None) -> Json:
-    """One page of items. `order`: asc, the oldest item first, or desc. Raises InvalidRequest."""
-    ordered = list(items) if order == "asc" else list(reversed(items))
-    if after is not None:
-        at = next((at for at, item in enumerate(ordered) if item["id"] == after), None)
+@dataclass(frozen=True)
+class Page:
+    """Which items of a list a client asks for."""
+
+    limit: int
+    ascending: bool
+    """The oldest item first."""
+    after: str | None = None
+    """The ID of the item before the first one."""
+
+
+def listed(items: Sequence[Json], page: Page) -> Json:
+    """One page of items. Raises InvalidRequest."""
+    ordered = list(items) if page.ascending else list(reversed(items))
+    if page.after is not None:
+        at = next((at for at, item in enumerate(ordered) if item["id"] == page.after), None)
         if at is None:
-            raise InvalidRequest(f"'after' names no item of this list: {after!a}.", param="after")
+            raise InvalidRequest(
+                f"'after' names no item of this list: {page.after!a}.", param="after"
+            )
         ordered = ordered[at + 1 :]
-    page = [_shown(item) for item in ordered[:limit]]
+    data = [shown(item) for item in ordered[: page.limit]]
     return {
         "object": "list",
-        "data": page,
-        "first_id": page[0]["id"] if page else None,
-        "last_id": page[-1]["id"] if page else None,
-        "has_more": len(ordered) > limit,
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(ordered) > page.limit,
     }
 
 
-def _shown(item: Mapping[str, Any]) -> Json:
+def shown(item: Mapping[str, Any]) -> Json:
     """An item with the fields that clients may leave out."""
-    shown = {**item}
+    made = {**item}
     if item["type"] == "message" and isinstance(item.get("content"), str):
         kind = "output_text" if item.get("role") == "assistant" else "input_text"
-        shown["content"] = [{"type": kind, "text": item["content"]}]
+        made["content"] = [{"type": kind, "text": item["content"]}]
         if kind == "output_text":
-            shown["content"][0] |= {"annotations": []}
+            made["content"][0] |= {"annotations": []}
     if item["type"] in STATUS_OF:
-        shown["status"] = item.get("status") or "completed"
-    return shown
+        made["status"] = item.get("status") or "completed"
+    return made
 
 
-def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
+def with_encrypted(item: Json, seal: OwnerSeal) -> Json:
     if item["type"] != "reasoning" or "encrypted_content" in item:
         return item
-    parts = item.get("content") or item["summary"]
-    return {**item, "encrypted_content": encrypt(seal, "".join(part["text"] for part in parts))}
+    parts = item.get("content") or item.get("summary") or ()
+    return {**item, "encrypted_content": encrypt(seal, "".join(map(text_of, parts)))}

@@ -1,0 +1,470 @@
+"""Responses of the background on the gateway's own route: polled, followed, cancelled, given up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import openai
+import pytest
+
+from tests.support.apis.responses_api import LOOK, check_event, check_response
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
+from toolgate_proxy.response_store import background, lease
+from toolgate_proxy.response_store.background import BackgroundResponse
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
+from toolgate_proxy.server import live_replay
+
+PATH = "/v1/responses"
+TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
+TOKENS = 12
+ACTIVE = ("queued", "in_progress")
+OWNER = "master key"
+
+
+@pytest.fixture
+def script(gateway: Gateway) -> Script:
+    """Waits in the middle, until `hang_after` is None."""
+    made = gateway.backend.scripts["wait"] = Script((TEXT,), hang_after=TOKENS, pause=0.01)
+    return made
+
+
+async def ask(gateway: Gateway, given: Any = "wait", **params: Any) -> Response:
+    key, leave = params.pop("key", MASTER), params.pop("leave_after", None)
+    body = {"model": "tiny", "input": given, "background": True, "tools": [LOOK], **params}
+    return await gateway.ask(body, path=PATH, key=key, leave_after=leave)
+
+
+async def queued(gateway: Gateway, given: Any = "wait", **params: Any) -> Any:
+    response = await ask(gateway, given, **params)
+    assert response.status == 200, response.json
+    check_response(response.json)
+    shown = response.json
+    assert (shown["status"], shown["background"], shown["store"]) == ("queued", True, True)
+    assert (shown["output"], shown["usage"]) == ([], None)
+    return shown
+
+
+async def get(
+    gateway: Gateway, name: str, rest: str = "", method: str = "GET", **query: Any
+) -> Response:
+    key, leave = query.pop("key", MASTER), query.pop("leave_after", None)
+    return await gateway.ask(
+        b"",
+        path=f"{PATH}/{name}{rest}",
+        method=method,
+        key=key,
+        query=urlencode(query),
+        leave_after=leave,
+    )
+
+
+async def ended(gateway: Gateway, name: str, key: str = MASTER) -> Any:
+    """The response object, once it has ended."""
+    async with asyncio.timeout(20):
+        while True:
+            found = (await get(gateway, name, key=key)).json
+            if found.get("status") not in ACTIVE:
+                return found
+            await asyncio.sleep(0.01)
+
+
+def running(gateway: Gateway, name: str, owner: str = OWNER) -> BackgroundResponse:
+    return gateway.here.responses.background.running[owner, name]
+
+
+def code(response: Response) -> tuple[int, str, str | None]:
+    error = response.json["error"]
+    return response.status, error["code"], error["param"]
+
+
+def events_of(response: Response) -> list[Any]:
+    return read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
+
+
+def elsewhere(
+    gateway: Gateway, name: str, monkeypatch: pytest.MonkeyPatch, owner: str = OWNER
+) -> BackgroundResponse:
+    """As another gateway sees a response in flight: only the store has it."""
+    job = running(gateway, name, owner)
+    monkeypatch.delitem(gateway.here.responses.live._responses, (owner, name))
+    monkeypatch.delitem(gateway.here.responses.background.running, (owner, name))
+    return job
+
+
+async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, script: Script) -> None:
+    shown = await queued(gateway, metadata={"a": "b"})
+    await until(lambda: gateway.backend.running)
+    await until(lambda: running(gateway, shown["id"]).live)
+    polled = (await get(gateway, shown["id"])).json
+    assert polled["status"] in ACTIVE
+    assert {**polled, "status": "queued"} == shown
+    listed = (await get(gateway, shown["id"], "/input_items")).json["data"]
+    assert [item["content"][0]["text"] for item in listed] == ["wait"]
+    script.hang_after = None
+    last = await ended(gateway, shown["id"])
+    check_response(last)
+    assert last["status"] == "completed"
+    assert [item["type"] for item in last["output"]] == ["reasoning", "message", "function_call"]
+    assert {**last, "status": "queued", "output": [], "usage": None, "completed_at": None} == shown
+    assert not gateway.here.responses.background.running
+
+
+async def test_it_has_the_output_of_another_response(gateway: Gateway, script: Script) -> None:
+    script.hang_after = None
+    plain = (await ask(gateway, background=False)).json
+    last = await ended(gateway, (await queued(gateway))["id"])
+    for one, other in zip(plain["output"], last["output"], strict=True):
+        for name in ("content", "name", "arguments", "type"):
+            assert one.get(name) == other.get(name)
+    assert plain["usage"] == last["usage"]
+
+
+async def test_an_incomplete_response_is_stored(gateway: Gateway) -> None:
+    gateway.backend.scripts["cut"] = Script(("Hello the",), finish="length")
+    last = await ended(gateway, (await queued(gateway, "cut"))["id"])
+    assert (last["status"], last["incomplete_details"]) == (
+        "incomplete",
+        {"reason": "max_output_tokens"},
+    )
+
+
+async def test_the_stream_is_followed_and_replayed(gateway: Gateway, script: Script) -> None:
+    """By the client of the request, by readers while it runs, and by readers after it."""
+    asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine"))
+    name = "resp_mine"
+    await until(lambda: (OWNER, name) in gateway.here.responses.background.running)
+    early = asyncio.create_task(get(gateway, name, stream="true"))
+    await until(lambda: gateway.backend.running)
+    later = asyncio.create_task(get(gateway, name, stream="true", starting_after=1))
+    await asyncio.sleep(0.1)
+    script.hang_after = None
+    events = events_of(await asked)
+    assert [event["type"] for event in events[:3]] == [
+        "response.created", "response.queued", "response.in_progress",
+    ]  # fmt: skip
+    assert [event["response"]["status"] for event in events[:3]] == [
+        "queued", "queued", "in_progress",
+    ]  # fmt: skip
+    for event in events:
+        check_event(event)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert events[-1]["type"] == "response.completed"
+    assert events_of(await early) == events
+    assert events_of(await later) == events[2:]
+    assert await ended(gateway, name) == events[-1]["response"]
+    assert events_of(await get(gateway, name, stream="true")) == events
+    assert events_of(await get(gateway, name, stream="true", starting_after=4)) == events[5:]
+
+
+async def test_it_survives_its_client(gateway: Gateway, script: Script) -> None:
+    left = await ask(gateway, stream=True, request_id="mine", leave_after=0.2)
+    assert events_of(left)[0]["type"] == "response.created"
+    assert gateway.backend.running == 1
+    script.hang_after = None
+    assert (await ended(gateway, "resp_mine"))["status"] == "completed"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_errors_before_it_is_queued_are_those_of_the_request(
+    gateway: Gateway, stream: bool
+) -> None:
+    for params, expected in (
+        ({"given": 5}, (400, "invalid_request", "input")),
+        ({"store": False}, (400, "invalid_request", "background")),
+        ({"previous_response_id": "resp_x"}, (400, "previous_response_not_found", None)),
+        ({"tools": [{"type": "function"}]}, (400, "invalid_tools", "tools[0]")),
+        ({"model": "other"}, (404, "model_not_found", None)),
+    ):
+        refused = await ask(gateway, **{"stream": stream, **params})  # type: ignore[arg-type]
+        assert code(refused)[:2] == expected[:2], refused.json
+    assert code(await ask(gateway, stream="yes")) == (400, "invalid_request", "stream")
+    assert not gateway.here.responses.background.running
+    assert not gateway.backend.requests
+
+
+async def test_an_id_is_used_once(gateway: Gateway, script: Script) -> None:
+    await queued(gateway, request_id="mine")
+    assert code(await ask(gateway, request_id="mine")) == (400, "invalid_request", "request_id")
+    script.hang_after = None
+    assert (await ended(gateway, "resp_mine"))["status"] == "completed"
+
+
+@pytest.mark.parametrize("fails", ["at once", "later"])
+async def test_a_failure_is_stored(gateway: Gateway, fails: str) -> None:
+    gateway.backend.scripts["breaks"] = Script(
+        ("Hello there",),
+        error_status=500 if fails == "at once" else None,
+        error={"message": "No.", "code": "backend_failed"},
+        error_after=None if fails == "at once" else 2,
+    )
+    shown = await queued(gateway, "breaks")
+    last = await ended(gateway, shown["id"])
+    check_response(last)
+    assert (last["status"], last["store"]) == ("failed", True)
+    assert last["error"]["code"]
+    assert bool(last["output"]) == (fails == "later")
+    events = events_of(await get(gateway, shown["id"], stream="true"))
+    assert events[-1]["type"] == "response.failed"
+    assert events[-1]["response"] == last
+    refused = await ask(gateway, "next", previous_response_id=shown["id"])
+    assert code(refused) == (400, "invalid_request", "previous_response_id")
+
+
+async def test_it_is_cancelled(gateway: Gateway, script: Script) -> None:
+    shown = await queued(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    await until(lambda: gateway.backend.running)
+    cancelled = await get(gateway, shown["id"], "/cancel", "POST")
+    check_response(cancelled.json)
+    assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+    assert await gateway.backend.idle_within(5)
+    last = events_of(await follower)[-1]
+    assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
+    assert (await get(gateway, shown["id"])).json == cancelled.json
+    assert (await get(gateway, shown["id"], "/cancel", "POST")).json == cancelled.json
+    replayed = events_of(await get(gateway, shown["id"], stream="true"))
+    assert replayed[-1]["response"] == cancelled.json
+    await until(lambda: not gateway.here.responses.background.running)
+    assert (await get(gateway, shown["id"], method="DELETE")).status == 200
+    assert (await get(gateway, shown["id"])).status == 404
+
+
+async def test_a_response_that_has_ended_stays_as_it_is(gateway: Gateway, script: Script) -> None:
+    script.hang_after = None
+    last = await ended(gateway, (await queued(gateway))["id"])
+    assert (await get(gateway, last["id"], "/cancel", "POST")).json == last
+    continued = await ask(
+        gateway, "hi", background=False, previous_response_id=last["id"], store=False
+    )
+    assert continued.status == 200
+
+
+async def test_one_in_flight_can_be_neither_deleted_nor_continued(
+    gateway: Gateway, script: Script
+) -> None:
+    shown = await queued(gateway)
+    assert (await get(gateway, shown["id"], method="DELETE")).status == 400
+    refused = await ask(gateway, "hi", previous_response_id=shown["id"])
+    assert code(refused) == (400, "invalid_request", "previous_response_id")
+
+
+async def test_only_the_owner_has_access(gateway: Gateway, script: Script) -> None:
+    assert gateway.here.key_sync is not None
+    teams = {"member": "a", "mate": "a", "rival": "b", "other": None}
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
+    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
+    gateway.here.key_sync.key_cache.replace(made)
+    keys["admin"] = MASTER
+    shown = await queued(gateway, key=keys["member"])
+    for name, key in keys.items():
+        if name in ("member", "mate"):
+            assert (await get(gateway, shown["id"], key=key)).status == 200
+            continue
+        for rest, method in (("", "GET"), ("", "DELETE"), ("/cancel", "POST")):
+            assert (await get(gateway, shown["id"], rest, method, key=key)).status == 404
+        assert (await get(gateway, shown["id"], stream="true", key=key)).status == 404
+    cancelled = await get(gateway, shown["id"], "/cancel", "POST", key=keys["mate"])
+    assert cancelled.json["status"] == "cancelled"
+
+
+async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: Script) -> None:
+    sent = "sk-a-key-with-a-limit-01"
+    gateway.add_key(sent, key_of(sent, max_parallel_requests=1))
+    shown = await queued(gateway, key=sent)
+    refused = await ask(gateway, key=sent)
+    assert refused.status == 429
+    script.hang_after = None
+    limiter = gateway.here.limiter
+    await until(lambda: not limiter.reservations._entries)
+    again = await ask(gateway, key=sent)
+    assert again.status == 200
+    assert (await ended(gateway, shown["id"], sent))["status"] == "completed"
+
+
+async def test_it_adds_a_turn_to_its_conversation(gateway: Gateway, script: Script) -> None:
+    made = await gateway.ask({}, path="/v1/conversations", key=MASTER)
+    name = made.json["id"]
+    shown = await queued(gateway, conversation=name)
+    locked = await ask(gateway, "hi", conversation=name)
+    assert code(locked) == (409, "conversation_locked", "conversation")
+    script.hang_after = None
+    last = await ended(gateway, shown["id"])
+    listed = await gateway.ask(
+        b"", path=f"/v1/conversations/{name}/items", method="GET", key=MASTER, query="order=asc"
+    )
+    assert listed.json["data"][1:] == last["output"]
+
+
+async def test_another_gateway_sees_and_cancels_it(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    job = elsewhere(gateway, shown["id"], monkeypatch)
+    assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
+    assert (await get(gateway, shown["id"], method="DELETE")).status == 400
+    cancelled = (await get(gateway, shown["id"], "/cancel", "POST")).json
+    assert cancelled["status"] == "cancelled"
+    await until(job.stopped.is_set)
+    assert job.live is not None
+    assert job.live.last == {"type": "response.failed", "response": cancelled}
+    assert await gateway.backend.idle_within(5)
+    assert (await get(gateway, shown["id"])).json == cancelled
+
+
+async def test_another_gateway_streams_it_when_it_has_ended(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_replay, "POLL_SECONDS", 0.02)
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    elsewhere(gateway, shown["id"], monkeypatch)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true", starting_after=0))
+    await asyncio.sleep(0.1)
+    assert not follower.done()
+    script.hang_after = None
+    events = events_of(await follower)
+    assert events[0]["sequence_number"] == 1
+    assert events[-1]["type"] == "response.completed"
+    whole = await get(gateway, shown["id"], stream="true")
+    assert events_of(whole)[1:] == events
+
+
+async def test_a_gateway_that_dies_leaves_it_as_failed(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    job = elsewhere(gateway, shown["id"], monkeypatch)
+    assert job._watching is not None
+    assert job._lease is not None
+    assert job._lease._prolonging is not None
+    for task in (job._watching, job._lease._prolonging):
+        task.cancel()  # it is dead
+    last = await ended(gateway, shown["id"])
+    check_response(last)
+    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
+    events = events_of(await get(gateway, shown["id"], stream="true"))
+    assert events[-1]["response"] == last
+    # It was only slow: what it generated comes too late.
+    script.hang_after = None
+    await until(lambda: job._ended)
+    assert (await get(gateway, shown["id"])).json == last
+
+
+async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(
+    gateway: Gateway, script: Script
+) -> None:
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    await gateway.here.responses.background.aclose()
+    await until(lambda: not gateway.here.responses.live.find(OWNER, shown["id"]))
+    last = (await get(gateway, shown["id"])).json
+    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
+
+
+async def test_a_lost_record_ends_the_generation(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    shown = await queued(gateway)
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
+    await until(lambda: gateway.backend.running)
+    gateway.here.responses._store._owners.clear()  # type: ignore[attr-defined]
+    assert events_of(await follower)[-1]["response"]["error"]["code"] == "gateway_stopped"
+    assert await gateway.backend.idle_within(5)
+    assert code(await get(gateway, shown["id"])) == (404, "response_not_found", None)
+
+
+async def test_an_end_that_can_not_be_stored_is_stored_later(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "PAUSE", 0.02)
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
+    store, tried = gateway.here.responses._store, asyncio.Event()
+
+    async def replace(*_: Any) -> str:
+        tried.set()
+        return "unavailable"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "replace", replace)
+        script.hang_after = None
+        await tried.wait()
+        await asyncio.sleep(0.1)
+        assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
+    assert (await ended(gateway, shown["id"]))["status"] == "completed"
+
+
+async def test_an_end_that_can_never_be_stored_is_a_failure(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, seconds in (("PAUSE", 0.01), ("PATIENCE", 0.05)):
+        monkeypatch.setattr(background, name, seconds)
+    asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine"))
+    await until(lambda: gateway.backend.running)
+
+    async def replace(*_: Any) -> str:
+        return "unavailable"
+
+    monkeypatch.setattr(gateway.here.responses._store, "replace", replace)
+    script.hang_after = None
+    last = events_of(await asked)[-1]["response"]
+    assert (last["status"], last["error"]["code"]) == ("failed", "responses_unavailable")
+
+
+async def test_an_unavailable_store_is_a_503(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = gateway.here.responses._store
+
+    async def put(*_: Any) -> str:
+        return "unavailable"
+
+    async def failing(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("Redis does not respond")
+
+    for name, fault in (("put", put), ("hold", failing)):
+        monkeypatch.setattr(store, name, fault)
+        refused = await ask(gateway)
+        assert code(refused)[:2] == (503, "responses_unavailable")
+        assert refused.headers[b"retry-after"] == b"1"
+    assert not gateway.backend.requests
+
+
+async def test_without_stored_responses_it_is_refused(gateway: Gateway) -> None:
+    store: Any = gateway.here.responses._store
+    store._settings = store._settings.model_copy(update={"responses_quota": 0})
+    assert code(await ask(gateway)) == (400, "unsupported_parameter", "background")
+
+
+async def test_the_sdk_polls_and_cancels(gateway: Gateway, script: Script) -> None:
+    transport = httpx.ASGITransport(gateway._app)
+    http = httpx.AsyncClient(transport=transport)
+    async with openai.AsyncOpenAI(
+        api_key=MASTER, base_url="http://gateway/v1", http_client=http
+    ) as client:
+        first = await client.responses.create(model="tiny", input="wait", background=True)
+        assert (first.status, first.background) == ("queued", True)
+        assert (await client.responses.retrieve(first.id)).status in ACTIVE
+        assert (await client.responses.cancel(first.id)).status == "cancelled"
+        script.hang_after = None
+        second = await client.responses.create(
+            model="tiny", input="wait", background=True, stream=True
+        )
+        events = [event async for event in second]
+        assert events[-1].type == "response.completed"
+        replayed = await client.responses.retrieve(
+            events[-1].response.id, stream=True, starting_after=3
+        )
+        assert [event.sequence_number async for event in replayed] == list(range(4, len(events)))

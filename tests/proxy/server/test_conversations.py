@@ -1,0 +1,470 @@
+"""Stored conversations on the gateway's own route: turns, items, owners, locks, faults."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import openai
+import pytest
+from openai.types.conversations import Conversation, ConversationItem
+from pydantic import TypeAdapter
+
+from tests.support.apis.responses_api import LOOK, check_response
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
+
+RESPONSES, CONVERSATIONS = "/v1/responses", "/v1/conversations"
+ITEM: TypeAdapter[Any] = TypeAdapter(ConversationItem)
+USER = {"role": "user", "content": "hi"}
+TOOLS: dict[str, Any] = {"tools": [LOOK]}
+
+
+@pytest.fixture(autouse=True)
+def scripts(gateway: Gateway) -> None:
+    gateway.backend.scripts |= {
+        "call": Script((f"<think>Hm, let me look</think>{call('look', {})}",)),
+        "result": Script(("It is there",)),
+        "next": Script(("And so on",)),
+        "cut": Script(("Hello the",), finish="length"),
+    }
+
+
+async def send(
+    gateway: Gateway,
+    method: str,
+    path: str = "",
+    body: object = None,
+    *,
+    key: str = MASTER,
+    **query: Any,
+) -> Response:
+    """A request for a conversation or its items."""
+    return await gateway.ask(
+        b"" if body is None else body,
+        path=CONVERSATIONS + path,
+        method=method,
+        key=key,
+        query=urlencode(query, doseq=True),
+    )
+
+
+async def created(gateway: Gateway, *items: Any, key: str = MASTER, **body: Any) -> str:
+    response = await send(gateway, "POST", "", {"items": [*items], **body}, key=key)
+    assert response.status == 200, response.json
+    Conversation.model_validate(response.json, strict=True)
+    return f"/{response.json['id']}"
+
+
+async def ask(gateway: Gateway, conversation: Any, given: Any = "hi", **params: Any) -> Response:
+    key, leave = params.pop("key", MASTER), params.pop("leave_after", None)
+    if isinstance(conversation, str):
+        conversation = conversation.removeprefix("/")
+    body = {"model": "tiny", "input": given, "conversation": conversation, **params}
+    return await gateway.ask(body, path=RESPONSES, key=key, leave_after=leave)
+
+
+async def listed(gateway: Gateway, conversation: str, key: str = MASTER) -> list[Any]:
+    found = await send(gateway, "GET", f"{conversation}/items", key=key, order="asc", limit=100)
+    assert found.status == 200, found.json
+    for item in found.json["data"]:
+        ITEM.validate_python(item, strict=True)
+    items: list[Any] = found.json["data"]
+    return items
+
+
+def code(response: Response) -> tuple[int, str, str | None]:
+    error = response.json["error"]
+    return response.status, error["code"], error["param"]
+
+
+def body_of(response: Response) -> Any:
+    if response.headers[b"content-type"].startswith(b"text/event-stream"):
+        return read_events(b"".join(response.bodies))[-1]["response"]
+    return response.json
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("store", [True, False])
+async def test_turns_have_the_prompt_of_the_whole_input(
+    gateway: Gateway, stream: bool, store: bool
+) -> None:
+    """Three turns, once by `conversation` and once with all items in `input`."""
+    more: dict[str, Any] = {**TOOLS, "instructions": "Be brief.", "store": store}
+    name = await created(gateway, {"role": "developer", "content": "Look first."})
+    first = body_of(await ask(gateway, name, "call", stream=stream, **more))
+    check_response(first)
+    assert (first["conversation"], first["store"]) == ({"id": name[1:]}, store)
+    call_id = first["output"][1]["call_id"]
+    result = [{"type": "function_call_output", "call_id": call_id, "output": "result"}]
+    second = body_of(await ask(gateway, {"id": name[1:]}, result, stream=stream, **more))
+    assert (await ask(gateway, name, "next", stream=stream, **more)).status == 200
+    by_conversation = gateway.backend.messages()
+    whole = [
+        {"role": "developer", "content": "Look first."}, {"role": "user", "content": "call"},
+        *first["output"], *result, *second["output"], {"role": "user", "content": "next"},
+    ]  # fmt: skip
+    await gateway.ask(
+        {"model": "tiny", "input": whole, **more, "store": False}, path=RESPONSES, key=MASTER
+    )
+    assert gateway.backend.messages() == by_conversation
+    items = await listed(gateway, name)
+    assert [item["type"] for item in items] == [
+        "message", "message", "reasoning", "function_call", "function_call_output", "message",
+        "message", "message",
+    ]  # fmt: skip
+    assert items[2:4] == first["output"]
+    assert len({item["id"] for item in items}) == len(items)
+
+
+async def test_an_incomplete_response_is_part_of_its_conversation(gateway: Gateway) -> None:
+    name = await created(gateway)
+    response = await ask(gateway, name, "cut")
+    assert response.json["status"] == "incomplete"
+    assert (await listed(gateway, name))[-1] == response.json["output"][0]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_failed_turn_leaves_nothing(gateway: Gateway, stream: bool) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2)
+    name = await created(gateway, USER)
+    before = await listed(gateway, name)
+    await ask(gateway, name, "breaks", stream=stream)
+    assert (await ask(gateway, name, [{"role": "x", "content": "y"}])).status == 400
+    assert await listed(gateway, name) == before
+    assert (await ask(gateway, name, "next")).status == 200
+
+
+async def test_a_client_that_disconnects_unlocks_the_conversation(gateway: Gateway) -> None:
+    gateway.backend.scripts["wait"] = Script(("Hello there",), hang_after=2)
+    name = await created(gateway, USER)
+    await ask(gateway, name, "wait", stream=True, leave_after=0.1)
+    assert len(await listed(gateway, name)) == 1
+    assert (await ask(gateway, name, "next")).status == 200
+    assert len(await listed(gateway, name)) == 3
+
+
+async def test_turns_do_not_interleave(gateway: Gateway) -> None:
+    """While one runs, all other changes are refused, and reading is not."""
+    script = gateway.backend.scripts["wait"] = Script(("Hello there",), hang_after=2)
+    name = await created(gateway, USER)
+    item = (await listed(gateway, name))[0]["id"]
+    first = asyncio.create_task(ask(gateway, name, "wait"))
+    await until(lambda: gateway.backend.running)
+    locked = (409, "conversation_locked", "conversation")
+    assert code(await ask(gateway, name, "next")) == locked
+    assert code(await send(gateway, "POST", f"{name}/items", {"items": [USER]})) == locked
+    assert code(await send(gateway, "POST", name, {"metadata": {}})) == locked
+    assert code(await send(gateway, "DELETE", f"{name}/items/{item}")) == locked
+    assert code(await send(gateway, "DELETE", name)) == locked
+    assert len(await listed(gateway, name)) == 1
+    counted = await gateway.ask(
+        {"model": "tiny", "input": "hi", "conversation": name[1:]},
+        path=f"{RESPONSES}/input_tokens",
+        key=MASTER,
+    )
+    assert counted.status == 200
+    script.hang_after = None
+    assert (await first).status == 200
+    assert len(await listed(gateway, name)) == 3
+    assert (await ask(gateway, name, "next")).status == 200
+
+
+async def test_parallel_turns_lose_nothing(gateway: Gateway) -> None:
+    name = await created(gateway)
+    asked = [ask(gateway, name, [USER | {"content": "next"}]) for _ in range(8)]
+    statuses = [response.status for response in await asyncio.gather(*asked)]
+    assert set(statuses) <= {200, 409}
+    items = await listed(gateway, name)
+    assert [item["role"] for item in items] == ["user", "assistant"] * statuses.count(200)
+
+
+async def test_a_conversation_is_updated_and_deleted(gateway: Gateway) -> None:
+    name = await created(gateway, metadata={"a": "b"})
+    found = (await send(gateway, "GET", name)).json
+    assert (found["object"], found["metadata"]) == ("conversation", {"a": "b"})
+    updated = await send(gateway, "POST", name, {"metadata": {"c": "d"}})
+    assert updated.json == {**found, "metadata": {"c": "d"}}
+    assert (await send(gateway, "GET", name)).json == updated.json
+    assert (await send(gateway, "POST", name, {"metadata": None})).json["metadata"] == {}
+    deleted = await send(gateway, "DELETE", name)
+    assert deleted.json == {"id": name[1:], "object": "conversation.deleted", "deleted": True}
+    missing = (404, "conversation_not_found", "conversation")
+    for method, path, body in (
+        ("GET", name, None),
+        ("POST", name, {"metadata": {}}),
+        ("DELETE", name, None),
+        ("GET", f"{name}/items", None),
+        ("POST", f"{name}/items", {"items": [USER]}),
+        ("GET", f"{name}/items/x", None),
+        ("DELETE", f"{name}/items/x", None),
+    ):
+        assert code(await send(gateway, method, path, body)) == missing, (method, path)
+    assert code(await ask(gateway, name)) == missing
+
+
+async def test_items_are_added_listed_and_deleted(gateway: Gateway) -> None:
+    name = await created(gateway)
+    added = await send(
+        gateway,
+        "POST",
+        f"{name}/items",
+        {
+            "items": [
+                USER,
+                {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "seen"},
+            ]
+        },
+    )
+    assert added.status == 200
+    items = await listed(gateway, name)
+    assert added.json["data"] == items
+    assert [item["status"] for item in items] == ["completed"] * 3
+    pages: list[str] = []
+    query: dict[str, Any] = {"limit": 2}
+    while True:
+        page = (await send(gateway, "GET", f"{name}/items", **query)).json
+        pages += [item["id"] for item in page["data"]]
+        if not page["has_more"]:
+            break
+        query["after"] = page["last_id"]
+    assert pages == [item["id"] for item in reversed(items)]
+    one = await send(gateway, "GET", f"{name}/items/{items[1]['id']}")
+    assert one.json == items[1]
+    deleted = await send(gateway, "DELETE", f"{name}/items/{items[2]['id']}")
+    assert deleted.json["id"] == name[1:]
+    gone = await send(gateway, "GET", f"{name}/items/{items[2]['id']}")
+    assert code(gone) == (404, "item_not_found", None)
+    assert await listed(gateway, name) == items[:2]
+    # A call whose result was deleted has none in the prompt.
+    assert (await ask(gateway, name, "next")).status == 200
+    assert [each["role"] for each in gateway.backend.messages()] == [
+        "user", "assistant", "tool", "user",
+    ]  # fmt: skip
+
+
+async def test_ids_of_items_stay_and_are_unique(gateway: Gateway) -> None:
+    first = (await gateway.ask({"model": "tiny", "input": "hi"}, path=RESPONSES, key=MASTER)).json
+    message = first["output"][0]
+    reference = {"type": "item_reference", "id": message["id"]}
+    name = await created(gateway, USER, message, reference, {**USER, "id": ""})
+    ids = [item["id"] for item in await listed(gateway, name)]
+    assert ids[1] == message["id"]
+    assert len(set(ids)) == 4
+    assert all(ids)
+
+
+async def test_encrypted_reasoning_is_included_on_request(gateway: Gateway) -> None:
+    name = await created(gateway)
+    await ask(gateway, name, "call", **TOOLS)
+    include = {"include[]": "reasoning.encrypted_content", "order": "asc"}
+    items = (await send(gateway, "GET", f"{name}/items", **include)).json["data"]
+    assert items[1]["encrypted_content"]
+    one = await send(gateway, "GET", f"{name}/items/{items[1]['id']}", **include)
+    assert one.json["encrypted_content"]
+    assert "encrypted_content" not in (await listed(gateway, name))[1]
+
+
+async def test_the_sdk_keeps_a_session_in_a_conversation(gateway: Gateway) -> None:
+    """What OpenAIConversationsSession of the Agents SDK does: create, list, add, pop, clear."""
+    transport = httpx.ASGITransport(gateway._app)
+    async with openai.AsyncOpenAI(
+        api_key=MASTER,
+        base_url="http://gateway/v1",
+        http_client=httpx.AsyncClient(transport=transport),
+    ) as client:
+        session = (await client.conversations.create(items=[])).id
+        items = client.conversations.items
+        assert [each async for each in items.list(session, order="asc")] == []
+        response = await client.responses.create(model="tiny", input="hi")
+        said: Any = [
+            {"role": "user", "content": "hi"},
+            *(each.to_dict() for each in response.output),
+        ]
+        await items.create(session, items=said)
+        found = [each async for each in items.list(session, order="asc", limit=1)]
+        assert [each.type for each in found] == ["message", "message"]
+        later = await client.responses.create(model="tiny", input="next", conversation=session)
+        assert later.conversation is not None
+        assert later.conversation.id == session
+        last = (await items.list(session, limit=1, order="desc")).data[0]
+        assert last.id == later.output[0].id
+        await items.delete(last.id, conversation_id=session)
+        assert len([each async for each in items.list(session)]) == 3
+        await client.conversations.update(session, metadata={"a": "b"})
+        assert (await client.conversations.retrieve(session)).metadata == {"a": "b"}
+        await client.conversations.delete(session)
+        with pytest.raises(openai.NotFoundError):
+            await client.conversations.retrieve(session)
+
+
+async def test_both_spellings_of_paths(gateway: Gateway) -> None:
+    name = await created(gateway)
+    for prefix in ("", "/openai/v1"):
+        found = await gateway.ask(
+            b"", path=f"{prefix}/conversations{name}", method="GET", key=MASTER
+        )
+        assert found.json["id"] == name[1:]
+    refused = await send(gateway, "PUT", name)
+    assert code(refused) == (405, "method_not_allowed", None)
+    assert (await gateway.ask(b"", path=CONVERSATIONS, key=MASTER)).status == 200  # an empty body
+    assert not gateway.host.passed
+
+
+async def test_only_the_owner_has_access(gateway: Gateway) -> None:
+    assert gateway.here.key_sync is not None
+    teams = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
+    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
+    gateway.here.key_sync.key_cache.replace(made)
+    keys["admin"] = MASTER
+    friends = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
+    for owner, friendly in friends.items():
+        conversation = await created(gateway, USER, key=keys[owner])
+        item = (await listed(gateway, conversation, keys[owner]))[0]["id"]
+        for name, key in keys.items():
+            statuses = [
+                (await send(gateway, "GET", conversation, key=key)).status,
+                (await send(gateway, "GET", f"{conversation}/items", key=key)).status,
+                (await send(gateway, "GET", f"{conversation}/items/{item}", key=key)).status,
+                (await send(gateway, "POST", conversation, {"metadata": {}}, key=key)).status,
+                (await ask(gateway, conversation, "next", key=key)).status,
+            ]
+            assert set(statuses) == {200 if name in friendly else 404}, (owner, name)
+            if name not in friendly:
+                assert (await send(gateway, "DELETE", conversation, key=key)).status == 404
+        assert (await send(gateway, "GET", conversation, key="sk-wrong")).status == 401
+
+
+async def test_operations_on_responses_do_not_find_conversations(gateway: Gateway) -> None:
+    name = await created(gateway, USER)
+    for path in (name, f"/conversations{name}", f"/conversations%2F{name[1:]}"):
+        for method in ("GET", "DELETE"):
+            found = await gateway.ask(b"", path=RESPONSES + path, method=method, key=MASTER)
+            assert found.status == 404
+    assert (await send(gateway, "GET", name)).status == 200
+
+
+async def test_a_response_of_a_conversation_is_continued_by_it_only(gateway: Gateway) -> None:
+    name = await created(gateway)
+    first = (await ask(gateway, name)).json
+    asked = {"model": "tiny", "input": "next", "previous_response_id": first["id"]}
+    refused = await gateway.ask(asked, path=RESPONSES, key=MASTER)
+    assert code(refused) == (400, "invalid_request", "previous_response_id")
+    assert name[1:] in refused.json["error"]["message"]
+    both = await ask(gateway, name, previous_response_id=first["id"])
+    assert code(both) == (400, "invalid_request", "conversation")
+
+
+@pytest.mark.parametrize("conversation", [5, "", {}, {"id": 3}, ["conv_1"], "c" * 300])
+async def test_invalid_conversations_are_400s(gateway: Gateway, conversation: Any) -> None:
+    response = await ask(gateway, conversation)
+    # One that is only too long or unknown is looked for.
+    assert response.status in (400, 404)
+    assert response.json["error"]["param"] == "conversation"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "param"),
+    [
+        ("", {"items": 5}, "items"),
+        ("", {"items": [{"role": "x", "content": "y"}]}, "items[0].role"),
+        ("", {"items": [USER, {"type": "function_call_output", "call_id": "c", "output": "d"}]},
+         "items[1].call_id"),
+        ("", {"items": [{"type": "item_reference", "id": "msg_1"}]}, "items[0].id"),
+        ("", {"metadata": {"a": 1}}, "metadata"),
+        ("", {"model": "tiny"}, "model"),
+        ("/items", {"items": []}, "items"),
+        ("/items", {}, "items"),
+        ("/items", {"items": [{"type": "nothing_known"}]}, "items[0].type"),
+        ("/update", {}, "metadata"),
+        ("/update", {"items": [USER], "metadata": {}}, "items"),
+    ],
+)  # fmt: skip
+async def test_invalid_bodies_name_the_field(
+    gateway: Gateway, path: str, body: dict[str, Any], param: str
+) -> None:
+    name = await created(gateway) if path else ""
+    response = await send(gateway, "POST", name + path.removesuffix("/update"), body)
+    assert (response.status // 100, response.json["error"]["param"]) == (4, param), response.json
+    if path:
+        assert await listed(gateway, name) == []
+
+
+async def test_what_a_response_can_not_contain_is_refused(gateway: Gateway) -> None:
+    for content in (b'"cut \\ud83d"', b"[" * 300 + b"]" * 300):
+        body = b'{"items": [{"type": "web_search_call", "x": ' + content + b"}]}"
+        assert code(await send(gateway, "POST", "", body))[:2] == (400, "invalid_request")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_turn_that_can_not_be_added_fails(
+    gateway: Gateway, stream: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await created(gateway, USER)
+
+    async def replace(*_: Any) -> str:
+        return "unavailable"
+
+    with monkeypatch.context() as patch:
+        patch.setattr(gateway.here.responses._store, "replace", replace)
+        response = await ask(gateway, name, "next", stream=stream)
+    if stream:
+        failed = body_of(response)
+        assert (failed["status"], failed["error"]["code"]) == ("failed", "responses_unavailable")
+    else:
+        assert code(response)[:2] == (503, "responses_unavailable")
+        assert response.headers[b"retry-after"] == b"1"
+    assert len(gateway.backend.requests) == 1
+    assert len(await listed(gateway, name)) == 1
+    assert (await ask(gateway, name, "next")).status == 200
+
+
+async def test_a_conversation_that_is_dropped_during_a_turn_is_missed(gateway: Gateway) -> None:
+    script = gateway.backend.scripts["wait"] = Script(("Hello there",), hang_after=2)
+    name = await created(gateway, USER)
+    asked = asyncio.create_task(ask(gateway, name, "wait"))
+    await until(lambda: gateway.backend.running)
+    gateway.here.responses._store._owners.clear()  # type: ignore[attr-defined]
+    script.hang_after = None
+    assert code(await asked) == (404, "conversation_not_found", "conversation")
+
+
+async def test_an_unavailable_store_is_a_503(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await created(gateway, USER)
+
+    async def failing(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("Redis does not respond")
+
+    for operation in ("read", "hold", "delete"):
+        monkeypatch.setattr(gateway.here.responses._store, operation, failing)
+    unavailable = (503, "responses_unavailable")
+    for method, path, body in (
+        ("GET", name, None),
+        ("POST", name, {"metadata": {}}),
+        ("DELETE", name, None),
+        ("GET", f"{name}/items", None),
+        ("POST", f"{name}/items", {"items": [USER]}),
+    ):
+        assert code(await send(gateway, method, path, body))[:2] == unavailable
+    assert code(await ask(gateway, name))[:2] == unavailable
+    assert not gateway.backend.requests
+
+
+async def test_requests_for_conversations_count_under_the_limits_of_a_key(
+    gateway: Gateway,
+) -> None:
+    sent = "sk-a-key-with-a-limit-01"
+    gateway.add_key(sent, key_of(sent, rpm=2))
+    name = await created(gateway, key=sent)
+    statuses = [(await send(gateway, "GET", name, key=sent)).status for _ in range(2)]
+    assert statuses == [200, 429]
