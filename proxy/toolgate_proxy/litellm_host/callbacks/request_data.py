@@ -16,7 +16,7 @@ from starlette.requests import Request
 from ...api.surface import Surface
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
-from ..deployments.router import PROVIDER, Row, placement_of, router
+from ..deployments.router import PRICES, PROVIDER, Row, placement_of, router
 from ..private_names import either
 
 UNSEEN = frozenset({"previous_response_id"})
@@ -169,9 +169,8 @@ class RequestData:
                 metadata=metadata,
                 model_info=data.get("model_info"),
                 proxy_server_request=data.get("proxy_server_request"),
-                input_cost_per_token=params.get("input_cost_per_token"),
-                output_cost_per_token=params.get("output_cost_per_token"),
                 cooldown_time=params.get("cooldown_time"),
+                **{name: params[name] for name in PRICES & params.keys()},
             ),
             custom_llm_provider=PROVIDER if self.row is not None else None,
             stream=stream,

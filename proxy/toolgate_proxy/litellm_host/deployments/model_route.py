@@ -25,7 +25,7 @@ from ..callbacks.configured import (
 from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallbacks import configured_parameters
-from .router import Row, Target, is_limited, placement_of, router, rows_of
+from .router import PRICES, Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
@@ -41,13 +41,11 @@ DEPLOYMENT_FIELDS = frozenset(
         "custom_llm_provider",
         "drop_params",
         "extra_body",
-        "input_cost_per_token",
         "litellm_credential_name",
         "max_retries",
         "model",
         "num_retries",
         "order",
-        "output_cost_per_token",
         "request_timeout",
         "rpm",
         "stream_timeout",
@@ -160,7 +158,7 @@ PARAMETERS = frozenset(BY_NAME) - {
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
 """Parameters that a fallback may replace."""
-_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails", "max_parallel_requests"}
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | PRICES | {"guardrails", "max_parallel_requests"}
 
 
 def guardrails_of(rows: Sequence[Row]) -> list[Any]:

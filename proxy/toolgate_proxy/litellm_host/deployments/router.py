@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import litellm
+from litellm.types.utils import CustomPricingLiteLLMParams
 
 from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
+PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
+"""Fields of `litellm_params` from which LiteLLM computes costs."""
 LIMITS = ("rpm", "tpm")
 """Limits of a deployment that LiteLLM's router enforces."""
 
