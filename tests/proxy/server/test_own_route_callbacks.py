@@ -109,7 +109,9 @@ async def test_prices_of_a_deployment_are_those_of_its_cost(
         "output_cost_per_token": 0.0,
         "cache_read_input_token_cost": 0.5,
     }
-    use(monkeypatch, ours(gateway.backend, **prices))
+    priced = ours(gateway.backend, **prices)
+    priced["model_info"]["id"] = "priced"
+    use(monkeypatch, priced)
     assert (await gateway.ask(chat())).status == 200
     await until(lambda: costs)
     assert costs == [pytest.approx(8 * 1.0 + 3 * 0.5)]
