@@ -10,8 +10,8 @@ import pytest
 from fastapi import HTTPException
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.litellm.own_route import Gateway, asked, chat
-from tests.support.litellm.router import Row
+from tests.support.litellm.own_route import Gateway, asked, chat, ours
+from tests.support.litellm.router import Row, use
 from tests.support.servers.script import Script
 from tests.support.waiting import until
 
@@ -91,6 +91,30 @@ async def test_failure_is_logged_once(gateway: Gateway, team: Team, body: Row) -
     [failure] = team.failures
     assert failure.status_code == response.status >= 400
     assert not team.successes
+
+
+async def test_prices_of_a_deployment_are_those_of_its_cost(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The prompt has 11 tokens, of which 3 are cached."""
+    costs: list[float] = []
+
+    class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+        async def async_log_success_event(self, kwargs: Any, *_: Any) -> None:
+            costs.append(kwargs["response_cost"])
+
+    monkeypatch.setattr(litellm, "callbacks", [Observer()])
+    prices = {
+        "input_cost_per_token": 1.0,
+        "output_cost_per_token": 0.0,
+        "cache_read_input_token_cost": 0.5,
+    }
+    priced = ours(gateway.backend, **prices)
+    priced["model_info"]["id"] = "priced"
+    use(monkeypatch, priced)
+    assert (await gateway.ask(chat())).status == 200
+    await until(lambda: costs)
+    assert costs == [pytest.approx(8 * 1.0 + 3 * 0.5)]
 
 
 async def test_pre_call_hook_may_change_a_request(gateway: Gateway, team: Team) -> None:

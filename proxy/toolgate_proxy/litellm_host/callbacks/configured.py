@@ -21,8 +21,11 @@ from ..deployments.router import PROVIDER
 INERT = ("litellm.proxy.hooks.", "litellm._service_logger", "litellm.router_strategy.")
 """Modules of callbacks that LiteLLM always registers. They act on LiteLLM's own keys, limits and
 caches. Our route uses them only for the requests of `counts_keys`."""
-OPTIONAL = "_OPTIONAL_"
-"""Beginning of the names of classes in these modules that are registered if they are configured."""
+OPTIONAL = tuple(
+    f"litellm.proxy.hooks.{name}"
+    for name in ("azure_content_safety", "dynamic_rate_limiter", "prompt_injection_detection")
+)
+"""Modules among them of callbacks that LiteLLM registers only if they are configured."""
 ROUTER = "litellm.router"
 """LiteLLM's router. Until 1.109 it registers methods that count for limits and cooldowns."""
 OWN = "toolgate_proxy."
@@ -175,10 +178,8 @@ def _is_guardrail(callback: object) -> bool:
 def _is_inert(callback: object) -> bool:
     if type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER):
         return True
-    kind = type(callback)
-    if kind.__name__.startswith(OPTIONAL):
-        return False
-    return kind.__module__.startswith((*INERT, OWN))
+    module = type(callback).__module__
+    return module.startswith((*INERT, OWN)) and not module.startswith(OPTIONAL)
 
 
 def _overrides(callback: CustomLogger, hook: str) -> bool:

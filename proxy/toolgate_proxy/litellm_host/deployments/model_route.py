@@ -157,7 +157,7 @@ PARAMETERS = frozenset(BY_NAME) - {
 the request's, so `tools` is not among them."""
 FALLBACK_PARAMETERS = PARAMETERS | {"messages", "tools"}
 """Parameters that a fallback may replace."""
-_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | {"guardrails", "max_parallel_requests"}
+_CARRIED = PARAMETERS | DEPLOYMENT_FIELDS | PRICES | {"guardrails", "max_parallel_requests"}
 
 
 def guardrails_of(rows: Sequence[Row]) -> list[Any]:

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import litellm
-from litellm.types.router import CustomPricingLiteLLMParams
+from litellm.types.utils import CustomPricingLiteLLMParams
 
 from ...routing.deployments import Placement
 
 PROVIDER = "toolgate"
+PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
+"""Fields of `litellm_params` from which LiteLLM computes costs."""
 LIMITS = ("rpm", "tpm")
 """Limits of a deployment that LiteLLM's router enforces."""
-PRICES = frozenset(CustomPricingLiteLLMParams.model_fields)
-"""Prices in a deployment's `litellm_params`, from which LiteLLM computes the cost of a request."""
 
 Row = Mapping[str, Any]
 """The router's dict of one deployment."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from datetime import datetime
 from typing import Any
 
@@ -144,12 +145,21 @@ def test_litellm_logger_may_read_streams() -> None:
     assert model_route().reads
 
 
-def test_optional_hook_of_litellm_is_not_ignored() -> None:
-    """LiteLLM registers it only if it is configured, and its module has others as well."""
-    module = "litellm.proxy.hooks.prompt_injection_detection"
-    kind = type("_OPTIONAL_Detection", (CustomLogger,), {"__module__": module, MODERATION: hook})
-    litellm.callbacks.append(kind())
-    assert model_route().reads
+@pytest.mark.parametrize(
+    "name",
+    [
+        "azure_content_safety",
+        "dynamic_rate_limiter",
+        "dynamic_rate_limiter_v3",
+        "prompt_injection_detection",
+    ],
+)
+def test_optional_hook_of_litellm_is_not_ignored(name: str) -> None:
+    """LiteLLM registers it only if it is configured, and its package has others as well."""
+    module = f"litellm.proxy.hooks.{name}"
+    assert importlib.util.find_spec(module) is not None
+    litellm.callbacks.append(having(MODERATION, "async_pre_call_hook", module=module))
+    assert (model_route().reads, model_route().hooks) == (True, True)
 
 
 @pytest.mark.parametrize(

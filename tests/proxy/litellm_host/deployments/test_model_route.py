@@ -72,6 +72,7 @@ def test_own_route_supports_shuffle_and_least_busy(
         {"drop_params": True, "cooldown_time": 3},
         {"num_retries": 2},
         {"input_cost_per_token": 0.1, "output_cost_per_token": 0.2},
+        {"cache_read_input_token_cost": 0.1, "input_cost_per_second": 0.2},
         {"mock_response": None, "a_new_field_of_litellm": None, "tools": []},
     ],
     ids=lambda params: next(iter(params)),
