@@ -189,6 +189,7 @@ def locked(conversation_id: str) -> ConversationLocked:
         f"Another request is adding a turn to the conversation {conversation_id!a}, or is changing "
         "it. Send this one again when that has ended.",
         param="conversation",
+        retry_after=1,
     )
 
 
