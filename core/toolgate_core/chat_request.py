@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from . import wire
 from .context_edits import AppliedEdit, Compaction, ContextEdit
-from .gateway_tools import GatewayTool
+from .gateway_tools import GatewayTool, PendingCall
 from .tools import OnInvalid, Tool
 
 
@@ -73,6 +73,11 @@ class ChatRequest:
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     """Those of `tools` that the gateway runs, by name."""
+    pending_calls: tuple[PendingCall, ...] = ()
+    """Calls that the gateway runs before the response."""
+    optional_tools: frozenset[str] = frozenset()
+    """The names of tools that are left out if they are invalid: those that the client did not
+    write."""
     deferred_tools: tuple[DeferredTool, ...] = ()
     """Those that the messages have not added."""
     drop_oldest: bool = False

@@ -26,3 +26,16 @@ class GatewayTool(Protocol):
         """Return the result of a call. `arguments`: JSON that is valid against the tool's schema.
         What goes wrong in the tool is a result that says so: the model can go on."""
         ...
+
+
+@dataclass
+class PendingCall:
+    """A call of an earlier response that the user has approved. It runs before the response."""
+
+    name: str
+    arguments: str
+    tool: GatewayTool
+    placeholder: str
+    """The content of the message that the result replaces."""
+    result: GatewayResult | None = None
+    """Set once it ran: it does not run again if the request moves to another backend."""

@@ -76,7 +76,7 @@ class ConstraintLoader:
     ) -> Prepared:
         """Return the request without the tools that `load` leaves out. Grammars are loaded only if
         the settings omit tools. Raise ToolgateError."""
-        if not self._omits_invalid:
+        if not self._omits_invalid and not prepared.request.optional_tools:
             return prepared
         tools = prepared.plan.candidates
         _, offered = await self._loaded(tools, prepared, deployment, context)
@@ -91,7 +91,8 @@ class ConstraintLoader:
     ) -> tuple[LoadedGrammars, Prepared]:
         """Return the grammars of `tools`, and the request without those that are left out."""
         params, owner = schema_params(prepared.request), context.sender
-        invalid = InvalidTools(context, omit=self._omits_invalid)
+        optional = prepared.request.optional_tools
+        invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
         with spans.grammars(len(tools)) as note:
             loaded = await deployment.grammars.ensure(
                 tools, params, prepared.info, owner, invalid.leave_out

@@ -7,7 +7,7 @@ tokens, or after MAX_ROUNDS.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,13 +21,13 @@ from toolgate_core.deltas import (
     Finish,
     ReasoningDelta,
 )
-from toolgate_core.errors import ContextLengthExceeded, UnsupportedParameter
-from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
+from toolgate_core.gateway_tools import GatewayResult, PendingCall
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from . import resampling
-from .choice import GatewayCallRan
+from .choice import ChoiceEvent, GatewayCallRan
 from .engine import Engine
 from .generation import Generation
 from .response import ChatResponse, ResponseEvent
@@ -46,9 +46,11 @@ async def respond(
     """
     if request.gateway_tools:
         _check(request)
+    if request.pending_calls:
+        request = await _after_pending(engine, request, context)
     response, generation = await engine.begin(request, deployment, context)
     events = resampling.events_of(engine, response, generation, deployment, context)
-    if request.gateway_tools:
+    if request.gateway_tools or request.pending_calls:
         events = _rounds(engine, response, generation, deployment, context)
     async with aclosing(events):
         yield response, events
@@ -155,6 +157,8 @@ async def _rounds(
     """Yield the events of all rounds in batches."""
     deadline = generation.events.deadline
     number = 1
+    if pending := response.request.pending_calls:
+        yield [ResponseEvent(0, event) for event in _pending_events(pending)]
     while True:
         written = _Round(response)
         batches = resampling.events_of(engine, response, generation, deployment, context)
@@ -181,6 +185,53 @@ async def _rounds(
             yield [ResponseEvent(0, Finish("length"))]
             return
         generation.continue_response(response, engine.validators, context.sender)
+
+
+async def _after_pending(
+    engine: Engine, request: ChatRequest, context: RequestContext
+) -> ChatRequest:
+    """Run the calls that the user has approved. Return the request with their results. Clients send
+    such calls back, so they are validated again."""
+    tools = {tool.name: tool for tool in request.tools}
+    for call in request.pending_calls:
+        if call.result is None:
+            tool = tools[call.name]
+            violation = await engine.validators.check(
+                tool, call.arguments, unique=True, owner=context.sender
+            )
+            if violation is not None:
+                raise InvalidRequest(
+                    f"The arguments of the approved call of {call.name!r} violate the tool's "
+                    f"schema: keyword {violation.keyword!r} at {violation.pointer!r}. Send the "
+                    "request for approval as it was.",
+                    param="input",
+                )
+            call.result = await call.tool.run(call.arguments)
+    results = {each.placeholder: each.result for each in request.pending_calls}
+    messages = tuple(_with_result(message, results) for message in request.messages)
+    return replace(request, messages=messages)
+
+
+def _with_result(
+    message: dict[str, Any], results: Mapping[str, GatewayResult | None]
+) -> dict[str, Any]:
+    content = message.get("content")
+    if message["role"] != "tool" or not isinstance(content, str):
+        return message
+    result = results.get(content)
+    return message if result is None else {**message, "content": result.content}
+
+
+def _pending_events(calls: Iterable[PendingCall]) -> Iterator[ChoiceEvent]:
+    """Yield the events of calls that ran before the response. Their numbers are below those of its
+    own."""
+    for number, call in enumerate(calls, 1):
+        assert call.result is not None  # they ran before the generation began
+        start = CallStart(-number, call.name)
+        yield start
+        yield ArgumentsDelta(-number, call.arguments)
+        yield CallEnd(-number)
+        yield GatewayCallRan(start, call.result.shown)
 
 
 def _next(written: _Round, results: list[GatewayResult], number: int) -> ChatRequest | None:

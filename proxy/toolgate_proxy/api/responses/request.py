@@ -22,6 +22,7 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
+from ..shared.mcp import McpTool
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.web_search import NAME as WEB_SEARCH
@@ -29,6 +30,7 @@ from ..surface import ANY_CLIENT, Client
 from .compaction import is_trigger, read_compaction
 from .content import check_fields
 from .items import PREVIOUS, encrypt, parse_input
+from .mcp.approvals import Approvals, pending_calls
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .shown_tools import SEARCH
 from .state.background import BACKGROUND
@@ -65,15 +67,22 @@ def parse_request(
     if (conversation := read_conversation(values)) is not None:
         values[CONVERSATION] = conversation
     reader = ToolReader(
-        hosted, open_objects, on_invalid, engine=client.search_engine, seal=client.seal
+        hosted,
+        open_objects,
+        on_invalid,
+        engine=client.search_engine,
+        seal=client.seal,
+        listings=client.mcp,
     )
     tools = reader.toolset(values.get("tools", ()))
+    approvals = Approvals()
     messages, paths = parse_input(
         given,
         values.get("instructions"),
         history,
         tools,
         reader,
+        approvals,
         recalled=recalled,
         earlier=PREVIOUS if conversation is None else CONVERSATION,
         seal=seal,
@@ -90,6 +99,8 @@ def parse_request(
         history=history,
         tools=tools,
         gateway_tools=_gateway_tools(reader, tools),
+        pending_calls=pending_calls(approvals, reader.mcp, tools),
+        optional_tools=reader.mcp_names,
         hosted=hosted,
         choice=read_tool_choice(values.get("tool_choice")),
         content_format=_content_format(values, open_objects=open_objects),
@@ -100,6 +111,7 @@ def parse_request(
             "input": _own_input(given, recalled),
             "conversation": given if compaction is not None and compaction.pauses else (),
             "search": reader.search,
+            "mcp": tuple(reader.mcp),
             "builtins": frozenset(reader.builtins),
         },
     )
@@ -111,6 +123,13 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
         offered[SEARCH] = ToolSearch("bm25", tools)
     if reader.web_search is not None:
         offered[WEB_SEARCH] = reader.web_search
+    for entry in reader.mcp:
+        servers = entry.listing.servers
+        offered |= {
+            tool.name: McpTool(tool.name, servers)
+            for tool in entry.allowed
+            if tool.name in entry.approved
+        }
     return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
 
 

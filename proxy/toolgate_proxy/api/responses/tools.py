@@ -16,11 +16,13 @@ from ...request_fields import Fields, invalid_value, unknown_value
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools
+from ..shared.mcp import Listing
 from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .builtin_tools.table import builtin_tool, function_of
+from .mcp.entry import MCP, McpEntry, read_entry
 from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
 WEB_SEARCHES = (
@@ -67,6 +69,10 @@ class ToolReader:
     """Of the sender."""
     web_search: WebSearch | None = None
     """The web search that the request offers."""
+    listings: Mapping[str, Listing] = field(default_factory=dict)
+    """What MCP servers offer, by the paths of their entries."""
+    mcp: list[McpEntry] = field(default_factory=list)
+    """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
     """The types of the built-in tools, which are their names."""
     search: Literal["client", "server"] | None = None
@@ -91,8 +97,17 @@ class ToolReader:
             function_of=lambda entry: entry.nested[entry.nested["type"]],
             is_deferred=lambda entry: entry.deferred and self.search is not None,
             hosted=self.hosted,
-            on_invalid=self.on_invalid,
+            on_invalid=self._leave_out,
         )
+
+    def _leave_out(self, name: str, error: InvalidRequest) -> None:
+        """Leave out an invalid tool of an MCP server. The settings decide about others."""
+        if name not in self.mcp_names:
+            self.on_invalid(name, error)
+
+    @property
+    def mcp_names(self) -> frozenset[str]:
+        return frozenset(tool.name for entry in self.mcp for tool in entry.allowed)
 
     def define(self, tools: Sequence[object], path: str) -> tuple[Tool, ...]:
         """Parse the tools of an item. `path`: of the array."""
@@ -128,9 +143,20 @@ class ToolReader:
             nested = function_of(builtin, Fields(entry, path))
             entries.append(_Entry(nested, path, "", deferred=False))
             return shown_tool(builtin.type, entry)
+        if kind == MCP and path in self.listings and not namespace:
+            return self._read_mcp(Fields(entry, path), entries)
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
+
+    def _read_mcp(self, fields: Fields, entries: list[_Entry]) -> dict[str, Any]:
+        made = read_entry(fields, self.listings[fields.place])
+        self.mcp.append(made)
+        deferred = fields.flag("defer_loading") is True
+        for tool in made.allowed:
+            nested = {"type": "function", "function": tool.function()}
+            entries.append(_Entry(nested, fields.place, "", deferred))
+        return {name: value for name, value in fields.values.items() if value is not None}
 
     def _read_search(
         self, entry: dict[str, Any], path: str, entries: list[_Entry]

@@ -90,6 +90,12 @@ class Turns:
             )
         self._append({"role": "tool", "tool_call_id": call_id, "content": content}, path)
 
+    def replace_result(self, content: str, new: str) -> None:
+        """Replace the content of a result."""
+        for message in self._messages:
+            if message["role"] == "tool" and message["content"] == content:
+                message["content"] = new
+
     def other_result(self, name: str, text: str, path: str) -> None:
         """The text of a tool that another service ran, as the result of a call of it."""
         call_id = f"other_{len(self._messages)}"

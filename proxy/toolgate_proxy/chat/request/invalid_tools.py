@@ -26,13 +26,15 @@ class InvalidTools:
     context: RequestContext
     omit: bool
     """Whether they are left out instead of refused."""
+    optional: Container[str] = ()
+    """The names of tools that are left out in any case."""
     errors: dict[str, InvalidRequest] = field(default_factory=dict)
     """By the name of the tool, or by its place if it has no valid name of its own."""
 
     def leave_out(self, name: str, error: InvalidRequest) -> None:
         """Raises the error if it refuses the request: also that of a response format, which has no
         name."""
-        if not self.omit or not name:
+        if not name or not (self.omit or name in self.optional):
             raise error
         self.errors[name] = error
         self.context.invalid_tools[name] = getattr(error, "pointer", "")

@@ -1,0 +1,99 @@
+"""An entry of `tools` that names an MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from toolgate_core.errors import UnsupportedParameter
+
+from ....request_fields import Fields
+from ...shared.mcp import ListedTool, Listing
+
+MCP = "mcp"
+"""Type of the entry."""
+FIELDS = (
+    "type",
+    "server_label",
+    "server_url",
+    "server_description",
+    "allowed_tools",
+    "allowed_callers",
+    "require_approval",
+    "defer_loading",
+)
+APPROVALS = '"always", "never", or an object with filters of tools'
+
+
+@dataclass(frozen=True)
+class McpEntry:
+    label: str
+    listing: Listing
+    allowed: tuple[ListedTool, ...]
+    """The tools that the model is offered."""
+    approved: frozenset[str]
+    """The names of those that run without an approval."""
+
+    def item(self) -> dict[str, Any]:
+        """Return the item that lists the tools, without its id."""
+        tools = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": tool.schema,
+                "annotations": tool.annotations,
+            }
+            for tool in self.allowed
+        ]
+        error = {} if self.listing.error is None else {"error": self.listing.error}
+        return {"type": "mcp_list_tools", "server_label": self.label, "tools": tools, **error}
+
+
+def read_entry(fields: Fields, listing: Listing) -> McpEntry:
+    """Raise InvalidRequest and UnsupportedParameter."""
+    for name, value in fields.values.items():
+        if name not in FIELDS and value is not None:
+            path = fields.path(name)
+            reason = "The gateway has the credentials of its MCP servers. Remove it."
+            raise UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
+    label = fields.text("server_label")
+    if not label:
+        raise fields.wrong("server_label", "the name of the server in this request")
+    given = fields.values.get("allowed_tools")
+    filters = {"tool_names": given} if isinstance(given, list) else given
+    if filters is not None and not isinstance(filters, dict):
+        raise fields.wrong("allowed_tools", "an array of names, or a filter")
+    allowed = tuple(tool for tool in listing.tools if filters is None or matches(tool, filters))
+    return McpEntry(label, listing, allowed, _approved(fields, allowed))
+
+
+def _approved(fields: Fields, tools: tuple[ListedTool, ...]) -> frozenset[str]:
+    match fields.values.get("require_approval"):
+        case "never":
+            return frozenset(tool.name for tool in tools)
+        case None | "always":
+            return frozenset()
+        case dict() as filters:
+            always, never = filters.get("always"), filters.get("never")
+            return frozenset(
+                tool.name
+                for tool in tools
+                if isinstance(never, dict)
+                and matches(tool, never)
+                and not (isinstance(always, dict) and matches(tool, always))
+            )
+    raise fields.wrong("require_approval", APPROVALS)
+
+
+def matches(tool: ListedTool, filters: Mapping[str, Any]) -> bool:
+    """Return whether a tool is one of those that a filter describes. A name may be without that of
+    the server, which LiteLLM puts before it."""
+    names, only_reads = filters.get("tool_names"), filters.get("read_only")
+    if isinstance(names, list) and not any(_is_name(tool.name, name) for name in names):
+        return False
+    return only_reads is None or tool.only_reads is bool(only_reads)
+
+
+def _is_name(own: str, name: object) -> bool:
+    return isinstance(name, str) and (own == name or own.endswith(f"-{name}"))

@@ -1,0 +1,136 @@
+"""The items of MCP servers: lists of tools, calls, and requests for approval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.deltas import ArgumentsDelta, InputDelta
+
+from ...shared.mcp import McpOutcome
+from ..state.item_ids import item_id
+from .items import Event, Status
+
+
+@dataclass(frozen=True)
+class McpListItem:
+    response_id: str
+    index: int
+    list: Mapping[str, Any]
+    """The item without its id."""
+
+    def events(self) -> Iterator[Event]:
+        item, at = self.body(), self.index
+        place = {"output_index": at, "item_id": item["id"]}
+        last = "failed" if "error" in item else "completed"
+        yield {"type": "response.output_item.added", "output_index": at, "item": item}
+        yield {"type": "response.mcp_list_tools.in_progress", **place}
+        yield {"type": f"response.mcp_list_tools.{last}", **place}
+        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+
+    def body(self) -> dict[str, Any]:
+        return {"id": item_id("mcpl", self.response_id, self.index), **self.list}
+
+
+@dataclass
+class McpCallItem:
+    """It is completed by its outcome. One that is cut stays without its `done` event."""
+
+    response_id: str
+    index: int
+    name: str
+    label: str
+    status: Status = "in_progress"
+    _arguments: list[str] = field(default_factory=list)
+    _outcome: McpOutcome | None = None
+
+    @property
+    def id(self) -> str:
+        return item_id("mcp", self.response_id, self.index)
+
+    def begin(self) -> Iterator[Event]:
+        yield {
+            "type": "response.output_item.added",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+        yield self._event("mcp_call.in_progress")
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        if event.text:
+            yield self._event("mcp_call_arguments.delta", delta=event.text)
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid, and the server runs it."""
+        yield self._event("mcp_call_arguments.done", arguments="".join(self._arguments))
+
+    def ran(self, outcome: McpOutcome) -> Iterator[Event]:
+        """The server has run the call."""
+        self.status, self._outcome = "completed", outcome
+        failed = outcome.error is not None
+        yield self._event("mcp_call.failed" if failed else "mcp_call.completed")
+        yield {
+            "type": "response.output_item.done",
+            "output_index": self.index,
+            "item": self.body(),
+        }
+
+    def body(self) -> dict[str, Any]:
+        made = self._outcome or McpOutcome()
+        status = "failed" if made.error is not None else self.status
+        return {
+            "id": self.id,
+            "type": "mcp_call",
+            "status": status,
+            "server_label": self.label,
+            "name": self.name,
+            "arguments": "".join(self._arguments),
+            "output": made.output,
+            "error": made.error,
+            "approval_request_id": made.approval,
+        }
+
+    def _event(self, kind: str, **more: str) -> Event:
+        place = {"output_index": self.index, "item_id": self.id}
+        return {"type": f"response.{kind}", **place, **more}
+
+
+@dataclass
+class ApprovalItem:
+    """A call that needs an approval. It has no events before it is complete and valid: one that is
+    cut is no part of the response."""
+
+    response_id: str
+    index: int
+    name: str
+    label: str
+    status: Status = "in_progress"
+    _arguments: list[str] = field(default_factory=list)
+
+    def begin(self) -> Iterator[Event]:
+        yield from ()
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        yield from ()
+
+    def end(self) -> Iterator[Event]:
+        """The call is complete and valid."""
+        self.status = "completed"
+        for kind in ("added", "done"):
+            yield {
+                "type": f"response.output_item.{kind}",
+                "output_index": self.index,
+                "item": self.body(),
+            }
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": item_id("mcpr", self.response_id, self.index),
+            "type": "mcp_approval_request",
+            "server_label": self.label,
+            "name": self.name,
+            "arguments": "".join(self._arguments),
+        }

@@ -1,0 +1,109 @@
+"""The MCP servers of LiteLLM, with its permissions, credentials, guardrails and logs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from litellm.proxy._types import UserAPIKeyAuth
+
+from ..api.shared.mcp import ListedTool, Listing, McpOutcome
+
+logger = logging.getLogger(__name__)
+
+LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
+"""Longest times of a listing and of a call."""
+FAILED = ("Error executing tool:", "Tool call failed:", "Tool call blocked:")
+"""Beginnings of LiteLLM's texts of calls that failed. Only the last one is for the model: the
+others have messages of exceptions, with addresses."""
+
+
+def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of `tools` that name MCP servers, by their paths."""
+    tools = body.get("tools")
+    entries = enumerate(tools) if isinstance(tools, list) else ()
+    return {
+        f"tools[{at}]": entry
+        for at, entry in entries
+        if isinstance(entry, dict) and entry.get("type") == "mcp"
+    }
+
+
+async def listings(body: Mapping[str, Any], caller: UserAPIKeyAuth) -> dict[str, Listing]:
+    """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
+    have none: nothing is sent to an address that the operator did not configure."""
+    from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
+
+    entries = mcp_entries(body)
+    if not entries:
+        return {}
+    own = {
+        path: served[0]
+        for path, entry in entries.items()
+        if (served := (await Handler.split_mcp_tools([entry]))[0])
+    }
+    found = await asyncio.gather(*(_listed(entry, caller) for entry in own.values()))
+    return dict(zip(own, found, strict=True))
+
+
+async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth) -> Listing:
+    from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
+
+    servers = LiteLLMServers(caller, {}, ())
+    asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
+    try:
+        async with asyncio.timeout(LIST_SECONDS):
+            tools, servers_of = await Handler.process_mcp_tools_without_openai_transform(
+                caller, [asked]
+            )
+    except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
+        logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
+        return Listing(servers, error="The MCP server does not respond.")
+    if not tools:
+        return Listing(servers, error="The MCP server has no tools that this key may use.")
+    listed = tuple(_tool(each) for each in tools)
+    return Listing(LiteLLMServers(caller, servers_of, tools), listed)
+
+
+def _tool(tool: Any) -> ListedTool:
+    annotations = getattr(tool, "annotations", None)
+    hints = None if annotations is None else annotations.model_dump(exclude_none=True)
+    schema = tool.model_dump(by_alias=True).get("inputSchema")
+    return ListedTool(tool.name, tool.description or "", schema, hints)
+
+
+@dataclass(frozen=True)
+class LiteLLMServers:
+    caller: UserAPIKeyAuth
+    servers_of: Mapping[str, str]
+    """The name of each tool's server."""
+    tools: Sequence[Any]
+    """As LiteLLM listed them."""
+
+    async def call(self, name: str, arguments: str) -> McpOutcome:
+        """Run a tool by LiteLLM's manager, with its hooks and log events."""
+        from litellm.responses.mcp.litellm_proxy_mcp_handler import (
+            LiteLLM_Proxy_MCP_Handler as Handler,
+        )
+
+        call = {"name": name, "arguments": arguments, "call_id": name}
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                results = await Handler.execute_tool_calls(
+                    tool_server_map=dict(self.servers_of),
+                    tool_calls=[call],
+                    user_api_key_auth=self.caller,
+                    served_tools=self.tools,
+                )
+        except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
+            logger.warning("A call of an MCP server failed: %s", type(error).__name__)
+            return McpOutcome(error="The MCP server does not respond.")
+        text = str(results[0]["result"]) if results else ""
+        if text.startswith(FAILED[-1]):
+            return McpOutcome(error=text)
+        if text.startswith(FAILED):
+            return McpOutcome(error="The MCP server could not run the tool.")
+        return McpOutcome(output=text)
