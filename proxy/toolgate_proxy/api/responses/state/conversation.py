@@ -19,15 +19,18 @@ from ....response_store.conversations import StoredConversation, too_large
 from ....response_store.sealed_store import StoreUnavailable
 from ....sealing import OwnerSeal
 from ...shared.history import History
+from ...shared.hosted_tools import HostedTools
 from ...surface import Client
 from ..items import parse_input
+from ..tools import ToolReader
 from .item_ids import with_ids
 
 CONVERSATION = "conversation"
 MAX_ITEMS = 10_000
 """Most items of a conversation, as many as `input` may have."""
 MAX_ID = 256
-CALLS = ("function_call", "custom_tool_call")
+CALL = re.compile(r"[a-z_]+_call|mcp_approval_request")
+"""Types of items to which others may belong."""
 PATH = re.compile(r"(?<![\w.])input(?=\[)")
 
 Json = dict[str, Any]
@@ -95,9 +98,18 @@ def new_items(given: object, conversation: StoredConversation, seal: OwnerSeal) 
         raise RequestTooLarge(
             f"'items' has more than {MAX_ITEMS:,} items. Send fewer.", param="items"
         )
-    calls = [item for item in conversation.items if item["type"] in CALLS]
+    calls = [item for item in conversation.items if CALL.fullmatch(item["type"])]
+    reader = ToolReader(HostedTools(omit=True))
     try:
-        parse_input([*calls, *given], None, History(), recalled=len(calls), seal=seal)
+        parse_input(
+            [*calls, *given],
+            None,
+            History(),
+            reader.toolset(()),
+            reader,
+            recalled=len(calls),
+            seal=seal,
+        )
     except ToolgateError as error:
         param = None if error.param is None else PATH.sub("items", error.param)
         raise error.reworded(PATH.sub("items", error.message), param) from None
