@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -28,6 +28,7 @@ from .litellm_host.callbacks.host_side import HostSide, own_route
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
+from .litellm_host.mcp import listings, mcp_entries
 from .server import incoming
 from .server.authorization import check_key
 from .server.background_request import BackgroundRequest
@@ -130,6 +131,8 @@ class _Exchange:
         async with turn or nullcontext():
             client = client_of(self.scope, self.context, turn)
             values, recalled = await self.pipeline.surface.recall(values, client)
+            if entries := mcp_entries(values):
+                client = replace(client, mcp=await listings(entries, self.host.caller))
             if self.context.key is not None:
                 await gateway().limiter.reserve(self.context, values, output=adds)
             await self._generate(values, client, recalled, disconnect)

@@ -22,6 +22,7 @@ from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
+from .shared.mcp import Listing
 from .shared.web_search import SearchEngine
 
 
@@ -39,6 +40,8 @@ class Client:
     """The latest conversation of the WebSocket connection, if the request came over one."""
     search_engine: SearchEngine | None = None
     """Searches the web, if the operator has configured it."""
+    mcp: Mapping[str, Listing] = field(default_factory=dict)
+    """What the MCP servers of the request offer, by the paths of their entries."""
     turn: ConversationTurn | None = None
     """Locks the stored conversation that the request continues. None if the request adds nothing
     to it."""

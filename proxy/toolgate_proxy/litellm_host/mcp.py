@@ -32,14 +32,13 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     }
 
 
-async def listings(body: Mapping[str, Any], caller: UserAPIKeyAuth) -> dict[str, Listing]:
+async def listings(
+    entries: Mapping[str, Mapping[str, Any]], caller: UserAPIKeyAuth
+) -> dict[str, Listing]:
     """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
     have none: nothing is sent to an address that the operator did not configure."""
     from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
-    entries = mcp_entries(body)
-    if not entries:
-        return {}
     own = {
         path: served[0]
         for path, entry in entries.items()

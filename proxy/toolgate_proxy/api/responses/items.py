@@ -20,6 +20,7 @@ from ..shared.history import History, text_of
 from .builtin_tools.history import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
+from .mcp.approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .shown_tools import SEARCH, full_name
 from .tools import ToolReader
 from .turns import Message, Turns
@@ -27,7 +28,7 @@ from .turns import Message, Turns
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 """By role in the API: the role in templates of open models."""
 STATUSES = ("in_progress", "completed", "incomplete")
-SEARCHED = ("tool_search_output", "web_search_call")
+SEARCHED = ("tool_search_output", "web_search_call", "mcp_call")
 """Types of items whose status may be another one."""
 COMMON = ("id", "type", "status")
 FIELDS = {
@@ -41,13 +42,16 @@ FIELDS = {
     "tool_search_output": ("call_id", "execution", "tools"),
     "additional_tools": ("role", "tools"),
     "web_search_call": ("action", "call_id", "encrypted_content"),
+    "mcp_approval_request": REQUEST_FIELDS,
+    "mcp_approval_response": RESPONSE_FIELDS,
+    "mcp_call": CALL_FIELDS,
+    "mcp_list_tools": ("server_label", "tools", "error"),
     "compaction": ("encrypted_content", "created_by"),
     TRIGGER: (),
 }
 """By type of item: its fields."""
 FOREIGN = re.compile(
-    r"(?P<name>[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|mcp_list_tools"
-    r"|mcp_approval_request|mcp_approval_response|program|program_output"
+    r"(?P<name>[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|program|program_output"
 )
 """Types of items of hosted tools and of other agents."""
 PREVIOUS = "previous_response_id"
@@ -59,14 +63,15 @@ def parse_input(
     history: History,
     tools: Toolset,
     reader: ToolReader,
+    approvals: Approvals,
     *,
     recalled: int = 0,
     earlier: str = PREVIOUS,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `reader`: parses tools in
-    items. `recalled`: number of items at the beginning that are not the request's own. `earlier`:
-    the parameter that names them. `seal`: of the sender.
+    items. `approvals`: reads those of MCP servers. `recalled`: number of items at the beginning
+    that are not the request's own. `earlier`: the parameter that names them. `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = Turns(instructions, history, tools)
@@ -76,15 +81,22 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, earlier, turns, reader, seal)
+        _add(item, earlier, turns, reader, approvals, seal)
     for at, item in enumerate(given[recalled:]):
-        _add(item, f"input[{at}]", turns, reader, seal)
+        _add(item, f"input[{at}]", turns, reader, approvals, seal)
     if not turns.has_messages:
         raise InvalidRequest("'input' must have an item besides tools.", param="input")
     return turns.ordered()
 
 
-def _add(item: object, path: str, turns: Turns, reader: ToolReader, seal: OwnerSeal | None) -> None:
+def _add(
+    item: object,
+    path: str,
+    turns: Turns,
+    reader: ToolReader,
+    approvals: Approvals,
+    seal: OwnerSeal | None,
+) -> None:
     if isinstance(item, str):
         turns.message("user", item, path)  # as the gateway has always accepted it
         return
@@ -128,6 +140,14 @@ def _add(item: object, path: str, turns: Turns, reader: ToolReader, seal: OwnerS
             turns.found(fields.text("call_id"), _tools(fields, reader), path)
         case "web_search_call":
             turns.web_search(fields, seal)
+        case "mcp_approval_request":
+            approvals.ask(fields, turns)
+        case "mcp_approval_response":
+            approvals.answer(fields, turns)
+        case "mcp_call":
+            approvals.ran(fields, turns)
+        case "mcp_list_tools":
+            pass  # the request lists the tools itself
         case "additional_tools":
             turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":

@@ -45,7 +45,9 @@ def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict
     stay: a search can find them."""
     kept = []
     for entry in shown:
-        if entry["type"] == "namespace":
+        if entry["type"] == "mcp":
+            kept.append(entry)
+        elif entry["type"] == "namespace":
             namespace = entry["name"]
             inner = [
                 tool

@@ -9,8 +9,8 @@ from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.tools import ALLOWED_MODES, MODES, TOOL_CHOICES
 from ..shared.web_search import NAME as WEB_SEARCH
 from .builtin_tools.table import BY_TYPE
+from .search_entries import WEB_SEARCHES
 from .shown_tools import SEARCH
-from .tools import WEB_SEARCHES
 
 
 def read_tool_choice(choice: object) -> ToolChoice:

@@ -12,7 +12,7 @@ from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools
@@ -23,18 +23,15 @@ from ..shared.tools import read_tools as read_nested_tools
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .builtin_tools.table import builtin_tool, function_of
 from .mcp.entry import MCP, McpEntry, read_entry
+from .search_entries import (
+    SEARCH_FIELDS,
+    WEB_SEARCH_FIELDS,
+    WEB_SEARCHES,
+    allowed_domains,
+    search_tool,
+)
 from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
-WEB_SEARCHES = (
-    "web_search",
-    "web_search_2025_08_26",
-    "web_search_preview",
-    "web_search_preview_2025_03_11",
-)
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
-EXECUTIONS = ("client", "server")
-SEARCH_FIELDS = ("type", "execution", "description", "parameters")
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 """Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 
@@ -134,7 +131,9 @@ class ToolReader:
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
         if self.engine is not None and kind in WEB_SEARCHES and not namespace:
-            self.web_search = WebSearch(self.engine, self.seal, _domains(Fields(entry, path)))
+            self.web_search = WebSearch(
+                self.engine, self.seal, allowed_domains(Fields(entry, path))
+            )
             entries.append(_Entry({"type": "function", "function": FUNCTION}, path, "", False))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if (builtin := builtin_tool(entry)) is not None and not namespace:
@@ -161,7 +160,8 @@ class ToolReader:
     def _read_search(
         self, entry: dict[str, Any], path: str, entries: list[_Entry]
     ) -> dict[str, Any]:
-        search = _search(entry, path)
+        fields = Fields(entry, path)
+        search = _Entry(search_tool(fields), path, "", deferred=False)
         self.search = "client" if entry.get("execution") == "client" else "server"
         if self.search == "server":
             function = search_function(SEARCH, "bm25")
@@ -231,36 +231,6 @@ def _entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> _Entr
     deferred = fields.flag("defer_loading") is True
     own = "" if namespace == DEFAULT_NAMESPACE else namespace
     return _Entry({"type": kind, kind: kept}, path, own, deferred)
-
-
-def _search(entry: dict[str, Any], path: str) -> _Entry:
-    """The search of the client as a function."""
-    fields = Fields(entry, path)
-    execution = fields.text("execution")
-    if execution not in (None, *EXECUTIONS):
-        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
-    for name, value in entry.items():
-        if name not in SEARCH_FIELDS and value is not None:
-            place = fields.path(name)
-            raise UnsupportedParameter(f"{place!r} is not supported. Remove it.", param=place)
-    function: dict[str, Any] = {"name": SEARCH}
-    if (description := fields.text("description")) is not None:
-        function["description"] = description
-    if (parameters := fields.mapping("parameters")) is not None:
-        function["parameters"] = parameters
-    return _Entry({"type": "function", "function": function}, path, "", deferred=False)
-
-
-def _domains(search: Fields) -> tuple[str, ...]:
-    """The domains of which pages may be. Further members have no effect: the search engine is the
-    operator's."""
-    filters = search.mapping("filters") or {}
-    fields = Fields(filters, search.path("filters"))
-    given = fields.items("allowed_domains") or []
-    for at, domain in enumerate(given):
-        if not isinstance(domain, str) or not domain:
-            raise invalid_value(f"{fields.path('allowed_domains')}[{at}]", "a domain", domain)
-    return tuple(given)
 
 
 def _in_own_words(error: InvalidRequest, entries: Sequence[_Entry]) -> InvalidRequest:

@@ -254,9 +254,13 @@ class HostSide:
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
 
+    @property
+    def caller(self) -> UserAPIKeyAuth:
+        """The sender, as LiteLLM describes it."""
+        return self._caller or auth.caller(self._context.key, self._scope["path"])
+
     def _observed(self) -> RequestEvents:
-        caller = self._caller or auth.caller(self._context.key, self._scope["path"])
-        data = RequestData(self._request, caller, self.body, self._surface, self._context)
+        data = RequestData(self._request, self.caller, self.body, self._surface, self._context)
         if self._route.reads:
             self.guard = ResponseGuard(data)
         return RequestEvents(data, guarded=self._route.reads)

@@ -5,7 +5,7 @@ A stream sends those events, and a complete response has the items, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -23,10 +23,12 @@ from ....chat.compaction.compacted import Compacted
 from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
+from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
 from ...shared.web_search import Results
 from ..builtin_tools.table import BY_TYPE
+from ..mcp.entry import McpEntry
 from ..shown_tools import SEARCH, found
 from .builtin_call import BuiltinCall
 from .compaction import CompactionItem
@@ -41,12 +43,17 @@ from .items import (
     TextItem,
     TextKind,
 )
+from .mcp_items import ApprovalItem, McpCallItem, McpListItem
 from .search_call import Execution, SearchCallItem, SearchOutputItem
 from .web_search_call import WebSearchCallItem
 
-Call = CallItem | SearchCallItem | WebSearchCallItem | BuiltinCall
+Ran = WebSearchCallItem | McpCallItem
+"""Calls that the gateway runs."""
+Whole = BuiltinCall | ApprovalItem
+"""Calls that have no events before they are complete."""
+Call = CallItem | SearchCallItem | Ran | Whole
 Open = TextItem | Call
-Item = Open | SearchOutputItem | CompactionItem
+Item = Open | SearchOutputItem | CompactionItem | McpListItem
 
 
 class Output:
@@ -61,8 +68,12 @@ class Output:
         self._search: Execution | None = response.request.repeated.get("search")
         self._builtins: frozenset[str] = response.request.repeated.get("builtins", frozenset())
         self._items: list[Item] = []
-        self._searching: dict[int, WebSearchCallItem] = {}
-        """The web searches that run, by the index of their calls."""
+        servers: Sequence[McpEntry] = response.request.repeated.get("mcp", ())
+        self._mcp = {tool.name: entry for entry in servers for tool in entry.allowed}
+        self._unlisted = [*servers]
+        """The MCP servers whose tools the response has not listed yet."""
+        self._running: dict[int, Ran] = {}
+        """The calls that the gateway runs, by their indexes."""
         self._open: Open | None = None
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
@@ -71,6 +82,7 @@ class Output:
         return [item.body() for item in self._items]
 
     def add(self, events: Iterable[ResponseEvent]) -> Iterator[Event]:
+        yield from self._lists()
         for each in events:
             match each.event:
                 case ReasoningDelta() as delta if delta.text or self._is_open(self._reasoning):
@@ -87,8 +99,8 @@ class Output:
                     assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
-                case GatewayCallRan(start, Results() as results):
-                    yield from self._searching.pop(start.index).found(results)
+                case GatewayCallRan(start, Results() | McpOutcome() as shown):
+                    yield from self._running.pop(start.index).ran(shown)
                 case GatewayCallRan(start, Found(names)):
                     yield from self._found(self._response.call_id(start), names)
                 case TokenIds(ids):
@@ -104,9 +116,14 @@ class Output:
     def _call(self, start: CallStart) -> Call:
         response_id, call_id = self._response.head.id, self._response.call_id(start)
         if start.name == WEB_SEARCH and start.name in self._response.request.gateway_tools:
-            item = WebSearchCallItem(response_id, len(self._items), call_id)
-            self._searching[start.index] = item
-            return item
+            self._running[start.index] = WebSearchCallItem(response_id, len(self._items), call_id)
+            return self._running[start.index]
+        if (server := self._mcp.get(start.name)) is not None:
+            place = (response_id, len(self._items), start.name, server.label)
+            if start.index >= 0 and start.name not in server.approved:
+                return ApprovalItem(*place)
+            self._running[start.index] = McpCallItem(*place)
+            return self._running[start.index]
         if self._search is not None and start.name == SEARCH:
             return SearchCallItem(response_id, len(self._items), call_id, self._search)
         if start.name in self._builtins:
@@ -122,6 +139,14 @@ class Output:
             namespace=namespace,
         )
 
+    def _lists(self) -> Iterator[Event]:
+        """List the tools of MCP servers, before everything else."""
+        while self._unlisted:
+            server = self._unlisted.pop(0)
+            item = McpListItem(self._response.head.id, len(self._items), server.item())
+            self._items.append(item)
+            yield from item.events()
+
     def _found(self, call_id: str, names: Iterable[str]) -> Iterator[Event]:
         tools = found(self._response.request.repeated["tools"], frozenset(names))
         item = SearchOutputItem(self._response.head.id, len(self._items), call_id, tools)
@@ -130,7 +155,7 @@ class Output:
 
     def interrupt(self) -> None:
         """Marks the open item as incomplete, after an error."""
-        if isinstance(self._open, BuiltinCall):
+        if isinstance(self._open, Whole):
             self._items.pop()  # no event has announced it
         elif self._open is not None:
             self._open.status = "incomplete"

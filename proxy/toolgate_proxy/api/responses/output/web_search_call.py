@@ -48,7 +48,7 @@ class WebSearchCallItem:
         self._query = json.loads("".join(self._arguments))[QUERY]
         yield self._progress("searching")
 
-    def found(self, results: Results) -> Iterator[Event]:
+    def ran(self, results: Results) -> Iterator[Event]:
         """The search has ended."""
         self.status, self._results = "completed", results
         yield self._progress("completed")

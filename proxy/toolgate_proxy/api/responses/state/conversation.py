@@ -22,6 +22,7 @@ from ...shared.history import History
 from ...shared.hosted_tools import HostedTools
 from ...surface import Client
 from ..items import parse_input
+from ..mcp.approvals import Approvals
 from ..tools import ToolReader
 from .item_ids import with_ids
 
@@ -107,6 +108,7 @@ def new_items(given: object, conversation: StoredConversation, seal: OwnerSeal) 
             History(),
             reader.toolset(()),
             reader,
+            Approvals(),
             recalled=len(calls),
             seal=seal,
         )

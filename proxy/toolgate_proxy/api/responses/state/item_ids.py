@@ -20,6 +20,10 @@ PREFIXES = {
     "tool_search_output": "tso",
     "additional_tools": "at",
     "web_search_call": "ws",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
     "compaction": "cmp",
 }
 ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
