@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
+from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
+from .private_names import either
 
 logger = logging.getLogger(__name__)
 
@@ -37,34 +39,29 @@ async def listings(
 ) -> dict[str, Listing]:
     """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
     have none: nothing is sent to an address that the operator did not configure."""
-    from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
-
     own = {
         path: served[0]
         for path, entry in entries.items()
-        if (served := (await Handler.split_mcp_tools([entry]))[0])
+        if (served := (await either(Handler, "split_mcp_tools")([entry]))[0])
     }
     found = await asyncio.gather(*(_listed(entry, caller) for entry in own.values()))
     return dict(zip(own, found, strict=True))
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth) -> Listing:
-    from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
-
-    servers = LiteLLMServers(caller, {}, ())
+    servers = LiteLLMServers(caller, {})
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         async with asyncio.timeout(LIST_SECONDS):
-            tools, servers_of = await Handler.process_mcp_tools_without_openai_transform(
-                caller, [asked]
-            )
+            process = either(Handler, "process_mcp_tools_without_openai_transform")
+            tools, servers_of = await process(caller, [asked])
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
         return Listing(servers, error="The MCP server does not respond.")
     if not tools:
         return Listing(servers, error="The MCP server has no tools that this key may use.")
     listed = tuple(_tool(each) for each in tools)
-    return Listing(LiteLLMServers(caller, servers_of, tools), listed)
+    return Listing(LiteLLMServers(caller, servers_of), listed)
 
 
 def _tool(tool: Any) -> ListedTool:
@@ -79,23 +76,16 @@ class LiteLLMServers:
     caller: UserAPIKeyAuth
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
-    tools: Sequence[Any]
-    """As LiteLLM listed them."""
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        from litellm.responses.mcp.litellm_proxy_mcp_handler import (
-            LiteLLM_Proxy_MCP_Handler as Handler,
-        )
-
         call = {"name": name, "arguments": arguments, "call_id": name}
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                results = await Handler.execute_tool_calls(
+                results = await either(Handler, "execute_tool_calls")(
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
                     user_api_key_auth=self.caller,
-                    served_tools=self.tools,
                 )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)

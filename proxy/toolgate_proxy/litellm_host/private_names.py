@@ -16,6 +16,7 @@ ROUTER = "litellm.router:Router"
 FALLBACKS = "litellm.router_utils.fallback_event_handlers"
 SERVER = "litellm.proxy.proxy_server"
 HOOKS = "litellm.proxy.utils:ProxyLogging"
+MCP = "litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
 
 PRIVATE_NAMES: tuple[PrivateName, ...] = (
@@ -196,6 +197,19 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.proxy._types:LiteLLMRoutes.public_routes", "routes that LiteLLM serves without key"
     ),
     PrivateName("litellm.constants:LITELLM_PROXY_MASTER_KEY_ALIAS", "alias of the administrator"),
+    # MCP servers and search tools.
+    *(
+        PrivateName(f"{MCP}.{name}", "MCP servers", names, older=f"{MCP}._{name}")
+        for name, names in (
+            ("split_mcp_tools", ("tools",)),
+            (
+                "process_mcp_tools_without_openai_transform",
+                ("user_api_key_auth", "mcp_tools_with_litellm_proxy"),
+            ),
+            ("execute_tool_calls", ("tool_server_map", "tool_calls", "user_api_key_auth")),
+        )
+    ),
+    PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     # LiteLLM's database.
     PrivateName(
         "litellm.proxy.auth.auth_checks:get_key_object",
