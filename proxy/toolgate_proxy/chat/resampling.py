@@ -41,13 +41,14 @@ async def _events(
     deployment: Deployment,
     context: RequestContext,
 ) -> AsyncGenerator[list[ResponseEvent], None]:
+    first = generation
     while True:
         async with aclosing(generation.read(response, context)) as batches:
             async for batch in batches:
                 yield batch
         resample = response.take_resample()
         if resample is None:
-            if engine.answers is not None:
+            if engine.answers is not None and generation is first:
                 engine.answers.keep()
             return
         generation = await _resample(
