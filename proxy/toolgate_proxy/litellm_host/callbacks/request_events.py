@@ -88,7 +88,7 @@ class RequestEvents:
         if not having(BEFORE_DEPLOYMENT):
             return body
         params = row["litellm_params"]
-        deployment = {"model": params["model"], "custom_llm_provider": PROVIDER}
+        deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
         if params.get(GUARDRAILS):
             deployment[GUARDRAILS] = params[GUARDRAILS]
         changed = await litellm.utils.async_pre_call_deployment_hook(
