@@ -153,7 +153,8 @@ class _Exchange:
                 else:
                     body = await host.admitted_again(values)
                     async with host.deployment(body, client.owner) as target:
-                        await self._attempt(target, body, client, recalled, disconnect)
+                        sent = await host.sent_to(target, body)
+                        await self._attempt(target, sent, client, recalled, disconnect)
             except ToolgateError as error:
                 if counting is not None or self.reply.has_output:
                     raise

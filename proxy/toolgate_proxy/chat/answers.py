@@ -43,7 +43,7 @@ class Source(Protocol):
 
 
 class Answers:
-    """Those to one request, which are kept if it succeeds."""
+    """Those to one request. They are kept if it succeeds without sampling a choice again."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

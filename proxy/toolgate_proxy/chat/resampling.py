@@ -30,13 +30,14 @@ async def events_of(
 ) -> AsyncGenerator[list[ResponseEvent], None]:
     """Yield the events of a generation, and of those that sample its choices again, in batches.
     Raise ToolSchemaViolation if every attempt at a call failed validation."""
+    first = generation
     while True:
         async with aclosing(generation.read(response, context)) as batches:
             async for batch in batches:
                 yield batch
         resample = response.take_resample()
         if resample is None:
-            if engine.answers is not None:
+            if engine.answers is not None and generation is first:
                 engine.answers.keep()
             return
         generation = await _resample(

@@ -117,6 +117,18 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "events of the Responses API in hooks",
         ("model", "parsed_chunk", "logging_obj"),
     ),
+    PrivateName(
+        "litellm.utils:async_pre_call_deployment_hook",
+        "hooks before a deployment",
+        ("kwargs", "call_type"),
+    ),
+    PrivateName(
+        "litellm.utils:async_post_call_success_deployment_hook",
+        "hooks after a deployment",
+        ("request_data", "response", "call_type"),
+    ),
+    PrivateName("litellm.caching.caching:Cache.async_get_cache", "response cache"),
+    PrivateName("litellm.caching.caching:Cache.async_add_cache", "response cache", ("result",)),
     PrivateName("litellm:get_response_string", "text of a stream for hooks on chunks"),
     PrivateName(
         f"{LOGGING}.pre_call", "routing strategies that count requests", ("input", "api_key")

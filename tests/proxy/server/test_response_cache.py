@@ -14,6 +14,7 @@ from tests.support.apis.outcomes import RANDOM
 from tests.support.litellm.guards import SCHEMA, TOOLS, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.router import use
+from tests.support.schemas.residual_calls import BAD, GOOD, TAGS, UNIQUE
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
@@ -198,6 +199,18 @@ async def test_failed_and_abandoned_answers_are_not_kept(
         await until(lambda number=number: generations(gateway) == number)  # type: ignore[misc]
         leave.set()
         await asking
+
+
+async def test_only_answers_whose_calls_were_valid_at_once_are_kept(
+    gateway: Gateway, cache: Cache
+) -> None:
+    """A kept one is validated again."""
+    gateway.backend.residual["set_tags"] = (UNIQUE,)
+    gateway.backend.scripts |= {"bad": Script((BAD,), again=(GOOD,) * 3), "good": Script((GOOD,))}
+    for content, expected in (("bad", 2), ("bad", 4), ("good", 5), ("good", 5)):
+        response = await ask(gateway, content=content, tools=[TAGS])
+        assert (response.status, generations(gateway)) == (200, expected)
+        assert own_headers(response.context)["x-toolgate-enforced"] == "residual"
 
 
 async def test_answer_of_a_backend_that_failed_is_not_kept(

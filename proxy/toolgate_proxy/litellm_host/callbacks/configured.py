@@ -36,17 +36,19 @@ PRE_CALL = "async_pre_call_hook"
 POST_CALL = ("async_post_call_success_hook", "async_post_call_failure_hook")
 CHOOSING = ("async_filter_deployments", "async_pre_call_check", "pre_call_check")
 MODERATION = "async_moderation_hook"
+BEFORE_DEPLOYMENT = "async_pre_call_deployment_hook"
+AFTER_DEPLOYMENT = "async_post_call_success_deployment_hook"
+STREAM_OF_DEPLOYMENT = "async_post_call_streaming_deployment_hook"
 RESPONSE_HOOKS = (
     MODERATION,
+    AFTER_DEPLOYMENT,
+    STREAM_OF_DEPLOYMENT,
     "async_post_call_response_headers_hook",
     "async_post_call_streaming_hook",
     "async_post_call_streaming_iterator_hook",
 )
 """Hooks that read or change a response, or run while it is made."""
 UNSUPPORTED = (
-    "async_post_call_streaming_deployment_hook",
-    "async_post_call_success_deployment_hook",
-    "async_pre_call_deployment_hook",
     "async_pre_request_hook",
     "async_pre_routing_hook",
     "async_should_run_agentic_loop",
@@ -92,6 +94,11 @@ def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]
         and not _reads_streams(each)
         and each.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call) is True
     ]
+
+
+def having(hook: str) -> list[CustomLogger]:
+    """Return the callbacks that have a hook."""
+    return [each for each in _active() if _overrides(each, hook)]
 
 
 def chooses_deployments() -> bool:

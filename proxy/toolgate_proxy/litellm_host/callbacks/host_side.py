@@ -139,6 +139,13 @@ class HostSide:
                 self._events.chosen(target.row)
             yield target
 
+    async def sent_to(self, target: Target, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body as hooks before a deployment leave it. Raise ToolgateError."""
+        if self._events is None:
+            return body
+        with own_errors():
+            return await self._events.before_deployment(body, target.row)
+
     def alternatives(self, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""
         rows = [target.row for target in self._route.targets]

@@ -88,6 +88,10 @@ class RequestData:
     def take(self, changed: dict[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         """Take the data as the hooks changed them. Return `body` as it is in them."""
         self._data = changed
+        return self.as_in(changed, body)
+
+    def as_in(self, changed: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `body` with the parameters that `changed` has instead."""
         seen = self._names - LITELLMS
         known = {name: value for name, value in changed.items() if name in seen}
         return known | {name: value for name, value in body.items() if name not in seen}
@@ -114,8 +118,11 @@ class RequestData:
 
     async def at_fallback(self, body: Mapping[str, Any]) -> None:
         """Take the body for a fallback, which begins with the earlier turns of its conversation."""
-        data = await self.prepared()
-        data |= {name: value for name, value in body.items() if name in self._names - LITELLMS}
+        (await self.prepared()).update(self.seen(body))
+
+    def seen(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters that hooks get, without LiteLLM's data."""
+        return {name: value for name, value in body.items() if name in self._names - LITELLMS}
 
     def next_model(self, fallbacks: Fallbacks) -> None:
         """Forget the deployment of the model that failed: the request is at a fallback."""

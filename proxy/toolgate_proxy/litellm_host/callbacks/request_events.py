@@ -28,12 +28,19 @@ from ...background import in_background
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
-from ..deployments.router import Row, Taken, Target, within_limits
+from ..deployments.router import PROVIDER, Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
 from ..private_names import either
 from .completions import completion_of
-from .configured import counts_keys, wants_events, wants_post_call, without_inert
-from .request_data import RequestData
+from .configured import (
+    BEFORE_DEPLOYMENT,
+    counts_keys,
+    having,
+    wants_events,
+    wants_post_call,
+    without_inert,
+)
+from .request_data import GUARDRAILS, RequestData
 
 logger = logging.getLogger("toolgate")
 
@@ -75,6 +82,22 @@ class RequestEvents:
         await self._data.at_fallback(body)
         await self._data.require(guardrails)
         return {**await self._hooked(body), "model": body["model"]}
+
+    async def before_deployment(self, body: Mapping[str, Any], row: Row) -> Mapping[str, Any]:
+        """Run `async_pre_call_deployment_hook` of all callbacks and return the body that they
+        return, for the same model and streamed like it. Raises their exceptions."""
+        if not having(BEFORE_DEPLOYMENT):
+            return body
+        params = row["litellm_params"]
+        deployment: dict[str, Any] = {"model": params["model"], "custom_llm_provider": PROVIDER}
+        if params.get(GUARDRAILS):
+            deployment[GUARDRAILS] = params[GUARDRAILS]
+        changed = await litellm.utils.async_pre_call_deployment_hook(
+            {**await self._data.prepared(), **self._data.seen(body), **deployment},
+            self._data.call_type,
+        )
+        kept = {name: body[name] for name in ("model", "stream", GUARDRAILS) if name in body}
+        return {**self._data.as_in(changed, body), **kept}
 
     async def _hooked(self, body: Mapping[str, Any]) -> dict[str, Any]:
         from litellm.proxy import proxy_server

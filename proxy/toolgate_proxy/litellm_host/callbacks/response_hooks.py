@@ -9,16 +9,15 @@ responses, from its beginning.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import aclosing
 from typing import Any
 
 import litellm
-import orjson
 from litellm.integrations.custom_guardrail import CustomGuardrail
-from litellm.types.utils import ModelResponse, ModelResponseStream
-from pydantic import BaseModel
+from litellm.types.utils import CallTypes, ModelResponse, ModelResponseStream
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
@@ -26,12 +25,17 @@ from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 from ...api.surface import Whole
 from ...validation.service import ValidationService
 from ..errors import HostRefused
-from .configured import guardrails_of_whole_responses
+from .configured import (
+    AFTER_DEPLOYMENT,
+    STREAM_OF_DEPLOYMENT,
+    guardrails_of_whole_responses,
+    having,
+)
+from .event_source import UNSEEN, EventSource
 from .request_data import RequestData
-from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
+from .response_forms import FORMS, Call, body_of, events_of
 
-UNSEEN = "id"
-"""LiteLLM encrypts it in responses of its own. Ours can be found by it."""
+logger = logging.getLogger("toolgate")
 
 CONTENT = "content"
 """The member of a message that is null, and never missing, without text."""
@@ -65,6 +69,10 @@ class ResponseHooks:
         response = self._form.response(body)
         before = body_of(response)
         data = await self._described(stream=False)
+        if having(AFTER_DEPLOYMENT):
+            response = await litellm.utils.async_post_call_success_deployment_hook(
+                request_data=data, response=response, call_type=self._data.call_type
+            )
         response = await hooks().post_call_success_hook(
             data=data, user_api_key_dict=self._data.caller, response=response
         )
@@ -86,16 +94,17 @@ class ResponseHooks:
         is stored if they change nothing. Raise their exceptions, and ToolgateError."""
         data = await self._described(stream=True)
         guardrails = guardrails_of_whole_responses(data)
-        source = _Source(frames, self._form.item)
+        source = EventSource(frames, self._form.item)
         sent: list[bytes] = []
         held: list[bytes] = []
         await self._note_headers(data, None)
         try:
             async with (
                 aclosing(source.items()) as items,
+                aclosing(self._of_deployment(items, data)) as left_items,
                 aclosing(
                     hooks().async_post_call_streaming_iterator_hook(
-                        response=items, user_api_key_dict=self._data.caller, request_data=data
+                        response=left_items, user_api_key_dict=self._data.caller, request_data=data
                     )
                 ) as guarded,
             ):
@@ -154,6 +163,25 @@ class ResponseHooks:
                 request_headers=dict(self._data.request.headers),
             )
 
+    async def _of_deployment(
+        self, items: AsyncGenerator[Any, None], data: dict[str, Any]
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the chunks as `async_post_call_streaming_deployment_hook` leaves them. As in
+        LiteLLM, one that fails changes nothing."""
+        callbacks, call_type = having(STREAM_OF_DEPLOYMENT), CallTypes(self._data.call_type)
+        async for item in items:
+            made = item
+            for callback in callbacks:
+                try:
+                    left = await callback.async_post_call_streaming_deployment_hook(
+                        request_data=data, response_chunk=made, call_type=call_type
+                    )
+                except Exception as error:  # noqa: BLE001
+                    logger.warning("A callback failed at a chunk (%s).", type(error).__name__)
+                else:
+                    made = made if left is None else left
+            yield made
+
     async def _chunk(self, item: Any, data: dict[str, Any]) -> Any:
         """Run the hooks on one chunk."""
         if not hooks().needs_per_chunk_streaming_hook():
@@ -197,58 +225,6 @@ class ResponseHooks:
                     pointer=violation.pointer,
                     keyword=violation.keyword,
                 )
-
-
-class _Source:
-    """The events of a stream as LiteLLM's objects, and back."""
-
-    def __init__(
-        self, frames: AsyncGenerator[bytes, None], item_of: Callable[[bytes], Any]
-    ) -> None:
-        self._frames = frames
-        self._item_of = item_of
-        self._made: dict[bytes, bytes] = {}
-        """The events, by the content of LiteLLM's objects."""
-        self.taken: list[bytes] = []
-        self.end = b""
-        """The end of the stream, which the hooks do not get."""
-        self.error: ToolgateError | None = None
-        """The error that ended the stream."""
-
-    async def items(self) -> AsyncGenerator[Any, None]:
-        try:
-            async with aclosing(self._frames) as frames:
-                async for data in frames:
-                    for frame in data.split(FRAME_END)[:-1]:
-                        if frame.endswith(DONE):
-                            self.end = frame + FRAME_END
-                        else:
-                            yield self._taken(frame + FRAME_END)
-        except ToolgateError as error:
-            self.error = error
-            raise
-
-    def frame(self, item: Any) -> bytes:
-        """Return the event of what the hooks yield: the original one, if they have not changed it.
-        Hooks may yield copies."""
-        return self._made.get(_content(item)) or frame_of(item)
-
-    def _taken(self, frame: bytes) -> Any:
-        item = self._item_of(frame)
-        self.taken.append(frame)
-        self._made[_content(item)] = frame
-        return item
-
-
-def _content(item: Any) -> bytes:
-    if isinstance(item, bytes):
-        return item
-    content = item
-    if isinstance(item, BaseModel):
-        content = item.model_dump(mode="json", exclude_none=True)
-    if isinstance(content, dict) and isinstance(content.get("response"), Mapping):
-        content["response"] = {**content["response"], UNSEEN: None}
-    return orjson.dumps(content)
 
 
 def _patched(own: Any, before: Any, after: Any) -> Any:

@@ -170,6 +170,12 @@ def test_litellms_router_chooses_if_a_callback_filters_deployments(name: str) ->
     assert model_route().strategy is None or model_route().reason is not None
 
 
+def test_hook_before_deployments_runs_on_our_own_route() -> None:
+    litellm.callbacks.append(having("async_pre_call_deployment_hook"))
+    assert (model_route().reason, model_route().events) == (None, True)
+    assert callbacks.having(callbacks.BEFORE_DEPLOYMENT) == litellm.callbacks
+
+
 def test_pre_call_hook_runs_on_our_own_route() -> None:
     litellm.callbacks.append(having("async_pre_call_hook"))
     assert (model_route().reason, model_route().hooks, model_route().events) == (None, True, True)
