@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.long.fuzz.values import values_of
 from tests.support.apis.messages_api import CLIENT
+from tests.support.apis.neutral_bodies import bodies
 from tests.support.apis.neutral_request import (
     Assistant,
     Call,
@@ -185,7 +186,7 @@ RICH = NeutralRequest(
 def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
     parsed = {
         name: PARSERS[name](body, model="tiny", client=CLIENT)
-        for name, body in asked.bodies().items()
+        for name, body in bodies(asked).items()
     }
     first, *others = parsed
     for other in others:
@@ -195,8 +196,8 @@ def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
 
 
 def test_a_damaged_history_means_the_same_in_every_api() -> None:
-    bodies = dataclasses.replace(RICH, top_logprobs=None).bodies()
-    chat, responses, messages = (bodies[surface.name] for surface in SURFACES)
+    made = bodies(dataclasses.replace(RICH, top_logprobs=None))
+    chat, responses, messages = (made[surface.name] for surface in SURFACES)
     cut = '{"é": [1'
     call = next(each for each in chat["messages"] if each.get("tool_calls"))["tool_calls"][0]
     call["function"]["arguments"] = cut
@@ -205,7 +206,7 @@ def test_a_damaged_history_means_the_same_in_every_api() -> None:
     turns = [each for each in messages["messages"] if isinstance(each["content"], list)]
     block = next(b for turn in turns for b in turn["content"] if b["type"] == "tool_use")
     block["input"] = cut
-    parsed = [PARSERS[name](body, model="tiny", client=CLIENT) for name, body in bodies.items()]
+    parsed = [PARSERS[name](body, model="tiny", client=CLIENT) for name, body in made.items()]
     assert [[change.kind for change in each.history_changes] for each in parsed] == [
         ["arguments"]
     ] * 3
