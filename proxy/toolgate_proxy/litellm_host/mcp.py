@@ -24,14 +24,22 @@ others have messages of exceptions, with addresses."""
 
 
 def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the entries of `tools` that name MCP servers, by their paths."""
-    tools = body.get("tools")
-    entries = enumerate(tools) if isinstance(tools, list) else ()
-    return {
-        f"tools[{at}]": entry
-        for at, entry in entries
-        if isinstance(entry, dict) and entry.get("type") == "mcp"
-    }
+    """Return the entries of a request that name MCP servers, by their paths, in OpenAI's form."""
+    found = {}
+    for name, kind, in_own_form in (
+        ("tools", "mcp", lambda entry: entry),
+        ("mcp_servers", "url", _of_anthropic),
+    ):
+        given = body.get(name)
+        for at, entry in enumerate(given if isinstance(given, list) else ()):
+            if isinstance(entry, dict) and entry.get("type") == kind:
+                found[f"{name}[{at}]"] = in_own_form(entry)
+    return found
+
+
+def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"server_label": entry.get("name"), "server_url": entry.get("url")}
+    return {"type": "mcp", **named}
 
 
 async def listings(

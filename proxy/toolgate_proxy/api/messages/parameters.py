@@ -133,7 +133,11 @@ OWN: tuple[Parameter, ...] = (
         note="The response is a summary alone ([context editing](messages.md#context-editing)).",
     ),
     default_only("Anthropic", "speed", "standard", note="There is one speed."),
-    default_only("Anthropic", "mcp_servers", [], note="Call MCP servers from the client."),
+    Parameter(
+        "mcp_servers",
+        Array("MCP servers", maximum=20),
+        note="[MCP servers](gateway.md#mcp-servers) of LiteLLM.",
+    ),
     *ignored(
         "Anthropic",
         anthropic_version="The API has one version.",

@@ -32,6 +32,7 @@ from .context_management import read_edits
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
+from .mcp import McpReader
 from .parameters import BY_NAME
 from .tools import ToolReader, read_tool_choice
 
@@ -65,7 +66,9 @@ def parse_request(
         on_invalid,
         engine=client.search_engine,
         seal=client.seal,
+        mcp=McpReader(client.mcp),
     )
+    reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
     tools = reader.toolset(values.get("tools", ()))
     conversation = parse_messages(
         values.get("messages"), values.get("system"), client.seal, history, tools, reader.define
@@ -83,6 +86,7 @@ def parse_request(
         history=history,
         tools=tools,
         gateway_tools=_gateway_tools(reader, tools),
+        optional_tools=reader.mcp_names,
         hosted=hosted,
         choice=choice.choice,
         template=_template_values(values, mode, conversation),
@@ -95,6 +99,7 @@ def parse_request(
         repeated={
             "context_management": "context_management" in values,
             "eager": frozenset(reader.eager),
+            "mcp": {each.tool.name: each.server for each in reader.mcp.offered},
             "omitted": is_omitted(values),
             "part_paths": conversation.part_paths,
         },
@@ -104,6 +109,7 @@ def parse_request(
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
     searches = {name: ToolSearch(method, tools) for name, method in reader.searches.items()}
     offered: dict[str, GatewayTool] = {**searches, **reader.web_searches}
+    offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
     return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
 
 

@@ -22,6 +22,7 @@ from ..shared.tools import WRITTEN, Mode, other_form, read_functions
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .client_tools.table import client_tool, known_fields, versions
 from .conversation.content import check_fields
+from .mcp import McpReader
 
 FIELDS = (
     "type",
@@ -88,6 +89,8 @@ class ToolReader:
     """Searches the web. None: web searches are hosted tools that the gateway does not have."""
     seal: OwnerSeal | None = None
     """Of the sender."""
+    mcp: McpReader = field(default_factory=lambda: McpReader({}))
+    """The MCP servers of the request, which were read before."""
     searches: dict[str, Method] = field(default_factory=dict)
     """The searches for deferred tools that the request offers, by name."""
     web_searches: dict[str, WebSearch] = field(default_factory=dict)
@@ -95,19 +98,34 @@ class ToolReader:
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
+        own = [self._entry(entry, path) for path, entry in self._offered(tools)]
+        listed = [
+            _Entry(each.path, each.tool.function(), each.deferred) for each in self.mcp.offered
+        ]
         return read_toolset(
-            [self._entry(entry, path) for path, entry in self._offered(tools)],
+            [*own, *listed],
             self._parsed,
             name_of=lambda entry: entry.function["name"],
             function_of=lambda entry: entry.function,
             is_deferred=lambda entry: entry.deferred,
             hosted=self.hosted,
-            on_invalid=self.on_invalid,
+            on_invalid=self._leave_out,
         )
+
+    @property
+    def mcp_names(self) -> frozenset[str]:
+        return frozenset(each.tool.name for each in self.mcp.offered)
+
+    def _leave_out(self, name: str, error: InvalidRequest) -> None:
+        """Leave out an invalid tool of an MCP server. The settings decide about others."""
+        if name not in self.mcp_names:
+            self.on_invalid(name, error)
 
     def _offered(self, tools: Sequence[object]) -> Iterator[tuple[str, object]]:
         for at, entry in enumerate(tools):
             path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
+            if self.mcp.takes(kind):
+                continue
             if self._runs(kind) or not self.hosted.leaves_out(entry, path):
                 yield path, entry
 

@@ -31,6 +31,10 @@ class ListedTool:
         """Whether the server says that the tool changes nothing."""
         return (self.annotations or {}).get("readOnlyHint") is True
 
+    def is_called(self, name: object) -> bool:
+        """Return whether a client means the tool by a name, which may be without the server's."""
+        return isinstance(name, str) and (self.name == name or self.name.endswith(f"-{name}"))
+
     def function(self) -> dict[str, Any]:
         """Return the tool as a function in OpenAI's form."""
         schema = self.schema if isinstance(self.schema, dict) else {"type": "object"}

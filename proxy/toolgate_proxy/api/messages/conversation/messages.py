@@ -27,7 +27,7 @@ from .content import (
     read_text,
     unsupported_block,
 )
-from .searches import SEARCH_NAMES, search_content
+from .server_results import SEARCH_NAMES, result_content
 from .signature import verified
 from .system import read_system, read_system_message
 from .turns import Conversation, Turns
@@ -38,7 +38,7 @@ MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
-SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
+SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control", "server_name")
 FOREIGN = re.compile(
     r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
     r"|mcp_tool_listing"
@@ -96,8 +96,8 @@ class _Reader:
         self._define = define
         self._ids: set[str] = set()
         """The ids of all calls."""
-        self._searches: set[str] = set()
-        """The ids of searches without a result so far."""
+        self._server_calls: set[str] = set()
+        """The ids of calls that a service ran, without a result so far."""
         self._open: dict[str, str] = {}
         """The ids of the calls of the last assistant message that have no result yet, by path."""
         self._system: list[tuple[Fields, str]] = []
@@ -214,7 +214,9 @@ class _Reader:
                 case "tool_use":
                     self.turns.call(self._call(block), path)
                 case "server_tool_use" if block.values.get("name") in SEARCH_NAMES:
-                    self.turns.call(self._search(block), path)
+                    self.turns.call(self._server_call(block), path)
+                case "mcp_tool_use":
+                    self.turns.call(self._server_call(block), path)
                 case _:
                     self._foreign(block, kind)
 
@@ -222,11 +224,11 @@ class _Reader:
         found = FOREIGN.fullmatch(kind)
         if found is None:
             raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
-        content = search_content(block, kind, self._tools, self._seal, self._history)
+        content = result_content(block, kind, self._tools, self._seal, self._history)
         if content:
             call_id = block.values.get("tool_use_id")
-            if call_id in self._searches:
-                self._searches.remove(call_id)
+            if call_id in self._server_calls:
+                self._server_calls.remove(call_id)
                 self.turns.result(original_id(call_id), content, block.place, [])
             else:
                 name = kind.removesuffix("_result")
@@ -234,11 +236,11 @@ class _Reader:
         elif text := self._history.text(block.values, block.place):
             self.turns.other_result(found["name"] or kind, text, block.place)
 
-    def _search(self, block: Fields) -> dict[str, Any]:
-        """A search that the gateway or another service ran. Its result is in the same message."""
+    def _server_call(self, block: Fields) -> dict[str, Any]:
+        """A call that the gateway or another service ran. Its result is in the same message."""
         check_fields(block, SERVER_FIELDS)
         call_id = _required(block, "id")
-        self._searches.add(call_id)
+        self._server_calls.add(call_id)
         arguments = self._history.arguments(block.values.get("input"), block.path("input"))
         function = {"name": _required(block, "name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}

@@ -80,8 +80,10 @@ class ToolUseBlock:
     id: str
     name: str
     eager: bool
-    type: Literal["tool_use", "server_tool_use"] = "tool_use"
-    """`server_tool_use`: the gateway runs the call."""
+    type: Literal["tool_use", "server_tool_use", "mcp_tool_use"] = "tool_use"
+    """Others than `tool_use`: the gateway runs the call."""
+    server: str | None = None
+    """The name of the MCP server that has the tool."""
     complete: bool = False
     _arguments: list[str] = field(default_factory=list)
 
@@ -115,7 +117,8 @@ class ToolUseBlock:
         return _delta(self.index, {"type": "input_json_delta", "partial_json": text})
 
     def _block(self, given: Any) -> dict[str, Any]:
-        return {"type": self.type, "id": self.id, "name": self.name, "input": given}
+        server = {} if self.server is None else {"server_name": self.server}
+        return {"type": self.type, "id": self.id, "name": self.name, **server, "input": given}
 
 
 @dataclass

@@ -5,7 +5,7 @@ A stream sends those events, and a complete message has the blocks, so the two c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolgate_core.deltas import (
@@ -38,6 +38,8 @@ class Content:
         self._seal = seal
         repeated = response.request.repeated
         self._eager: frozenset[str] = repeated.get("eager", frozenset())
+        self._mcp: Mapping[str, str] = repeated.get("mcp", {})
+        """The names of the MCP servers, by the names of their tools."""
         self._omitted: bool = repeated.get("omitted", False)
         self._sign = response.request.sign_reasoning or (lambda _: "")
         self._blocks: list[Block] = []
@@ -102,14 +104,19 @@ class Content:
 
     def _call(self, start: CallStart) -> ToolUseBlock:
         index, call_id, name = len(self._blocks), self._call_id(start), start.name
+        if (server := self._mcp.get(name)) is not None:
+            return ToolUseBlock(
+                index, call_id, name, eager=True, type="mcp_tool_use", server=server
+            )
         if name in self._response.request.gateway_tools:
             return ToolUseBlock(index, call_id, name, eager=True, type="server_tool_use")
         return ToolUseBlock(index, call_id, name, name in self._eager)
 
     def _call_id(self, start: CallStart) -> str:
-        own = start.name in self._response.request.gateway_tools
-        shown = server_id if own else shown_id
-        return shown(self._response.call_id(start), self._response.head.id, start.index)
+        place = (self._response.call_id(start), self._response.head.id, start.index)
+        if start.name not in self._response.request.gateway_tools:
+            return shown_id(*place)
+        return server_id(*place, mcp=start.name in self._mcp)
 
     def _add_thinking(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, ThinkingBlock):

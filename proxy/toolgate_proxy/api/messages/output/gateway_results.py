@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
 from ...shared.web_search import Results
 
@@ -11,14 +12,26 @@ WEB_RESULT = "web_search_tool_result"
 """Type of the block of a web search."""
 
 
-def result_block(call_id: str, shown: Found | Results) -> dict[str, Any]:
+def result_block(call_id: str, shown: Found | Results | McpOutcome) -> dict[str, Any]:
     """`call_id`: of the block with the call."""
     match shown:
+        case McpOutcome():
+            return _outcome(call_id, shown)
         case Found():
             kind, content = "tool_search_tool_result", _found(shown)
         case Results():
             kind, content = WEB_RESULT, _pages(shown)
     return {"type": kind, "tool_use_id": call_id, "content": content}
+
+
+def _outcome(call_id: str, outcome: McpOutcome) -> dict[str, Any]:
+    text = outcome.output if outcome.error is None else outcome.error
+    return {
+        "type": "mcp_tool_result",
+        "tool_use_id": call_id,
+        "is_error": outcome.error is not None,
+        "content": [{"type": "text", "text": text}] if text else [],
+    }
 
 
 def _found(found: Found) -> Any:

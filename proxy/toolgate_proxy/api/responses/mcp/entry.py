@@ -87,13 +87,8 @@ def _approved(fields: Fields, tools: tuple[ListedTool, ...]) -> frozenset[str]:
 
 
 def matches(tool: ListedTool, filters: Mapping[str, Any]) -> bool:
-    """Return whether a tool is one of those that a filter describes. A name may be without that of
-    the server, which LiteLLM puts before it."""
+    """Return whether a tool is one of those that a filter describes."""
     names, only_reads = filters.get("tool_names"), filters.get("read_only")
-    if isinstance(names, list) and not any(_is_name(tool.name, name) for name in names):
+    if isinstance(names, list) and not any(map(tool.is_called, names)):
         return False
     return only_reads is None or tool.only_reads is bool(only_reads)
-
-
-def _is_name(own: str, name: object) -> bool:
-    return isinstance(name, str) and (own == name or own.endswith(f"-{name}"))

@@ -1,4 +1,5 @@
-"""Searches in the history that the gateway or another service ran: for tools, and in the web."""
+"""Results in the history of calls that the gateway or another service ran: searches for tools and in
+the web, and tools of MCP servers."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from toolgate_core.toolset import Toolset
 from ....request_fields import Fields
 from ....sealing import OwnerSeal
 from ...shared.history import History, text_of
+from ...shared.mcp import McpOutcome
 from ...shared.tool_search import found_content
 from ...shared.web_search import Page, opened, results_text
 from .content import Content
@@ -15,11 +17,11 @@ SEARCH_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search")
 """Names of the searches."""
 
 
-def search_content(
+def result_content(
     block: Fields, kind: str, tools: Toolset, seal: OwnerSeal | None, history: History
 ) -> Content:
-    """Return what the model sees of the result of a search; "" for a block of another type, and
-    for one that can't be read. Tools that were found are loaded."""
+    """Return what the model sees of a result; "" for a block of another type, and for one that
+    can't be read. Tools that were found are loaded."""
     content = block.values.get("content")
     match kind:
         case "tool_search_tool_result" if isinstance(content, dict):
@@ -28,6 +30,10 @@ def search_content(
             return results_text((), text_of(content.get("error_code")))
         case "web_search_tool_result" if isinstance(content, list):
             return _pages(content, seal, history, block.place)
+        case "mcp_tool_result":
+            text = text_of(content)
+            is_error = block.values.get("is_error") is True
+            return (McpOutcome(error=text) if is_error else McpOutcome(text)).text
     return ""
 
 
