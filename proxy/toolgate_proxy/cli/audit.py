@@ -12,7 +12,7 @@ import typer
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
-from ..api.messages.conversation.call_ids import SERVER, server_id, shown_id
+from ..api.messages.conversation.call_ids import MCP, SERVER, server_id, shown_id
 from ..api.surfaces import SURFACES
 from ..receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
 from ..receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
@@ -136,9 +136,11 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
     signed_id = entry.id
     signed_hash: str | None = entry.text
     if line.api == "messages":
-        own = (call.id or "").startswith(SERVER)
-        shown = server_id if own else shown_id
-        signed_id = shown(entry.id, line.response_id, entry.index)
+        place, sent = (entry.id, line.response_id, entry.index), call.id or ""
+        if sent.startswith((SERVER, MCP)):
+            signed_id = server_id(*place, mcp=sent.startswith(MCP))
+        else:
+            signed_id = shown_id(*place)
     if call.is_value:
         # A search that was cut has no arguments in the response.
         signed_hash = entry.value if entry.complete else text_hash(call.text)

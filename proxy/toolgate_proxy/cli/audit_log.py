@@ -169,7 +169,7 @@ def _response_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
 
 def _message_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
     """Complete messages have complete calls only."""
-    calls = ("tool_use", "server_tool_use")
+    calls = ("tool_use", "server_tool_use", "mcp_tool_use")
     blocks = [block for block in response["content"] if block["type"] in calls]
     for index, block in enumerate(blocks):
         text = canonical(block["input"])

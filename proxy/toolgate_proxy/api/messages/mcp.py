@@ -33,7 +33,8 @@ class OfferedTool:
 
 @dataclass
 class McpReader:
-    """The MCP servers of one request. `listings`: what they offer, by the paths of their entries."""
+    """The MCP servers of one request. `listings`: what they offer, by the paths of their
+    entries."""
 
     listings: Mapping[str, Listing]
     offered: list[OfferedTool] = field(default_factory=list)
@@ -47,8 +48,9 @@ class McpReader:
         for at, entry in enumerate(tools):
             if self._servers and isinstance(entry, dict) and entry.get("type") == TOOLSET:
                 configured.add(self._read_toolset(Fields(entry, f"tools[{at}]")))
-        for name in self._servers.keys() - configured:
-            self._read_configuration(name)
+        for name in self._servers:
+            if name not in configured:
+                self._read_configuration(name)
 
     def takes(self, kind: object) -> bool:
         """Return whether an entry of `tools` of this type was read here."""

@@ -3,7 +3,6 @@ of Anthropic (client_tools)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -13,7 +12,7 @@ from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParame
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import Fields, unknown_value
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
@@ -23,6 +22,14 @@ from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .client_tools.table import client_tool, known_fields, versions
 from .conversation.content import check_fields
 from .mcp import McpReader
+from .searches import (
+    SEARCH,
+    SEARCH_FIELDS,
+    WEB_SEARCH,
+    WEB_SEARCH_FIELDS,
+    search_name,
+    web_search,
+)
 
 FIELDS = (
     "type",
@@ -39,30 +46,6 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],
 """Further fields, by the values that have no effect."""
 TOOLSETS = ("computer_toolset_", "browser_toolset_")
 """Beginnings of the types of sets of tools that Anthropic defines and clients run."""
-SEARCH = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
-"""Types of the searches for deferred tools, which the gateway runs."""
-WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
-"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
-WEB_SEARCH_FIELDS = (
-    "type",
-    "name",
-    "allowed_domains",
-    "blocked_domains",
-    "max_uses",
-    "user_location",
-    "allowed_callers",
-    "cache_control",
-    "defer_loading",
-    "strict",
-)
-SEARCH_FIELDS = (
-    "type",
-    "name",
-    "allowed_callers",
-    "cache_control",
-    "defer_loading",
-    "strict",
-)
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
@@ -148,40 +131,18 @@ class ToolReader:
         fields = Fields(entry, path)
         if (search := SEARCH.fullmatch(fields.text("type") or "")) is not None:
             method: Method = "regex" if search[1] == "regex" else "bm25"
-            return _Entry(path, self._search(fields, method), deferred=False)
+            name = search_name(fields, SEARCH_FIELDS)
+            self.searches[name] = method
+            return _Entry(path, search_function(name, method), deferred=False)
         if self.engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
-            return _Entry(path, self._web_search(fields, self.engine), deferred=False)
+            name = search_name(fields, WEB_SEARCH_FIELDS)
+            self.web_searches[name] = web_search(fields, self.engine, self.seal)
+            return _Entry(path, {**FUNCTION, "name": name}, deferred=False)
         function = _function(entry, path)
         eager = fields.flag("eager_input_streaming")
         if EAGER_BETA in self.betas if eager is None else eager:
             self.eager.add(function["name"])
         return _Entry(path, function, fields.flag("defer_loading") is True)
-
-    def _web_search(self, fields: Fields, engine: SearchEngine) -> dict[str, Any]:
-        check_fields(fields, WEB_SEARCH_FIELDS)
-        name = fields.text("name")
-        if not name:
-            raise fields.wrong("name", "the name of the tool")
-        fields.mapping("user_location")  # the search engine has the operator's
-        most = fields.values.get("max_uses")
-        if most is not None and (type(most) is not int or most < 1):
-            raise fields.wrong("max_uses", "an integer from 1")
-        self.web_searches[name] = WebSearch(
-            engine,
-            self.seal,
-            _domains(fields, "allowed_domains"),
-            _domains(fields, "blocked_domains"),
-            most,
-        )
-        return {**FUNCTION, "name": name}
-
-    def _search(self, fields: Fields, method: Method) -> dict[str, Any]:
-        check_fields(fields, SEARCH_FIELDS)
-        name = fields.text("name")
-        if not name:
-            raise fields.wrong("name", "the name of the tool")
-        self.searches[name] = method
-        return search_function(name, method)
 
     def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         def on_invalid_tool(name: str, error: InvalidRequest) -> None:
@@ -198,14 +159,6 @@ class ToolReader:
         )
         tools = tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
         return at_own_places(tools, paths)
-
-
-def _domains(fields: Fields, name: str) -> tuple[str, ...]:
-    given = fields.items(name) or []
-    for at, domain in enumerate(given):
-        if not isinstance(domain, str) or not domain:
-            raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
-    return tuple(given)
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:

@@ -1,5 +1,5 @@
-"""Results in the history of calls that the gateway or another service ran: searches for tools and in
-the web, and tools of MCP servers."""
+"""Results in the history of calls that the gateway or another service ran: searches for tools and
+in the web, and tools of MCP servers."""
 
 from __future__ import annotations
 
