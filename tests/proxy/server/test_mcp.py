@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
+from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran, shop
 from tests.support.litellm.own_route import Gateway, Response
-from tests.support.servers import mcp_shop
 from tests.support.servers.script import Script, call
 from toolgate_proxy.api.responses.mcp.approvals import DENIED
 
 PATH = "/v1/responses"
 HI = {"role": "user", "content": "Which record is it?"}
 SHOP = {"type": "mcp", "server_label": "shop", "server_url": "litellm_proxy/mcp/shop"}
-LOOKUP, FAIL = "shop-lookup", "shop-fail"
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
 
@@ -26,16 +24,8 @@ Json = dict[str, Any]
 @pytest.fixture
 async def calls(tmp_path: Path) -> AsyncIterator[Path]:
     """The file of the calls that the server ran."""
-    path, manager = tmp_path / "calls", global_mcp_server_manager
-    await manager.load_servers_from_config({"shop": mcp_shop.command(path)})
-    yield path
-    manager.config_mcp_servers.clear()
-    manager.tool_name_to_mcp_server_name_mapping.clear()
-
-
-def ran(calls: Path) -> list[Json]:
-    lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
-    return [json.loads(line) for line in lines]
+    async with shop(tmp_path / "calls"):
+        yield tmp_path / "calls"
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
@@ -53,7 +43,7 @@ async def test_a_tool_runs_inside_the_response(gateway: Gateway, calls: Path) ->
     assert response.status == 200, response.bodies
     listed, made, said = response.json["output"]
     assert types([listed, made, said]) == ["mcp_list_tools", "mcp_call", "message"]
-    assert [tool["name"] for tool in listed["tools"]] == [LOOKUP, FAIL, "shop-odd"]
+    assert [tool["name"] for tool in listed["tools"]] == [LOOKUP, FAIL, ODD]
     assert listed["server_label"] == made["server_label"] == "shop"
     assert (made["name"], json.loads(made["arguments"])) == (LOOKUP, {"id": 7})
     assert (made["output"], made["error"], made["status"]) == ("Found record 7.", None, "completed")

@@ -1,0 +1,34 @@
+"""An MCP server of LiteLLM's configuration, in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
+
+from tests.support.servers import mcp_shop
+
+LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
+"""The names of its tools, to which LiteLLM adds the server's."""
+
+
+@asynccontextmanager
+async def shop(calls: Path) -> AsyncIterator[None]:
+    """Configure the server `shop`. `calls`: the file of the calls that it runs."""
+    manager = global_mcp_server_manager
+    await manager.load_servers_from_config({"shop": mcp_shop.command(calls)})
+    try:
+        yield
+    finally:
+        manager.config_mcp_servers.clear()
+        manager.tool_name_to_mcp_server_name_mapping.clear()
+
+
+def ran(calls: Path) -> list[dict[str, Any]]:
+    """Return the arguments of the calls that the server ran."""
+    lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
+    return [json.loads(line) for line in lines]
