@@ -96,7 +96,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     ({"nonsense": 1}, "nonsense"),
     ({"thread": {"type": "create"}}, "thread"),
     ({"container": "c"}, "container"),
-    ({"mcp_servers": [{"type": "url"}]}, "mcp_servers"),
+    ({"mcp_servers": [{"type": "url"}]}, "mcp_servers[0].url"),
     ({"speed": "fast"}, "speed"),
     ({"logprobs": True}, "logprobs"),
     ({"n": 2}, "n"),
