@@ -19,19 +19,6 @@ OTHERS = frozenset({
     "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
 })  # fmt: skip
 """Variables of the backend, of clients, and of tests, without the prefix."""
-REMOVED = frozenset({
-    "CONNECT_TIMEOUT", "GRAMMAR_BLOB_LIMIT", "GRAMMAR_LIMIT_TTL", "GRAMMAR_LOCK_TTL",
-    "GRAMMAR_REFUSAL_TTL", "GRAMMAR_TIMEOUT", "GRAMMAR_TTL", "HEADER_TIMEOUT", "HEALTH_TIMEOUT",
-    "IMAGE_BYTES", "IMAGE_LIMIT", "IMAGE_TIMEOUT", "INFO_TTL", "KEEP_REASONING_TTL",
-    "KEY_BODY_BYTES", "KEY_POLL", "KEY_SOCKETS", "LIMIT_LEASE", "LIMIT_OUTPUT_ESTIMATE",
-    "LIMIT_TIMEOUT", "MASK_BUDGET_MS", "MAX_CONNECTIONS", "MAX_SLOW_MASKS", "PREWARM_LIMIT",
-    "QUARANTINE_CPU_SECONDS", "QUARANTINE_WALL_SECONDS", "QUARANTINE_WORKERS",
-    "REQUIRED_CALL_TOKENS", "RESPONSES_MEMORY", "RESPONSES_REDIS_TIMEOUT", "RESPONSE_MAX_BYTES",
-    "SCHEMA_MAX_BYTES", "SCHEMA_MAX_DEPTH", "SCHEMA_MAX_ENUM_VALUES", "SCHEMA_MAX_NODES",
-    "SCHEMA_MAX_PROPERTIES", "SCHEMA_MAX_TEXT", "TOKEN_TRACES", "VALIDATION_CPU_SECONDS",
-    "VALIDATION_WALL_SECONDS", "VALIDATION_WORKERS", "VALIDATORS", "WRITE_TIMEOUT",
-})  # fmt: skip
-"""Earlier settings that are constants now. docs/guide/upgrading.md lists them with their values."""
 OF_KUBERNETES = re.compile(r"\w+_SERVICE_(HOST|PORT)(_\w+)?|\w+_PORT(_\d+_(TCP|UDP)(_\w+)?)?")
 """Variables that Kubernetes sets for the services of a release called `toolgate`."""
 NEAR = 0.7
@@ -49,12 +36,6 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
     for variable in sorted(environment):
         name = variable.removeprefix(PREFIX)
         if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
-            continue
-        if name in REMOVED:
-            found.append(
-                f"{variable} is no longer a setting: it has no effect. docs/guide/upgrading.md has "
-                "the constant in its place."
-            )
             continue
         near = get_close_matches(name, known, n=1, cutoff=NEAR)
         hint = (

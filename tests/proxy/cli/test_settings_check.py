@@ -10,10 +10,9 @@ from typer.testing import CliRunner
 
 from toolgate_backend.settings import Settings as BackendSettings
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.cli.settings_check import REMOVED, unknown_settings
+from toolgate_proxy.cli.settings_check import unknown_settings
 
 ROOT = Path(__file__).parents[3]
-UPGRADING = ROOT / "docs" / "guide" / "upgrading.md"
 MENTIONED = re.compile(r"\bTOOLGATE_[A-Z0-9_]*[A-Z0-9]\b")
 
 
@@ -39,15 +38,9 @@ def test_a_variable_that_is_like_no_setting_is_reported() -> None:
 
 def test_variables_of_the_backend_and_of_the_documentation_are_known() -> None:
     names = {f"TOOLGATE_{name.upper()}" for name in BackendSettings.model_fields}
-    for page in {*(ROOT / "docs").rglob("*.md")} - {UPGRADING}:
+    for page in (ROOT / "docs").rglob("*.md"):
         names |= {*MENTIONED.findall(page.read_text())}
     assert unknown_settings(dict.fromkeys(names, "1")) == []
-
-
-def test_a_removed_setting_is_named_with_the_page_that_has_its_constant() -> None:
-    [warning] = unknown_settings({"TOOLGATE_IMAGE_BYTES": "1"})
-    assert "docs/guide/upgrading.md" in warning
-    assert {*MENTIONED.findall(UPGRADING.read_text())} >= {f"TOOLGATE_{name}" for name in REMOVED}
 
 
 def test_variables_of_services_in_kubernetes_are_not_reported() -> None:
