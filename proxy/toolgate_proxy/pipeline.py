@@ -131,10 +131,10 @@ class _Exchange:
         async with turn or nullcontext():
             client = client_of(self.scope, self.context, turn)
             values, recalled = await self.pipeline.surface.recall(values, client)
-            if entries := mcp_entries(values):
-                client = replace(client, mcp=await listings(entries, self.host.caller))
             if self.context.key is not None:
                 await gateway().limiter.reserve(self.context, values, output=adds)
+            if entries := mcp_entries(values):
+                client = replace(client, mcp=await listings(entries, self.host.caller))
             await self._generate(values, client, recalled, disconnect)
 
     async def _generate(
