@@ -64,7 +64,7 @@ def _check(request: ChatRequest) -> None:
             f"'n' must be 1, because the gateway runs these tools inside the response: {names}.",
             param="n",
         )
-    if request.tokenizing.continue_final_message:
+    if (request.template_kwargs or {}).get("continue_final_message"):
         raise UnsupportedParameter(
             "The last message must be the user's or a tool's, because the gateway runs these "
             f"tools inside the response: {names}.",

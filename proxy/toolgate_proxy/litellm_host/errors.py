@@ -139,11 +139,11 @@ def own_error(exception: Exception) -> ToolgateError:
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
     param = getattr(exception, "param", None)
-    has_type = isinstance(exception, ProxyException) and status != 401
+    kind = exception.type if isinstance(exception, ProxyException) and status != 401 else None
     return HostRefused(
         cleaned(str(detail or exception)),
         status,
-        kind=exception.type if has_type else None,
+        kind=kind,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(getattr(exception, "headers", None)),
     )

@@ -35,12 +35,12 @@ def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | No
     }
     return Client(
         headers,
-        OwnerSeal(gateway().sealer, owner_of(scope, context)),
-        gateway().responses,
-        scope.get(CONNECTION),
-        configured_search(),
-        turn,
-        scope.get(BACKGROUND),
+        seal=OwnerSeal(gateway().sealer, owner_of(scope, context)),
+        responses=gateway().responses,
+        connection=scope.get(CONNECTION),
+        search_engine=configured_search(),
+        turn=turn,
+        background=scope.get(BACKGROUND),
     )
 
 

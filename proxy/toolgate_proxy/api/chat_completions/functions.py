@@ -65,7 +65,7 @@ def read_definitions(
         [_entry(entry, path) for path, entry in hosted.others(values.get("tools", ()))],
         partial(_parsed, open_objects=open_objects),
         name_of=lambda entry: function_name(entry.tool),
-        function_of=lambda entry: entry.tool,
+        function_of=lambda entry: Fields(entry.tool).mapping("function") or {},
         is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
         on_invalid=on_invalid,
@@ -82,7 +82,7 @@ def define(
 @dataclass(frozen=True)
 class _Entry:
     path: str
-    tool: object
+    tool: Any
     deferred: bool = False
 
 

@@ -4,7 +4,7 @@ result of a call, which loads the tools that were found."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -83,7 +83,7 @@ class ToolSearch:
         return GatewayResult(content, Found(loaded), self.tools.loaded)
 
 
-def found_content(names: Iterable[str], tools: Toolset) -> str | Sequence[Mapping[str, Any]]:
+def found_content(names: Iterable[str], tools: Toolset) -> str | list[dict[str, Any]]:
     """Load tools that a search has found, and return the content of its result."""
     changes = ToolChanges(tools)
     for name in names:

@@ -23,10 +23,8 @@ from ....chat.compaction.compacted import Compacted
 from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
-from ...shared.web_search import Results
 from ..builtin_tools.table import BY_TYPE
 from ..mcp.entry import McpEntry
 from ..shown_tools import SEARCH, found
@@ -99,7 +97,7 @@ class Output:
                     assert isinstance(self._open, Call)
                     yield from self._open.end()
                     self._open = None
-                case GatewayCallRan(start, Results() | McpOutcome() as shown):
+                case GatewayCallRan(start, shown) if start.index in self._running:
                     yield from self._running.pop(start.index).ran(shown)
                 case GatewayCallRan(start, Found(names)):
                     yield from self._found(self._response.call_id(start), names)

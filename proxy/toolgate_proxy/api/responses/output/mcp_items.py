@@ -66,8 +66,9 @@ class McpCallItem:
         """The call is complete and valid, and the server runs it."""
         yield self._event("mcp_call_arguments.done", arguments="".join(self._arguments))
 
-    def ran(self, outcome: McpOutcome) -> Iterator[Event]:
+    def ran(self, shown: Any) -> Iterator[Event]:
         """The server has run the call."""
+        outcome: McpOutcome = shown
         self.status, self._outcome = "completed", outcome
         failed = outcome.error is not None
         yield self._event("mcp_call.failed" if failed else "mcp_call.completed")

@@ -48,9 +48,9 @@ class WebSearchCallItem:
         self._query = json.loads("".join(self._arguments))[QUERY]
         yield self._progress("searching")
 
-    def ran(self, results: Results) -> Iterator[Event]:
+    def ran(self, shown: Any) -> Iterator[Event]:
         """The search has ended."""
-        self.status, self._results = "completed", results
+        self.status, self._results = "completed", shown
         yield self._progress("completed")
         yield {
             "type": "response.output_item.done",
