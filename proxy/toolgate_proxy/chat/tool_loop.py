@@ -255,6 +255,7 @@ def _next(written: _Round, results: list[GatewayResult], number: int) -> ChatReq
         if request.message_paths
         else (),
         tools=request.tools if tools is None else tools,
+        listed_tools=request.prompt_tools,
         sampling=sampling,
         echo="",
     )

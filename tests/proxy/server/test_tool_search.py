@@ -123,7 +123,8 @@ async def test_a_tool_is_found_and_called_in_one_response(
 
 @pytest.mark.parametrize("api", PATHS)
 async def test_streamed_and_complete_responses_are_the_same(gateway: Gateway, api: str) -> None:
-    turns = search(api, "door") + search(api, "nothing of it"), "Found.", call("open_door", ROOM)
+    searches = f"{search(api, 'door')}\n{search(api, 'nothing of it')}"
+    turns = searches, call("open_door", ROOM)
     shown = []
     for stream in (False, True):
         response = await ask(gateway, api, *turns, stream=stream)
@@ -189,7 +190,7 @@ async def test_a_search_without_a_result_goes_on(gateway: Gateway, api: str) -> 
 async def test_a_search_beside_a_call_for_the_client_ends_the_turn(
     gateway: Gateway, api: str
 ) -> None:
-    response = await ask(gateway, api, search(api, "door") + call("look", ROOM))
+    response = await ask(gateway, api, f"{search(api, 'door')}\n{call('look', ROOM)}")
     types = [each["type"] for each in items(api, response)]
     searched, result, called = FOUND[api][1:]
     assert types == [searched, called, result]

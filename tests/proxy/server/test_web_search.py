@@ -13,6 +13,7 @@ from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.search_engine import SearchEngine, running
 from toolgate_core import wire
+from toolgate_proxy.server.response_headers import own_headers
 
 PATHS = {"responses": "/v1/responses", "messages": "/v1/messages"}
 HI = {"role": "user", "content": "What is new?"}
@@ -121,7 +122,7 @@ async def test_the_next_turn_has_the_results(
     again = await ask(gateway, api, "That is all.", **history)
     assert again.status == 200, again.bodies
     assert gateway.backend.messages()[: len(seen)] == seen
-    assert b"x-toolgate-history" not in again.headers
+    assert "x-toolgate-history" not in own_headers(again.context)
 
 
 @pytest.mark.parametrize("api", PATHS)
@@ -146,7 +147,7 @@ async def test_results_of_another_service_are_titles_and_addresses(
     response = await ask(gateway, api, "That is all.", **history)
     assert response.status == 200, response.bodies
     assert "https://a.example" in gateway.backend.messages()[-2]["content"]
-    assert b"as_text" in response.headers[b"x-toolgate-history"]
+    assert "as_text" in own_headers(response.context)["x-toolgate-history"]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +197,7 @@ async def test_without_a_search_tool_the_search_is_left_out(gateway: Gateway, ap
     gateway.backend.scripts[HI["content"]] = Script(("I know nothing.",))
     response = await gateway.ask(body(api), path=PATHS[api])
     assert response.status == 200, response.bodies
-    assert b"web_search" in response.headers[b"x-toolgate-omitted-tools"]
+    assert "web_search" in own_headers(response.context)["x-toolgate-omitted-tools"]
     prompt = gateway.backend.requests[-1].prompt
     assert isinstance(prompt, wire.ChatPrompt)
     assert not prompt.tools

@@ -31,7 +31,7 @@ TOOLS = [
         ("invoice", "createInvoice"),
         ("INVOICES for customers", "createInvoice"),
         ("orders", "mcp__shop__list_orders"),
-        ("übersetzen", "translate"),
+        ("ubersetzt einen Text", "translate"),
         ("unit", "get_weather"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,8 @@ from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp
 
 from tests.support.servers import mcp_shop
 
+STDIO = "LITELLM_ENABLE_MCP_STDIO"
+"""Variable without which LiteLLM starts no processes."""
 LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 """The names of its tools, to which LiteLLM adds the server's."""
 
@@ -20,10 +23,12 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 async def shop(calls: Path) -> AsyncIterator[None]:
     """Configure the server `shop`. `calls`: the file of the calls that it runs."""
     manager = global_mcp_server_manager
+    os.environ[STDIO] = "true"
     await manager.load_servers_from_config({"shop": mcp_shop.command(calls)})
     try:
         yield
     finally:
+        del os.environ[STDIO]
         manager.config_mcp_servers.clear()
         manager.tool_name_to_mcp_server_name_mapping.clear()
 
