@@ -72,7 +72,7 @@ class ChatRequest:
     """The tools that the prompt lists at its beginning, if they are not `tools`. The messages have
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
-    """Those of `tools` that the gateway runs, by name."""
+    """Those of `tools` and `deferred_tools` that the gateway runs, by name."""
     pending_calls: tuple[PendingCall, ...] = ()
     """Calls that the gateway runs before the response."""
     optional_tools: frozenset[str] = frozenset()

@@ -160,10 +160,8 @@ async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, call
     response = await ask(gateway, call(FAIL, {"id": 1}), "It failed.")
     assert response.status == 200, response.bodies
     made = response.json["output"][1]
-    assert (made["status"], made["output"]) == ("failed", None)
-    assert made["error"]
-    assert gateway.backend.messages()[-1]["content"] == f"Error: {made['error']}"
-    assert "10.0.0.1" not in json.dumps(response.json)
+    assert "closed" in made["output"]
+    assert gateway.backend.messages()[-1]["content"] == made["output"]
 
 
 @pytest.mark.parametrize("allowed", [["lookup"], {"tool_names": [LOOKUP]}, {"read_only": True}])

@@ -16,8 +16,12 @@ TOOLS: list[dict[str, Any]] = [
         "inputSchema": RECORD,
         "annotations": {"readOnlyHint": True},
     },
-    {"name": "fail", "description": "Fails.", "inputSchema": RECORD},
-    {"name": "odd", "description": "Is odd.", "inputSchema": {"type": "strange"}},
+    {"name": "fail", "description": "Ends the server.", "inputSchema": RECORD},
+    {
+        "name": "odd",
+        "description": "Is odd.",
+        "inputSchema": {"type": "object", "properties": {"id": {"type": "strange"}}},
+    },
 ]
 
 
@@ -52,10 +56,9 @@ def main() -> None:
             continue  # a notification
         params = message.get("params") or {}
         if params.get("name") == "fail":
-            answer: dict[str, Any] = {"error": {"code": -32000, "message": "at 10.0.0.1"}}
-        else:
-            answer = {"result": result(message["method"], params)}
-        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}), flush=True)
+            sys.exit("It fails.")
+        answer = result(message["method"], params)
+        print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 
 
 if __name__ == "__main__":

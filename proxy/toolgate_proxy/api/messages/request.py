@@ -110,7 +110,7 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     searches = {name: ToolSearch(method, tools) for name, method in reader.searches.items()}
     offered: dict[str, GatewayTool] = {**searches, **reader.web_searches}
     offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
-    return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
+    return {name: tool for name, tool in offered.items() if tools.has(name)}
 
 
 def _signer(client: Client) -> Callable[[str], str] | None:

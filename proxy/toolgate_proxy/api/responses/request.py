@@ -130,7 +130,7 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
             for tool in entry.allowed
             if tool.name in entry.approved
         }
-    return {name: tool for name, tool in offered.items() if tools.is_loaded(name)}
+    return {name: tool for name, tool in offered.items() if tools.has(name)}
 
 
 def _own_input(given: Any, recalled: int) -> Any:
