@@ -452,14 +452,13 @@ async def test_the_sdk_polls_and_cancels(gateway: Gateway, script: Script) -> No
     async with openai.AsyncOpenAI(
         api_key=MASTER, base_url="http://gateway/v1", http_client=http
     ) as client:
-        first = await client.responses.create(model="tiny", input="wait", background=True)
+        asked: Any = {"model": "tiny", "input": "wait", "tools": [LOOK], "background": True}
+        first = await client.responses.create(**asked)
         assert (first.status, first.background) == ("queued", True)
         assert (await client.responses.retrieve(first.id)).status in ACTIVE
         assert (await client.responses.cancel(first.id)).status == "cancelled"
         script.hang_after = None
-        second = await client.responses.create(
-            model="tiny", input="wait", background=True, stream=True
-        )
+        second = await client.responses.create(**asked, stream=True)
         events = [event async for event in second]
         assert events[-1].type == "response.completed"
         replayed = await client.responses.retrieve(

@@ -41,7 +41,8 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     RequestTooLarge and ResponsesUnavailable."""
     items = as_items(body.get("input"))
     previous, conversation = body.get(PREVIOUS), id_of(body.get(CONVERSATION))
-    if not items or client.responses is None or client.seal is None:
+    both = previous is not None and conversation is not None
+    if not items or both or client.responses is None or client.seal is None:
         return dict(body), 0
     earlier: Sequence[Any] = ()
     history = StoredHistory(client.responses, client.seal.owner, client.connection)
