@@ -142,7 +142,7 @@ async def test_limits_on_all_pdfs_of_a_request(
 async def test_a_limit_on_the_size_of_a_file(
     documents: Documents, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reader, "MAX_BYTES", 20)
-    assert await texts(documents, "x" * 15) == [shown("x" * 15)]
+    monkeypatch.setattr(reader, "MAX_BYTES", 30)
+    assert await texts(documents, "x" * 25) == [shown("x" * 25)]
     with pytest.raises(InvalidRequest, match="larger than"):
-        await texts(documents, "x" * 18)
+        await texts(documents, "x" * 26)

@@ -102,7 +102,7 @@ PLACES = {
 @pytest.mark.parametrize("api", PATHS)
 async def test_a_pdf_that_can_not_be_read(gateway: Gateway, api: str, stream: bool) -> None:
     param, place = PLACES[api]
-    refused = await ask(gateway, api, sent(api, "password"), stream=stream)
+    refused = await ask(gateway, api, sent(api, "password"))
     assert (refused.status, refused.json["error"]["param"]) == (400, param)
     assert refused.json["error"]["message"] == (
         f"'{param}': The PDF specified is password protected. Send it without a password."
@@ -124,9 +124,10 @@ async def test_a_stored_conversation_keeps_its_file(gateway: Gateway) -> None:
 
 
 async def test_the_tokens_of_a_file_are_counted(gateway: Gateway) -> None:
-    body = {"model": "tiny", "messages": sent("messages", "Lamp 4")}
+    later = [{"role": "assistant", "content": "ok"}, {"role": "user", "content": "hi"}]
+    body = {"model": "tiny", "messages": [*sent("messages", "Lamp 4"), *later]}
     response = await gateway.ask(body, path="/v1/messages/count_tokens")
     assert response.status == 200, response.json
     prompt = gateway.backend.counts[-1].prompt
     assert isinstance(prompt, ChatPrompt)
-    assert prompt.messages[-1]["content"][0]["text"] == SHOWN
+    assert prompt.messages[0]["content"][0]["text"] == SHOWN
