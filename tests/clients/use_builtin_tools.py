@@ -80,7 +80,7 @@ def check(result: Any) -> None:
         "apply_patch_call_output",
         "apply_patch_call_output",
     ]
-    assert outputs[3].output == "one\ntwo\n"
+    assert outputs[3].output == "one\ntwo"
     assert not Path("notes.txt").exists()
     assert result.final_output == "All is done."
 

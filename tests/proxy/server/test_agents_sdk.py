@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
-
-import uvicorn
 
 from tests.support.agents.client_packages import CLIENTS, client_python
 from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
 from toolgate_proxy.app import Gateway as App
 
@@ -33,18 +28,6 @@ CALLS = (
     operation("update_file", diff="@@\n no such line\n-three\n+two\n"),
     operation("delete_file"),
 )
-
-
-@asynccontextmanager
-async def served(app: Any) -> AsyncIterator[str]:
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        running = asyncio.create_task(server.serve([listening]))
-        try:
-            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        finally:
-            server.should_exit = True
-            await running
 
 
 async def test_the_tools_of_the_agents_sdk(gateway: Gateway, tmp_path: Path) -> None:
@@ -69,7 +52,7 @@ async def test_the_tools_of_the_agents_sdk(gateway: Gateway, tmp_path: Path) -> 
         "a\n[exit code 0]\n[stderr]\nb\n[exit code 3]",
         "Created notes.txt",
         "Updated notes.txt",
-        "one\ntwo\n",
+        "one\ntwo",
     ]
     assert results[4].startswith("Error: ")
     assert results[5] == "Done"

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
-import httpx
-from anthropic.lib.tools import BetaAsyncAbstractMemoryTool, BetaAsyncLocalFilesystemMemoryTool
+import pytest
+from anthropic.lib.tools import BetaAsyncAbstractMemoryTool
+from anthropic.tools.memory import BetaAsyncLocalFilesystemMemoryTool
 
 from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
 from toolgate_proxy.app import Gateway as App
 
@@ -23,20 +25,9 @@ COMMANDS: tuple[dict[str, Any], ...] = (
 )
 
 
-def client(gateway: Gateway) -> anthropic.AsyncAnthropic:
-    transport = httpx.ASGITransport(App(gateway.host))
-    return anthropic.AsyncAnthropic(
-        base_url="http://gateway",
-        auth_token=MASTER,
-        max_retries=0,
-        http_client=httpx.AsyncClient(transport=transport),
-    )
-
-
-async def runs(gateway: Gateway, tool: BetaAsyncAbstractMemoryTool, *, stream: bool) -> Any:
-    gateway.backend.turns += [Script((call("memory", each),)) for each in COMMANDS]
-    gateway.backend.turns.append(Script(("I will remember.",)))
-    runner = client(gateway).beta.messages.tool_runner(
+async def runs(url: str, tool: BetaAsyncAbstractMemoryTool, *, stream: bool) -> Any:
+    client = anthropic.AsyncAnthropic(base_url=url, auth_token=MASTER, max_retries=0)
+    runner = client.beta.messages.tool_runner(
         model="tiny",
         max_tokens=500,
         messages=[{"role": "user", "content": "I like black tea."}],
@@ -46,13 +37,15 @@ async def runs(gateway: Gateway, tool: BetaAsyncAbstractMemoryTool, *, stream: b
     return await runner.until_done()
 
 
-async def test_the_memory_tool_of_the_sdk(gateway: Gateway, tmp_path: Path) -> None:
-    for stream in (False, True):
-        folder = tmp_path / str(stream)
-        tool = BetaAsyncLocalFilesystemMemoryTool(base_path=str(folder))
-        last = await runs(gateway, tool, stream=stream)
-        assert last.content[0].text == "I will remember."
-        assert (folder / "memories" / "drinks.md").read_text() == "Likes:\nBlack tea.\n"
-        results = [each for each in gateway.backend.messages() if each["role"] == "tool"]
-        assert len(results) == len(COMMANDS)
-        assert not any("Error" in str(each["content"]) for each in results)
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_memory_tool_of_the_sdk(gateway: Gateway, tmp_path: Path, stream: bool) -> None:
+    gateway.backend.turns += [Script((call("memory", each),)) for each in COMMANDS]
+    gateway.backend.turns.append(Script(("I will remember.",)))
+    tool = BetaAsyncLocalFilesystemMemoryTool(base_path=str(tmp_path))
+    async with served(App(gateway.host)) as url:
+        last = await runs(url, tool, stream=stream)
+    assert last.content[0].text == "I will remember."
+    assert (tmp_path / "memories" / "drinks.md").read_text() == "Likes:\nBlack tea.\n"
+    results = [each for each in gateway.backend.messages() if each["role"] == "tool"]
+    assert len(results) == len(COMMANDS)
+    assert not any("Error" in str(each["content"]) for each in results)

@@ -29,6 +29,7 @@ BASH_INPUT: Schema = {
         "restart": member("boolean", "true begins a new session instead of running a command."),
     },
     "required": ["command"],
+    "additionalProperties": False,
 }
 OLD_EDITOR, EDITOR = "str_replace_editor", "str_replace_based_edit_tool"
 
