@@ -74,7 +74,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth) -> Listing:
 
 def _tool(tool: Any) -> ListedTool:
     annotations = getattr(tool, "annotations", None)
-    hints = None if annotations is None else annotations.model_dump(by_alias=True, exclude_none=True)
+    hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
     return ListedTool(tool.name, tool.description or "", schema, hints)
 
