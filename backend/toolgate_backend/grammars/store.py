@@ -32,6 +32,7 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
+from .freed_memory import FreedMemory, return_freed
 from .loader_threads import Abandoned, LoaderThreads, LoadLimits
 from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
 
@@ -75,6 +76,7 @@ class GrammarStore:
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""
         self._lock = Lock()
         self._threads = LoaderThreads(THREADS, limits or _load_limits())
+        self._freed = FreedMemory()
         self.on_load: Callable[[MeasuredGrammar], None] = lambda grammar: None
         """Is called with each grammar before it is loaded, in the thread that loads it."""
         self.on_release: Callable[[MeasuredGrammar], None] = lambda grammar: None
@@ -127,6 +129,8 @@ class GrammarStore:
                         released += [entry.compiled] if entry.compiled else []
         for grammar in released:
             self.on_release(grammar)
+        if released and self._freed.is_due():
+            self._threads.submit(return_freed)
 
     def get(self, key: str) -> MeasuredGrammar:
         entry = self._entries.get(key)
