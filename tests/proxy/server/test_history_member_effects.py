@@ -119,6 +119,7 @@ VALUES: dict[str, Any] = {
     "tool_use_id": "toolu_9",
     "tools": [{"type": "function", "name": "dim"}],
     "type": "unknown",
+    "action": {},
     "approval_request_id": "m9",
     "approve": True,
     "error": "It broke.",

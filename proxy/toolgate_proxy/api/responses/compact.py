@@ -60,7 +60,7 @@ class CompactedResponse:
 
     def body(self) -> dict[str, Any]:
         response = self._response
-        kept = retained(response.request.repeated["conversation"], response.context_length)
+        kept = retained(response.request.repeated["retained"], response.context_length)
         return {
             "id": response.head.id,
             "object": "response.compaction",

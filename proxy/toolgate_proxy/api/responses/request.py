@@ -102,14 +102,16 @@ def parse_request(
         pending_calls=pending_calls(approvals, reader.mcp, tools),
         optional_tools=reader.mcp_names,
         hosted=hosted,
-        choice=read_tool_choice(values.get("tool_choice")),
+        choice=read_tool_choice(
+            values.get("tool_choice"), web_search=reader.web_search is not None
+        ),
         content_format=_content_format(values, open_objects=open_objects),
         compaction=compaction,
         repeated=values
         | {
             "tools": reader.shown,
             "input": _own_input(given, recalled),
-            "conversation": given if compaction is not None and compaction.pauses else (),
+            "retained": given if compaction is not None and compaction.pauses else (),
             "search": reader.search,
             "mcp": tuple(reader.mcp),
             "builtins": frozenset(reader.builtins),

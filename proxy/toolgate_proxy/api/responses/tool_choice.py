@@ -13,8 +13,9 @@ from .search_entries import WEB_SEARCHES
 from .shown_tools import SEARCH
 
 
-def read_tool_choice(choice: object) -> ToolChoice:
-    """Raises InvalidRequest, UnknownTool and UnsupportedParameter."""
+def read_tool_choice(choice: object, *, web_search: bool = False) -> ToolChoice:
+    """`web_search`: whether the gateway runs web searches of the request. Raises InvalidRequest,
+    UnknownTool and UnsupportedParameter."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
     if isinstance(choice, str) and choice in MODES:
@@ -24,11 +25,11 @@ def read_tool_choice(choice: object) -> ToolChoice:
     fields = Fields(choice, "tool_choice")
     kind = fields.text("type")
     if kind == "allowed_tools":
-        return _allowed_tools(fields)
-    return NamedTool(_tool(fields))
+        return _allowed_tools(fields, web_search=web_search)
+    return NamedTool(_tool(fields, web_search=web_search))
 
 
-def _allowed_tools(choice: Fields) -> AllowedTools:
+def _allowed_tools(choice: Fields, *, web_search: bool) -> AllowedTools:
     mode = choice.values.get("mode")
     if mode not in ALLOWED_MODES:
         raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
@@ -42,11 +43,11 @@ def _allowed_tools(choice: Fields) -> AllowedTools:
     for at, entry in enumerate(entries):
         if not isinstance(entry, dict):
             raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
-        names.append(_tool(Fields(entry, f"{path}[{at}]")))
+        names.append(_tool(Fields(entry, f"{path}[{at}]"), web_search=web_search))
     return AllowedTools(mode, tuple(dict.fromkeys(names)))
 
 
-def _tool(fields: Fields) -> str:
+def _tool(fields: Fields, *, web_search: bool) -> str:
     """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`; that of the
     search in `{"type": "tool_search"}`."""
     kind = fields.text("type")
@@ -54,7 +55,7 @@ def _tool(fields: Fields) -> str:
         return SEARCH
     if kind is not None and kind in BY_TYPE:
         return kind  # the type of a built-in tool is its name
-    if kind in WEB_SEARCHES:
+    if web_search and kind in WEB_SEARCHES:
         return WEB_SEARCH
     if kind not in ("function", "custom"):
         path = fields.path("type")

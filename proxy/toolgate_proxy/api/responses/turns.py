@@ -118,10 +118,13 @@ class Turns:
         action = item.mapping("action") or {}
         text = opened(seal, item.values.get("encrypted_content"))
         if text is None:
-            self.history.note("as_text", item.place)
             sources = action.get("sources")
             urls = [each.get("url") for each in sources or () if isinstance(each, dict)]
-            text = results_text([Page(url, url, "") for url in urls if isinstance(url, str)])
+            pages = [Page(url, url, "") for url in urls if isinstance(url, str)]
+            self.history.note("as_text" if pages else "left_out", item.place)
+            if not pages:
+                return
+            text = results_text(pages)
         query = action.get("query")
         arguments = json.dumps({QUERY: query if isinstance(query, str) else ""}, ensure_ascii=False)
         call_id = item.text("call_id") or item.text("id") or f"web_{len(self._messages)}"

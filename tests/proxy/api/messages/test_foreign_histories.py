@@ -68,7 +68,7 @@ def test_blocks_of_server_tools_are_results_or_are_left_out() -> None:
     used = {"type": "server_tool_use", "id": "srvtoolu_1", "name": "advisor", "input": {}}
     advice = {"type": "advisor_result", "text": "do it"}
     advised = {"type": "advisor_tool_result", "tool_use_id": "srvtoolu_1", "content": advice}
-    failed = {"type": "web_search_tool_result", "tool_use_id": "srvtoolu_2", "content": []}
+    failed = {"type": "web_fetch_tool_result", "tool_use_id": "srvtoolu_2", "content": []}
     given = [user("a"), assistant(text("Hm."), used, advised, failed, text("ok")), user("go")]
     first, asked, result_, said, last = messages_of(*given)
     assert (asked["content"], result_["content"], said["content"]) == ("Hm.", "do it", "ok")

@@ -232,7 +232,8 @@ def test_a_wrong_member_of_an_edit_is_named(edit: Any, param: str) -> None:
             {},
             {"output_config": {"format": {"type": "json_schema", "schema": SCHEMA}}},
         ),
-        ({"n": 2, "stream_options": {}, "metadata": {"a": "b"}, "user": "u"}, {}, {}),
+        ({"n": 2, "stream_options": {}, "metadata": {"a": "b"}}, {}, {}),
+        ({"user": "u"}, {}, {"user": "u"}),
         ({"temperature": 0.1}, {"temperature": None}, {"temperature": 0.1}),
     ],
 )

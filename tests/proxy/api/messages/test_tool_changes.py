@@ -154,11 +154,12 @@ def test_tools_that_anthropic_s_search_has_found_can_be_called() -> None:
     assert result["content"][0]["tools"] == [definition_of(CLOSE)]
 
 
-def test_a_search_that_only_anthropic_can_run_loads_all_tools() -> None:
-    search = {"type": "tool_search_tool_regex_20251119", "name": "tool_search_tool_regex"}
-    asked = parsed([HI], tools=[search, *TOOLS])
-    assert names(asked) == listed(asked) == ["ToolSearch", "look", "close_valve", "open_valve"]
-    assert asked.omitted_tools == ("tool_search_tool_regex_20251119",)
+def test_the_gateway_runs_the_search_of_the_api() -> None:
+    name = "tool_search_tool_regex"
+    asked = parsed([HI], tools=[{"type": f"{name}_20251119", "name": name}, *TOOLS])
+    assert names(asked) == listed(asked) == [name, "ToolSearch", "look"]
+    assert [*asked.gateway_tools] == [name]
+    assert asked.omitted_tools == ()
 
 
 def test_changes_of_a_tool_that_is_left_out_have_no_effect() -> None:

@@ -198,7 +198,7 @@ def test_items_of_hosted_tools_with_text_are_results() -> None:
     _, first, a, second, b, said = messages(given)
     assert [each["tool_calls"][0]["function"]["name"] for each in (first, second)] == [
         "local_shell",
-        "mcp",
+        "find",
     ]
     assert [(each["role"], each["content"]) for each in (a, b)] == [
         ("tool", "a.txt"),

@@ -38,8 +38,8 @@ def test_other_fields_of_litellm_are_accepted(tmp_path: Path) -> None:
 
 
 def test_fields_that_litellm_does_not_declare_are_accepted(tmp_path: Path) -> None:
-    names = ("extra_body", "weight", "order", "max_parallel_requests", "guardrails", "num_retries")
-    more = "".join(f"\n      {name}: 1" for name in names)
+    names = ("extra_body", "weight", "order", "max_parallel_requests", "num_retries")
+    more = "".join(f"\n      {name}: 1" for name in names) + "\n      guardrails: []"
     assert check(written(tmp_path, GOOD.replace(ADDRESS, ADDRESS + more)), SET) == []
 
 

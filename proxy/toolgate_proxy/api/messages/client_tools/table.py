@@ -14,7 +14,7 @@ from .computer import ACTIONS_20241022, ACTIONS_20250124, ZOOM, computer_schema,
 from .files import MEMORY, TEXT_EDITOR, UNDO, editor_schema, memory_schema
 from .schemas import Command, Schema, member
 
-COMMON_FIELDS = ("type", "name", "strict", "cache_control", "input_examples")
+COMMON_FIELDS = ("type", "name", "strict", "cache_control", "input_examples", "defer_loading")
 """Fields of the entries of all types."""
 DISPLAY = ("display_width_px", "display_height_px", "display_number")
 MAX_PIXELS = 100_000
