@@ -44,6 +44,8 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     both = previous is not None and conversation is not None
     if not items or both or client.responses is None or client.seal is None:
         return dict(body), 0
+    if previous is None and conversation is None and not any(map(_is_reference, items)):
+        return dict(body), 0
     earlier: Sequence[Any] = ()
     history = StoredHistory(client.responses, client.seal.owner, client.connection)
     try:
