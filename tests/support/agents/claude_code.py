@@ -34,18 +34,23 @@ class ClaudeRun:
 
 
 def run_claude(
-    url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny", **more: str
+    url: str,
+    key: str,
+    folder: Path,
+    task: str,
+    *options: str,
+    model: str = "tiny",
+    program: Path | None = None,
 ) -> ClaudeRun:
-    """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`, `more` are
-    environment variables."""
+    """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`. `program`:
+    another one than that of the clients' packages."""
     home, work = folders(folder)
     environment = {
-        "PATH": f"{claude_command().parent}{os.pathsep}{os.environ['PATH']}",
+        "PATH": f"{(program or claude_command()).parent}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "TOOLGATE_API_KEY": key,
         "CLAUDE_CODE_MAX_RETRIES": "0",
-        **more,
     }
     command = [
         *(sys.executable, "-m", "toolgate_proxy", "launch", "claude", "--url", url),

@@ -46,6 +46,12 @@ def claude_command() -> Path:
     return _made(_make_claude).result()
 
 
+def bundled_claude() -> Path:
+    """The newer Claude Code in the package of the Claude Agent SDK."""
+    packages = anthropic_python().parents[1] / "lib"
+    return next(packages.glob("python*/site-packages/claude_agent_sdk/_bundled/claude"))
+
+
 def node_packages(source: Path, name: str) -> Path:
     """A folder below .cache/clients with the packages of the `package.json` in `source`."""
     return _thread().submit(_alone, lambda: _node_packages(source, CACHE / name)).result()

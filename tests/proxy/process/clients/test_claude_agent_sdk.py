@@ -3,12 +3,15 @@ contains a newer Claude Code than that of `test_claude_code.py`."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
 
+from tests.support.agents import mcp_server
 from tests.support.agents.agent_cli import NO_NETWORK, RUN_SECONDS
-from tests.support.agents.client_packages import CLIENTS, anthropic_python
+from tests.support.agents.claude_code import run_claude
+from tests.support.agents.client_packages import CLIENTS, anthropic_python, bundled_claude
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
@@ -62,3 +65,28 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
     ]
     assert calls == ["ToolSearch", "mcp__own__set_tags", "Bash"]
     assert "mcp__own__set_tags" not in backend.callable_tools(0)
+
+
+def test_claude_finds_and_calls_one_of_many_tools(
+    gateway: str, backend: FakeBackend, tmp_path: Path
+) -> None:
+    program, *arguments = mcp_server.COMMAND
+    servers = {"mcpServers": {"shop": {"command": program, "args": arguments}}}
+    found = "mcp__shop__lookup_3"
+    backend.turns += [
+        Script((call("ToolSearch", {"query": f"select:{found}", "max_results": 1}),)),
+        Script((call(found, {"id": 7}),)),
+        Script(("It is found.",)),
+    ]
+    options = ("--mcp-config", json.dumps(servers), "--allowedTools", found)
+    run = run_claude(
+        gateway, MASTER_KEY, tmp_path, "Look it up.", *options, program=bundled_claude()
+    )
+    assert not backend.turns, run
+    assert "lookup_3 found record 7." in str(run.blocks("tool_result")[-1]["content"])
+    assert run.result["result"] == "It is found."
+    listed = backend.listed_tools(0)
+    assert "lookup" not in str(listed)
+    assert [backend.listed_tools(at) for at in (1, 2)] == [listed] * 2
+    assert [backend.callable_tools(at) for at in range(3)] == [listed, *([[*listed, found]] * 2)]
+    assert found in str(backend.messages(1)[-1]["content"])

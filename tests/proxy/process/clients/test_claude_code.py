@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from tests.support.agents import mcp_server
 from tests.support.agents.claude_code import run_claude
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
@@ -58,31 +56,6 @@ def test_claude_runs_two_commands_of_one_turn(
     turn, *results = backend.messages(1)[-3:]
     assert len(turn["tool_calls"]) == 2
     assert [call["id"] for call in turn["tool_calls"]] == [r["tool_call_id"] for r in results]
-
-
-def test_claude_finds_and_calls_one_of_many_tools(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
-    program, *arguments = mcp_server.COMMAND
-    servers = {"mcpServers": {"shop": {"command": program, "args": arguments}}}
-    found = "mcp__shop__lookup_3"
-    backend.turns += [
-        Script((call("ToolSearch", {"query": f"select:{found}", "max_results": 1}),)),
-        Script((call(found, {"id": 7}),)),
-        Script(("It is found.",)),
-    ]
-    options = ("--mcp-config", json.dumps(servers), "--allowedTools", found)
-    # This version searches at Anthropic only, unless it is told to.
-    search = {"ENABLE_TOOL_SEARCH": "true"}
-    run = run_claude(gateway, MASTER_KEY, tmp_path, "Look it up.", *options, **search)
-    assert not backend.turns, run
-    assert "lookup_3 found record 7." in str(run.blocks("tool_result")[-1]["content"])
-    assert run.result["result"] == "It is found."
-    listed = backend.listed_tools(0)
-    assert "lookup" not in str(listed)
-    assert [backend.listed_tools(at) for at in (1, 2)] == [listed] * 2
-    assert [backend.callable_tools(at) for at in range(3)] == [listed, *([[*listed, found]] * 2)]
-    assert found in str(backend.messages(1)[-1]["content"])
 
 
 def test_claude_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
