@@ -100,7 +100,7 @@ async def test_prices_of_a_deployment_are_those_of_its_cost(
     costs: list[float] = []
 
     class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-        async def async_log_success_event(self, kwargs: Any, *_: Any) -> None:
+        async def async_log_success_event(self, kwargs: Any, **_: Any) -> None:
             costs.append(kwargs["response_cost"])
 
     monkeypatch.setattr(litellm, "callbacks", [Observer()])

@@ -44,7 +44,8 @@ async def ask(gateway: Gateway, api: str = "chat", **params: Any) -> Response:
 
 
 def shown(response: Response) -> str:
-    return RANDOM.sub("-", b"".join(response.bodies).decode())
+    content = b"".join(response.bodies).decode()
+    return RANDOM.sub("-", content.replace("toolu_", "call_"))
 
 
 def generations(gateway: Gateway) -> int:
@@ -236,7 +237,7 @@ async def test_log_event_of_a_kept_answer(
     logged: list[tuple[Any, str]] = []
 
     class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
-        async def async_log_success_event(self, kwargs: Any, response_obj: Any, *_: Any) -> None:
+        async def async_log_success_event(self, kwargs: Any, response_obj: Any, **_: Any) -> None:
             logged.append((kwargs["cache_hit"], response_obj.choices[0].message.content))
 
     use_callback(monkeypatch, Observer())
