@@ -135,11 +135,11 @@ def own_error(exception: Exception) -> ToolgateError:
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
     param = getattr(exception, "param", None)
-    has_type = isinstance(exception, ProxyException) and status != 401
+    litellms = exception if isinstance(exception, ProxyException) and status != 401 else None
     return HostRefused(
         cleaned(str(detail or exception)),
         status,
-        kind=exception.type if has_type else None,
+        kind=litellms.type if litellms else None,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(getattr(exception, "headers", None)),
     )
