@@ -129,7 +129,9 @@ class Table:
             joined = {mine: theirs for theirs, mine in back.columns.items()}
         where = {theirs: row[mine] for mine, theirs in joined.items()}
         found = [other._record(each, None) for each in other.rows if _matches(each, where)]
-        return found if relation.is_list else next(iter(found), None)
+        if relation.is_list:
+            return found
+        return found[0] if found else None
 
 
 def _matches(row: Row, where: Where) -> bool:

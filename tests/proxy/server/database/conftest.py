@@ -16,7 +16,8 @@ from tests.support.litellm.database import Database, started
 from tests.support.litellm.own_route import Gateway, ours
 from tests.support.litellm.router import Row, use
 
-PRICES = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
+PRICES: dict[str, Any] = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
+CLIENT = "client/1.0"
 THEIRS = "theirs"
 """A model that LiteLLM serves, beside our own one."""
 
@@ -29,9 +30,10 @@ def theirs() -> Row:
 
 async def ask_litellm(path: str, body: Mapping[str, Any], key: str) -> httpx.Response:
     """Send a request to LiteLLM's own app."""
+    headers = {"authorization": f"Bearer {key}", "user-agent": CLIENT}
     transport = httpx.ASGITransport(app=proxy_server.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://litellm") as client:
-        return await client.post(path, json=body, headers={"authorization": f"Bearer {key}"})
+        return await client.post(path, json=body, headers=headers)
 
 
 @pytest.fixture

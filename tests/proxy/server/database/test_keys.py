@@ -84,9 +84,7 @@ def shown(response: Response, api: str) -> str:
     error = response.json["error"]
     if api == "messages":
         assert response.json["type"] == "error"
-        assert error.keys() == {"type", "message"}
-    else:
-        assert error.keys() == {"message", "type", "param", "code"}
+    assert error.keys() == {"message", "type", "param", "code"}
     return str(error["message"])
 
 
@@ -97,7 +95,8 @@ def timeless(message: str) -> str:
 async def litellms(api: str, key: str) -> tuple[int, str]:
     """How LiteLLM's own app refuses a request for a model that it serves."""
     response = await ask_litellm(PATHS[api], body_of(api) | {"model": THEIRS}, key)
-    return response.status_code, response.json()["error"]["message"]
+    body = response.json()
+    return response.status_code, body["error"]["message"] if "error" in body else body["detail"]
 
 
 @APIS
@@ -126,8 +125,7 @@ async def test_a_key_is_refused_as_by_litellm(
     key = await secret(database)
     refused = await gateway.ask(body_of(api), path=PATHS[api], key=key)
     status, message = await litellms(api, key)
-    assert refused.status == status
-    assert refused.status in (400, 401, 403, 429)
+    assert refused.status == status >= 400
     assert timeless(shown(refused, api).replace("tiny", THEIRS)) == timeless(message)
     assert gateway.backend.requests == []
 
