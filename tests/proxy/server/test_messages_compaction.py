@@ -23,6 +23,7 @@ LONG = "word " * 400
 KEY = "sk-1234567890abcdef1234567890abcdef"
 EVENT: TypeAdapter[Any] = TypeAdapter(BetaRawMessageStreamEvent)
 Json = dict[str, Any]
+TEXT = {"type": "text"}
 HISTORY: list[Json] = [
     {"role": "user", "content": "hello"},
     {"role": "assistant", "content": LONG},
@@ -42,6 +43,7 @@ def scripts(gateway: Gateway) -> None:
         f"{shown(SUMMARY)}\n\nnext": Script(("And so on",)),
         asked(25, ""): Script((SUMMARY,), prompt_tokens=1990, cached_tokens=1000),
         f"next\n\n{asked(25, '')}": Script((SUMMARY,)),
+        str([TEXT | {"text": shown(SUMMARY)}, TEXT | {"text": "next"}]): Script(("And so on",)),
     }
 
 

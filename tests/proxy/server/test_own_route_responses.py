@@ -69,6 +69,19 @@ async def test_log_event_has_the_response(
     assert dict(logged.usage)["prompt_tokens"] == 11  # LiteLLM has one form for all APIs
 
 
+async def test_a_log_event_has_the_tokens_of_a_compaction(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logged_events = log_events(monkeypatch)
+    gateway.backend.turns.append(Script(("They talked.",)))
+    compact = {"model": "tiny", "input": "hello"}
+    response = await gateway.ask(compact, path="/v1/responses/compact")
+    assert response.status == 200, response.bodies
+    call_type, logged = await logged_events.success()
+    assert call_type == "aresponses"
+    assert dict(logged.usage)["prompt_tokens"] == 11
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [

@@ -69,11 +69,13 @@ async def ask(
 
 
 async def compacted(gateway: Gateway, given: Any = HISTORY, **params: Any) -> list[Json]:
-    """The output of `/responses/compact`."""
+    """The output of `/responses/compact`. OpenAI's model of it has no messages of users, which
+    OpenAI's documentation has."""
     response = await ask(gateway, given, COMPACT, **params)
     assert response.status == 200, response.bodies
-    CompactedResponse.model_validate(response.json)
     output: list[Json] = response.json["output"]
+    made = [item for item in output if item["type"] != "message"]
+    CompactedResponse.model_validate({**response.json, "output": made}, strict=True)
     return output
 
 
@@ -108,7 +110,7 @@ async def test_the_output_is_the_next_input(gateway: Gateway) -> None:
     response = await ask(gateway, [*output, user("next")])
     assert response.status == 200, response.bodies
     assert contents(gateway) == [
-        ("system", "Be brief."),
+        ("system", [{"type": "text", "text": "Be brief."}]),
         ("user", [{"type": "text", "text": "hello"}]),
         ("user", [{"type": "text", "text": "Look."}]),
         ("user", shown(SUMMARY)),
@@ -160,7 +162,7 @@ async def test_a_stored_response_is_compacted_and_continued_by_its_id(gateway: G
 async def test_a_trigger_is_answered_by_the_summary_alone(gateway: Gateway, stream: bool) -> None:
     response = await ask(gateway, [*HISTORY, TRIGGER], stream=stream, tools=[LOOK])
     assert response.status == 200, response.bodies
-    body = response.json if not stream else None
+    body: Json = {} if stream else response.json
     if stream:
         events = read_events(b"".join(response.bodies))
         for event in events:
@@ -258,7 +260,7 @@ async def test_a_prompt_above_the_threshold_is_compacted(gateway: Gateway, strea
     rules: Json = {"instructions": "Be brief.", "seed": 7, "temperature": 0.5}
     response = await ask(gateway, OLD, stream=stream, **management(), **rules)
     assert response.status == 200, response.bodies
-    body = response.json if not stream else None
+    body: Json = {} if stream else response.json
     if stream:
         events = read_events(b"".join(response.bodies))
         for event in events:
