@@ -120,8 +120,8 @@ async def test_all_readers_see_the_same_end(make_store: MakeStore, short_leases:
     one, other = make_store(), make_store()
     job = await begun(one)
 
-    async def read(store: ResponseStore) -> list[str | None]:
-        return [await status(store) for _ in range(20)]
+    async def read(store: ResponseStore) -> list[str]:
+        return [await status(store) or "missing" for _ in range(20)]
 
     readers = [asyncio.create_task(read(store)) for store in (one, other) * 4]
     assert await job.finish(with_status("completed"), None) is None

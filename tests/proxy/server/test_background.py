@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 from urllib.parse import urlencode
 
 import httpx
 import openai
 import pytest
+import uvicorn
 
 from tests.support.apis.responses_api import LOOK, check_event, check_response
 from tests.support.apis.typed_events import read_events
@@ -20,6 +22,7 @@ from toolgate_proxy.response_store import background, lease
 from toolgate_proxy.response_store.background import BackgroundResponse
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.server import live_replay
+from toolgate_proxy.server.request_scope import RequestScope
 
 PATH = "/v1/responses"
 TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
@@ -182,7 +185,7 @@ async def test_errors_before_it_is_queued_are_those_of_the_request(
         ({"tools": [{"type": "function"}]}, (400, "invalid_tools", "tools[0]")),
         ({"model": "other"}, (404, "model_not_found", None)),
     ):
-        refused = await ask(gateway, **{"stream": stream, **params})  # type: ignore[arg-type]
+        refused = await ask(gateway, **{"stream": stream, **params})
         assert code(refused)[:2] == expected[:2], refused.json
     assert code(await ask(gateway, stream="yes")) == (400, "invalid_request", "stream")
     assert not gateway.here.responses.background.running
@@ -465,3 +468,36 @@ async def test_the_sdk_polls_and_cancels(gateway: Gateway, script: Script) -> No
             events[-1].response.id, stream=True, starting_after=3
         )
         assert [event.sequence_number async for event in replayed] == list(range(4, len(events)))
+
+
+async def test_it_survives_a_connection_that_is_closed(gateway: Gateway, script: Script) -> None:
+    """Over HTTP: the SDK leaves in the middle of the stream, and goes on from there."""
+    config = uvicorn.Config(RequestScope(gateway._app), log_level="error", lifespan="off")
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve([listener]))
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        async with openai.AsyncOpenAI(api_key=MASTER, base_url=url) as client:
+            asked: Any = {"model": "tiny", "input": "wait", "tools": [LOOK], "background": True}
+            stream = await client.responses.create(**asked, stream=True)
+            seen = [await anext(stream)]
+            while seen[-1].type != "response.output_text.delta":
+                seen.append(await anext(stream))
+            await stream.close()
+            name = seen[0].response.id
+            assert (await client.responses.retrieve(name)).status == "in_progress"
+            script.hang_after = None
+            rest = await client.responses.retrieve(
+                name, stream=True, starting_after=seen[-1].sequence_number
+            )
+            seen += [event async for event in rest]
+            assert [event.sequence_number for event in seen] == list(range(len(seen)))
+            assert seen[-1].type == "response.completed"
+            whole = await client.responses.retrieve(name)
+            assert whole.to_dict() == seen[-1].response.to_dict()
+            polled = await client.responses.create(**asked)
+            while polled.status in ACTIVE:
+                polled = await client.responses.retrieve(polled.id)
+            assert polled.status == "completed"
+        server.should_exit = True
+        await serving

@@ -295,6 +295,7 @@ async def test_the_sdk_keeps_a_session_in_a_conversation(gateway: Gateway) -> No
         assert later.conversation is not None
         assert later.conversation.id == session
         last = (await items.list(session, limit=1, order="desc")).data[0]
+        assert last.id is not None
         assert last.id == later.output[0].id
         await items.delete(last.id, conversation_id=session)
         assert len([each async for each in items.list(session)]) == 3
