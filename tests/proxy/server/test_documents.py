@@ -71,7 +71,7 @@ def read(api: str, text: str) -> list[dict[str, Any]]:
 async def ask(gateway: Gateway, api: str, history: list[Any], **more: Any) -> Response:
     gateway.backend.turns[:] = [Script(("Hello",))]
     name = "input" if api == "responses" else "messages"
-    return await gateway.ask(body_of(api, **{name: history}, **more), path=PATHS[api])
+    return await gateway.ask({**body_of(api), name: history, **more}, path=PATHS[api])
 
 
 @pytest.mark.parametrize("api", PATHS)

@@ -9,13 +9,14 @@ import pytest
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
 from toolgate_proxy.documents.pdf import PDF, Pdf
 
 PDF_DATA = base64.b64encode(b"%PDF-1.4 \xff").decode()
 LAMPS = base64.b64encode("Lämp 4".encode()).decode()
 HEAD = "data:application/pdf;base64,"
-SURFACES = {"chat": COMPLETIONS, "responses": RESPONSES, "messages": MESSAGES}
+SURFACES: dict[str, Surface] = {"chat": COMPLETIONS, "responses": RESPONSES, "messages": MESSAGES}
 FIELDS = {"chat": "file.file_data", "responses": "file_data", "messages": "source.data"}
 PATHS = {
     "chat": ("messages[0].content[0]", "messages[2].content[0]"),
@@ -63,7 +64,7 @@ def asked(api: str, given: dict[str, Any], *, in_result: bool = False) -> ChatRe
         }
         messages = [*CALLED[api], results[api]]
     name = "input" if api == "responses" else "messages"
-    body = {"model": "tiny", name: messages}
+    body: dict[str, Any] = {"model": "tiny", name: messages}
     if api == "messages":
         body["max_tokens"] = 9
     return SURFACES[api].parse(body, model="tiny")
