@@ -174,7 +174,7 @@ async def outcome(gateway: Gateway, api: str, kind: str, entry: dict[str, Any]) 
 @pytest.mark.parametrize(("api", "kind", "name"), MEMBERS)
 async def test_a_member_of_the_history(gateway: Gateway, api: str, kind: str, name: str) -> None:
     entry = ENTRIES[api, kind][1]
-    value = VALUES_OF.get(kind, {}).get(name, VALUES[name])
+    value = (VALUES | VALUES_OF.get(kind, {}))[name]
     without = await outcome(gateway, api, kind, entry)
     given = await outcome(gateway, api, kind, entry | {name: value})
     assert without[0] == 200

@@ -80,6 +80,26 @@ async def test_a_response_is_retrieved_as_it_was_sent(gateway: Gateway, stream: 
     assert (await get(gateway, body["id"])).json == body
 
 
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_patch_is_continued_by_id_and_by_reference(gateway: Gateway, stream: bool) -> None:
+    operation = {"type": "delete_file", "path": "a.py"}
+    patch = call("apply_patch", {"operation": operation})
+    gateway.backend.scripts["patch"] = Script((patch,))
+    rules: dict[str, Any] = {"tools": [{"type": "apply_patch"}]}
+    first = await created(gateway, "patch", stream=stream, **rules)
+    (item,) = first["output"]
+    assert item["operation"] == operation
+    done = {"type": "apply_patch_call_output", "call_id": item["call_id"],
+            "status": "completed", "output": "result"}  # fmt: skip
+    await created(gateway, [done], previous_response_id=first["id"], **rules)
+    by_id = prompt(gateway)
+    referred = {"type": "item_reference", "id": item["id"]}
+    said = {"role": "user", "content": "patch"}
+    await created(gateway, [said, referred, done], **rules)
+    assert prompt(gateway) == by_id
+    assert [each["role"] for each in by_id] == ["user", "assistant", "tool"]
+
+
 async def test_a_tool_loop_by_id_has_the_prompt_of_the_whole_input(gateway: Gateway) -> None:
     """Three turns, once by `previous_response_id` and once with all items in `input`."""
     rules: dict[str, Any] = {"tools": [LOOK], "instructions": "Be brief."}

@@ -212,7 +212,7 @@ def test_the_result_of_a_local_shell_may_have_the_call_in_its_id() -> None:
 
 
 def test_damaged_items_do_not_end_a_conversation() -> None:
-    damaged = [
+    damaged: list[dict[str, Any]] = [
         {"type": "shell_call", "call_id": "c1", "action": "ls"},
         {"type": "shell_call_output", "call_id": "c1", "output": [{"stdout": "a.txt"}]},
         {"type": "apply_patch_call_output", "output": "Updated"},
