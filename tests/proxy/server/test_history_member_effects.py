@@ -28,7 +28,7 @@ ADDED = {"type": "additional_tools", "tools": []}
 SEARCHED = {
     "type": "web_search_call",
     "call_id": "w1",
-    "action": {"type": "search", "query": "a"},
+    "action": {"type": "search", "query": "a", "sources": [{"type": "url", "url": "https://a.b"}]},
     "status": "completed",
 }
 ASKED = {"type": "mcp_approval_request", "id": "m1", "name": "dim", "arguments": "{}"}
@@ -66,6 +66,7 @@ ENTRIES: dict[tuple[str, str], tuple[list[Any], dict[str, Any], list[Any]]] = {
     ("responses", "mcp_approval_response"): ([USER, ASKED], ANSWERED, [LAST]),
     ("responses", "mcp_call"): ([USER], RAN, [LAST]),
     ("responses", "mcp_list_tools"): ([USER], {"type": "mcp_list_tools", "tools": []}, [LAST]),
+    ("responses", "compaction"): ([USER], {"type": "compaction", "encrypted_content": "x"}, [LAST]),
     **{
         ("responses", kind): ([USER], builtin(kind)[0], [builtin(kind)[1], LAST])
         for kind in BUILTIN_CALLS
@@ -120,6 +121,7 @@ VALUES: dict[str, Any] = {
     "tools": [{"type": "function", "name": "dim"}],
     "type": "unknown",
     "action": {},
+    "operation": {},
     "approval_request_id": "m9",
     "approve": True,
     "error": "It broke.",
@@ -131,7 +133,7 @@ VALUES_OF: dict[str, dict[str, Any]] = {
     "tool_result": {"content": "other"},
     "tool_use": {"input": {"lamp": "9"}},
     "shell_call": {"action": {"commands": ["cat"]}},
-    "web_search_call": {"action": {"type": "search", "query": "other"}},
+    "web_search_call": {"action": {"type": "search", "query": "other", "sources": []}},
     "local_shell_call": {"action": {"type": "exec", "command": ["cat"]}},
     "apply_patch_call": {"operation": {"type": "delete_file", "path": "b"}},
     "apply_patch_call_output": {"status": "failed"},

@@ -205,7 +205,7 @@ def test_items_of_hosted_tools_with_text_are_results() -> None:
         ("tool", "none"),
     ]
     assert texts(said) == ["I look."]
-    assert changes(given) == [("as_text", "input[1]"), ("as_text", "input[2]")]
+    assert changes(given) == [("as_text", "input[1]")]
 
 
 def test_parts_of_other_services_become_text_or_are_left_out() -> None:

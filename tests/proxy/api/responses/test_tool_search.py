@@ -20,6 +20,7 @@ from tests.support.servers.script import call
 from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest, UnknownTool
 from toolgate_proxy.api.responses.request import parse_request
+from toolgate_proxy.api.shared.tool_search import NOTHING_FOUND
 
 VALVE = {"type": "object", "properties": {"room": {"type": "string", "maxLength": 12}}}
 SEARCH = {
@@ -176,20 +177,20 @@ def test_a_tool_is_shown_once() -> None:
         {"type": "text", "text": "These tools can be called: open_valve"}
     ]
     nothing = parsed([*SEARCHED, output()], tools=[SEARCH])
-    assert nothing.messages[-1]["content"] == "No tools were found."
+    assert nothing.messages[-1]["content"] == NOTHING_FOUND
 
 
 @pytest.mark.parametrize("found", [True, False], ids=["found", "loaded at once"])
 def test_a_deferred_function_of_the_request_has_its_name_as_namespace(found: bool) -> None:
-    search = SEARCH if found else {"type": "tool_search"}
+    search = [SEARCH] if found else []
     given = [*SEARCHED, output(LATER)] if found else [HI]
-    asked = parsed(given, tools=[search, LATER])
+    asked = parsed(given, tools=[*search, LATER])
     assert names(asked)[-1] == "open_valve"
     _, body = streamed_and_whole(asked, events(call("open_valve", {})))
     [item] = body["output"]
     assert (item["namespace"], item["name"]) == ("open_valve", "open_valve")
     check_response(body)
-    later = parsed([*given, {**item, "call_id": "c"}], tools=[search, LATER])
+    later = parsed([*given, {**item, "call_id": "c"}], tools=[*search, LATER])
     assert later.messages[-1]["tool_calls"][0]["function"]["name"] == "open_valve"
 
 
