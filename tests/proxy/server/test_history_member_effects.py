@@ -66,6 +66,7 @@ ENTRIES: dict[tuple[str, str], tuple[list[Any], dict[str, Any], list[Any]]] = {
     ("responses", "mcp_approval_response"): ([USER, ASKED], ANSWERED, [LAST]),
     ("responses", "mcp_call"): ([USER], RAN, [LAST]),
     ("responses", "mcp_list_tools"): ([USER], {"type": "mcp_list_tools", "tools": []}, [LAST]),
+    ("responses", "compaction_trigger"): ([USER], {"type": "compaction_trigger"}, []),
     ("responses", "compaction"): ([USER], {"type": "compaction", "encrypted_content": "x"}, [LAST]),
     **{
         ("responses", kind): ([USER], builtin(kind)[0], [builtin(kind)[1], LAST])
@@ -150,6 +151,7 @@ WITHOUT_EFFECT_OF = {("function_call_output", "name"), ("custom_tool_call_output
                      ("function_call_output", "namespace"), ("tool_search_output", "call_id"),
                      ("additional_tools", "role"),
                      ("web_search_call", "encrypted_content"),
+                     ("compaction", "encrypted_content"),
                      ("mcp_approval_request", "server_label"), ("mcp_call", "server_label"),
                      ("mcp_call", "approval_request_id"), ("mcp_list_tools", "server_label"),
                      ("mcp_list_tools", "tools"), ("mcp_list_tools", "error")}  # fmt: skip
