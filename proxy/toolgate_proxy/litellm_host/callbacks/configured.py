@@ -39,13 +39,14 @@ MODERATION = "async_moderation_hook"
 BEFORE_DEPLOYMENT = "async_pre_call_deployment_hook"
 AFTER_DEPLOYMENT = "async_post_call_success_deployment_hook"
 STREAM_OF_DEPLOYMENT = "async_post_call_streaming_deployment_hook"
+STREAM = "async_post_call_streaming_iterator_hook"
 RESPONSE_HOOKS = (
     MODERATION,
     AFTER_DEPLOYMENT,
     STREAM_OF_DEPLOYMENT,
     "async_post_call_response_headers_hook",
     "async_post_call_streaming_hook",
-    "async_post_call_streaming_iterator_hook",
+    STREAM,
 )
 """Hooks that read or change a response, or run while it is made."""
 UNSUPPORTED = (
@@ -84,16 +85,22 @@ def reads_responses() -> bool:
 
 
 def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]:
-    """Return the guardrails for a streamed response that LiteLLM does not run on streams. `data`:
-    of its request."""
+    """Return the guardrails of a request's stream that must read its whole response. LiteLLM does
+    not run them on streams, or only on the text of chat completions. `data`: of the request."""
     return [
         each
         for each in _active()
         if isinstance(each, CustomGuardrail)
-        and _overrides(each, POST_CALL[0])
-        and not _reads_streams(each)
+        and (_reads_chat_text(each) if is_unified(each) else _reads_only_whole(each))
         and each.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call) is True
     ]
+
+
+def is_unified(guardrail: CustomGuardrail) -> bool:
+    """Return whether LiteLLM runs a guardrail by its `apply_guardrail`, on the texts and calls of
+    any API. The rule is in its `ProxyLogging`."""
+    native = getattr(guardrail, "use_native_lifecycle_hooks", False)
+    return "apply_guardrail" in vars(type(guardrail)) and not native
 
 
 def having(hook: str) -> list[CustomLogger]:
@@ -162,13 +169,14 @@ def _reading(callback: CustomLogger) -> Iterable[str]:
     return RESPONSE_HOOKS if observes else (*RESPONSE_HOOKS, POST_CALL[0])
 
 
-def _reads_streams(guardrail: CustomGuardrail) -> bool:
-    """Return whether LiteLLM runs a guardrail on streams, by the rule of its `ProxyLogging`."""
-    own = vars(type(guardrail))
-    if "async_post_call_streaming_iterator_hook" in own:
-        return True
-    native = getattr(guardrail, "use_native_lifecycle_hooks", False)
-    return "apply_guardrail" in own and not native
+def _reads_chat_text(guardrail: CustomGuardrail) -> bool:
+    """Return whether a unified guardrail has a hook on streams. LiteLLM prefers it, and those of
+    LiteLLM pass events of other APIs and calls without reading them."""
+    return STREAM in vars(type(guardrail))
+
+
+def _reads_only_whole(guardrail: CustomGuardrail) -> bool:
+    return _overrides(guardrail, POST_CALL[0]) and STREAM not in vars(type(guardrail))
 
 
 def _is_for_others(callback: CustomLogger) -> bool:

@@ -31,6 +31,8 @@ class Call:
 class Form(Protocol):
     marks: tuple[bytes, ...]
     """What is in each event of a stream that has a part of a call."""
+    is_chat: bool
+    """Whether it is of chat completions."""
 
     def response(self, body: dict[str, Any]) -> Any:
         """Return LiteLLM's object of a whole response."""
@@ -79,6 +81,7 @@ def events_of(frames: bytes) -> Iterator[dict[str, Any]]:
 
 class ChatForm:
     marks: tuple[bytes, ...] = (b'"tool_calls"', b'"function_call"')
+    is_chat = True
 
     def response(self, body: dict[str, Any]) -> Any:
         return ModelResponse(**copy.deepcopy(body))
@@ -112,6 +115,7 @@ class ChatForm:
 
 class ResponsesForm:
     marks: tuple[bytes, ...] = (b"function_call", b"custom_tool_call")
+    is_chat = False
 
     def response(self, body: dict[str, Any]) -> Any:
         return ResponsesAPIResponse(**copy.deepcopy(body))
@@ -155,6 +159,7 @@ class ResponsesForm:
 
 class MessagesForm:
     marks: tuple[bytes, ...] = (b'"tool_use"', b'"input_json_delta"')
+    is_chat = False
 
     def response(self, body: dict[str, Any]) -> Any:
         return copy.deepcopy(body)

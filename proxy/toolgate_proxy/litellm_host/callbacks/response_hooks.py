@@ -3,8 +3,8 @@
 A response that no hook changes is sent as it was made. In a changed one, each call that the hooks
 changed or added must satisfy its schema, and so must the content under a `response_format`. Events
 of a stream are sent as the hooks let them pass, up to the first part of a call. From there on they
-are held until the end of the stream; with a `response_format`, or a guardrail that reads only whole
-responses, from its beginning.
+are held until the end of the stream; with a `response_format`, or a guardrail that reads the text
+only of whole responses, from its beginning.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .configured import (
     STREAM_OF_DEPLOYMENT,
     guardrails_of_whole_responses,
     having,
+    is_unified,
 )
 from .event_source import UNSEEN, EventSource
 from .request_data import RequestData
@@ -94,6 +95,8 @@ class ResponseHooks:
         is stored if they change nothing. Raise their exceptions, and ToolgateError."""
         data = await self._described(stream=True)
         guardrails = guardrails_of_whole_responses(data)
+        is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)
+        is_ended = True
         source = EventSource(frames, self._form.item)
         sent: list[bytes] = []
         held: list[bytes] = []
@@ -112,19 +115,20 @@ class ResponseHooks:
                     left = await self._chunk(item, data)
                     frame = source.frame(left)
                     sent.append(frame)
-                    if held or guardrails or self._is_held(frame):
+                    if held or is_held or self._is_held(frame):
                         held.append(frame)
                     else:
                         yield frame
                     if isinstance(left, str):
+                        is_ended = False
                         break  # with an error, as in LiteLLM
         except Exception:
             self.error = source.error
             if source.error is not None:
                 raise source.error from None
             raise
-        for guardrail in guardrails:
-            await self._require_passed(guardrail, whole().body(), data)
+        for guardrail in guardrails if is_ended else ():
+            await self._require_passed(guardrail, whole().body(), data, sent)
         if sent == source.taken:
             await whole().keep()
         else:
@@ -132,16 +136,25 @@ class ResponseHooks:
         yield b"".join([*held, source.end])
 
     async def _require_passed(
-        self, guardrail: CustomGuardrail, body: dict[str, Any], data: dict[str, Any]
+        self,
+        guardrail: CustomGuardrail,
+        body: dict[str, Any],
+        data: dict[str, Any],
+        sent: Iterable[bytes],
     ) -> None:
-        """Run a guardrail that reads only whole responses at the end of a stream. Raise its
-        exception, and HostRefused if it changes the response."""
+        """Run a guardrail on the whole response at the end of a stream. Raise its exception, and
+        HostRefused if it changes the response in another way than the stream was changed."""
         response = self._form.response(body)
         before = body_of(response)
-        left = await guardrail.async_post_call_success_hook(
-            data=data, user_api_key_dict=self._data.caller, response=response
-        )
-        if body_of(response if left is None else left) != before:
+        hook = guardrail.async_post_call_success_hook
+        if is_unified(guardrail):
+            data["guardrail_to_apply"] = guardrail
+            hook = unified().async_post_call_success_hook
+        left = await hook(data=data, user_api_key_dict=self._data.caller, response=response)
+        after = body_of(response if left is None else left)
+        if after == before:
+            return
+        if after is None or set(self._form.calls(after)) != set(self._streamed(sent)):
             raise HostRefused(
                 f"The guardrail {guardrail.guardrail_name!r} changed the response, which it can't "
                 "do in a stream. Send the request without `stream`.",
@@ -251,3 +264,10 @@ def hooks() -> Any:
     from litellm.proxy import proxy_server
 
     return proxy_server.proxy_logging_obj
+
+
+def unified() -> Any:
+    """Return LiteLLM's runner of guardrails that have `apply_guardrail`."""
+    from litellm.proxy.utils import unified_guardrail
+
+    return unified_guardrail

@@ -28,8 +28,10 @@ APIS = pytest.mark.parametrize("api", list(PATHS))
 STREAM = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 
-def _filter(name: str, mode: str, *, default_on: bool) -> dict[str, Any]:
-    words = [{"keyword": f"{name}ed", "action": "BLOCK"}]
+def _filter(
+    name: str, mode: str, *, default_on: bool = False, action: str = "BLOCK"
+) -> dict[str, Any]:
+    words = [{"keyword": f"{name}ed", "action": action}]
     params = {"guardrail": "litellm_content_filter", "mode": mode, "default_on": default_on}
     return {"guardrail_name": name, "litellm_params": params | {"blocked_words": words}}
 
@@ -46,7 +48,8 @@ def url(
     config["guardrails"] = [
         _filter("ask", "pre_call", default_on=True),
         _filter("answer", "post_call", default_on=True),
-        _filter("request", "post_call", default_on=False),
+        _filter("request", "post_call"),
+        _filter("mask", "post_call", action="MASK"),
     ]
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -61,6 +64,8 @@ def _scripts(spare_backend: FakeBackend) -> None:
     scripts = spare_backend.scripts
     scripts["hi"] = Script(("Hello there.",))
     scripts["bad"] = Script(("It was answered.",), pause=0.01)
+    scripts["text"] = Script(("It was masked.",), pause=0.01)
+    scripts["argument"] = Script((call("look", {"a": "masked"}),))
     scripts["named"] = Script(("It was requested.",), pause=0.01)
     scripts["call"] = Script((call("look", {"a": "answered"}),))
 
@@ -124,3 +129,20 @@ async def test_model_names_a_guardrail(url: str, api: str, stream: bool) -> None
     assert "error" in named.text
     assert "It was requested" not in named.text
     assert (await ask(url, api, "hi", model="guarded", stream=stream)).status_code == 200
+
+
+@STREAM
+@pytest.mark.parametrize(
+    ("api", "content"),
+    [*((api, "text") for api in PATHS), ("chat", "argument"), ("responses", "argument")],
+)
+async def test_masked_words_are_not_sent(url: str, api: str, stream: bool, content: str) -> None:
+    """A stream in which the guardrail can't mask them is refused. LiteLLM itself masks no arguments
+    of Messages."""
+    response = await ask(url, api, content, stream=stream, guardrails=["mask"])
+    assert "masked" not in response.text
+    if not stream:
+        assert response.status_code == 200, response.text
+        assert "REDACTED" in response.text
+    elif (api, content) != ("chat", "text"):
+        assert "error" in response.text
