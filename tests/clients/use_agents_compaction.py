@@ -37,7 +37,7 @@ async def turns(mode: Literal["input", "previous_response_id"]) -> None:
         SQLiteSession("compacted"),
         client=client,
         compaction_mode=mode,
-        should_trigger_compaction=lambda found: len(found["session_items"]) >= 4,
+        should_trigger_compaction=lambda found: len(found["session_items"]) == 4,
     )
     model = OpenAIResponsesModel(shared.MODEL, openai_client=client)
     settings = ModelSettings(store=mode != "input")
