@@ -113,7 +113,7 @@ async def test_an_invalid_request_releases_its_reservation(
 async def test_a_stream_that_its_client_left_costs_what_was_sent(
     gateway: Gateway, database: Database
 ) -> None:
-    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    gateway.backend.scripts["hang"] = Script(("Hello there",), cached_tokens=0, hang_after=2)
     key = await database.key(max_budget=100.0)
     await gateway.ask(chat("hang", stream=True), key=key, leave_after=0.3)
     row = await database.logged()
