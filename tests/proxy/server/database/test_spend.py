@@ -115,7 +115,7 @@ async def test_a_stream_that_its_client_left_costs_what_was_sent(
 ) -> None:
     gateway.backend.scripts["hang"] = Script(("Hello there",), cached_tokens=0, hang_after=2)
     key = await database.key(max_budget=100.0)
-    await gateway.ask(chat("hang", stream=True), key=key, leave_after=0.3)
+    await gateway.ask(chat("hang", stream=True), key=key, leave_after=2.0)
     row = await database.logged()
     assert row.spend == pytest.approx(cost(row)) != 0.0
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
