@@ -103,7 +103,8 @@ async def deferred_tool() -> None:
         tool_use_behavior="stop_on_first_tool",
     )
     result = await Runner.run(agent, shared.QUESTION)
-    assert items(result, ToolSearchCallItem) and items(result, ToolSearchOutputItem)
+    assert items(result, ToolSearchCallItem)
+    assert items(result, ToolSearchOutputItem)
     calls = items(result, ToolCallItem)
     assert all(call.raw_item.name == "find_record" for call in calls)
     assert bool(calls) == ("find_record" in called)
