@@ -11,7 +11,7 @@ from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..builtin_tools.tool import BuiltinTool, Member
 from ..state.item_ids import item_id
-from .items import Event, Status
+from .items import Event, Status, item_added, item_done
 
 
 @dataclass
@@ -44,15 +44,11 @@ class BuiltinCall:
         tool = self.tool
         self._member = tool.to_member(json.loads("".join(self._arguments)))
         begun = {**self.body(), tool.member: tool.begun(self._member)}
-        yield {"type": "response.output_item.added", "output_index": self.index, "item": begun}
+        yield item_added(self.index, begun)
         for event in tool.deltas(self._member):
             yield {**event, "item_id": self.id, "output_index": self.index}
         self.status = "completed"
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..state.item_ids import item_id
-from .items import Event
+from .items import Event, item_added, item_done
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,8 @@ class CompactionItem:
     """The compacted conversation."""
 
     def events(self) -> Iterator[Event]:
-        for kind in ("added", "done"):
-            yield {
-                "type": f"response.output_item.{kind}",
-                "output_index": self.index,
-                "item": self.body(),
-            }
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

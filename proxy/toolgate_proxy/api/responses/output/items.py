@@ -19,6 +19,16 @@ Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]
 
 
+def item_added(index: int, item: dict[str, Any]) -> Event:
+    """Return the event that an item begins. `index`: its place in the output."""
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def item_done(index: int, item: dict[str, Any]) -> Event:
+    """Return the event that an item is complete. `index`: its place in the output."""
+    return {"type": "response.output_item.done", "output_index": index, "item": item}
+
+
 @dataclass(frozen=True)
 class TextKind:
     """An item with one part of text."""
@@ -96,7 +106,7 @@ class TextItem:
 
     def begin(self) -> Iterator[Event]:
         empty = self._item([])
-        yield {"type": "response.output_item.added", "output_index": self.index, "item": empty}
+        yield item_added(self.index, empty)
         yield self._part_event(self.kind.part_added, self._part())
 
     def add(self, event: ContentDelta | ReasoningDelta) -> Iterator[Event]:
@@ -119,11 +129,7 @@ class TextItem:
             more["logprobs"] = token_logprobs(self._logprobs)
         yield self._text_event(self.kind.text_done, more)
         yield self._part_event(self.kind.part_done, part)
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return self._item([self._part()])
@@ -202,11 +208,7 @@ class CallItem:
         return item_id(self.kind.prefix, self.response_id, self.index)
 
     def begin(self) -> Iterator[Event]:
-        yield {
-            "type": "response.output_item.added",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_added(self.index, self.body())
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
@@ -228,11 +230,7 @@ class CallItem:
             **({"name": self.name} if self.kind.named else {}),
             self.kind.text: "".join(self._arguments),
         }
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

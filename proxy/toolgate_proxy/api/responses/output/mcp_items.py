@@ -10,7 +10,7 @@ from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ...shared.mcp import McpOutcome
 from ..state.item_ids import item_id
-from .items import Event, Status
+from .items import Event, Status, item_added, item_done
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class McpListItem:
         item, at = self.body(), self.index
         place = {"output_index": at, "item_id": item["id"]}
         last = "failed" if "error" in item else "completed"
-        yield {"type": "response.output_item.added", "output_index": at, "item": item}
+        yield item_added(at, item)
         yield {"type": "response.mcp_list_tools.in_progress", **place}
         yield {"type": f"response.mcp_list_tools.{last}", **place}
-        yield {"type": "response.output_item.done", "output_index": at, "item": item}
+        yield item_done(at, item)
 
     def body(self) -> dict[str, Any]:
         return {"id": item_id("mcpl", self.response_id, self.index), **self.list}
@@ -50,11 +50,7 @@ class McpCallItem:
         return item_id("mcp", self.response_id, self.index)
 
     def begin(self) -> Iterator[Event]:
-        yield {
-            "type": "response.output_item.added",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_added(self.index, self.body())
         yield self._event("mcp_call.in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
@@ -72,11 +68,7 @@ class McpCallItem:
         self.status, self._outcome = "completed", outcome
         failed = outcome.error is not None
         yield self._event("mcp_call.failed" if failed else "mcp_call.completed")
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         made = self._outcome or McpOutcome()
@@ -120,12 +112,8 @@ class ApprovalItem:
     def end(self) -> Iterator[Event]:
         """The call is complete and valid."""
         self.status = "completed"
-        for kind in ("added", "done"):
-            yield {
-                "type": f"response.output_item.{kind}",
-                "output_index": self.index,
-                "item": self.body(),
-            }
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

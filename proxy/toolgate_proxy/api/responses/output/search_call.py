@@ -11,7 +11,7 @@ from typing import Any, Literal
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..state.item_ids import item_id
-from .items import Event, Status
+from .items import Event, Status, item_added, item_done
 
 Execution = Literal["client", "server"]
 INT64 = range(-(2**63), 2**63)
@@ -31,11 +31,7 @@ class SearchCallItem:
     _arguments: list[str] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
-        yield {
-            "type": "response.output_item.added",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_added(self.index, self.body())
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
@@ -44,11 +40,7 @@ class SearchCallItem:
     def end(self) -> Iterator[Event]:
         """The call is complete and valid."""
         self.status = "completed"
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {
@@ -76,8 +68,8 @@ class SearchOutputItem:
     status: Status = "completed"
 
     def begin(self) -> Iterator[Event]:
-        for kind in ("response.output_item.added", "response.output_item.done"):
-            yield {"type": kind, "output_index": self.index, "item": self.body()}
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         return {

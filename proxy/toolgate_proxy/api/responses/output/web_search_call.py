@@ -11,7 +11,7 @@ from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ...shared.web_search import QUERY, Results
 from ..state.item_ids import item_id
-from .items import Event, Status
+from .items import Event, Status, item_added, item_done
 
 
 @dataclass
@@ -32,11 +32,7 @@ class WebSearchCallItem:
         return item_id("ws", self.response_id, self.index)
 
     def begin(self) -> Iterator[Event]:
-        yield {
-            "type": "response.output_item.added",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_added(self.index, self.body())
         yield self._progress("in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
@@ -52,11 +48,7 @@ class WebSearchCallItem:
         """The search has ended."""
         self.status, self._results = "completed", shown
         yield self._progress("completed")
-        yield {
-            "type": "response.output_item.done",
-            "output_index": self.index,
-            "item": self.body(),
-        }
+        yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
         """`call_id` and `encrypted_content`, with which the next turn has the results, are not in
