@@ -22,7 +22,7 @@ from ..context import REQUEST_ID, SCOPE, context_of
 from ..response_store.background import BackgroundResponse
 from ..state import gateway
 from .client import BACKGROUND, CONNECTION
-from .live_replay import LiveReplay
+from .live_replay import LiveEvents, Replay
 from .request_scope import RequestScope
 from .transport.body import READ, RESERVED, RequestBody
 from .transport.connection import Disconnect, Reply
@@ -67,7 +67,7 @@ class BackgroundRequest:
         if disconnect.happened or not self._is_stream or live is None:
             return
         keepalive = gateway().settings.keepalive_seconds
-        await LiveReplay(live, -1, context, keepalive)(self._outer, receive, send)
+        await Replay(LiveEvents(live, -1), context, keepalive)(self._outer, receive, send)
 
     def _scope_of(self, scope: Scope, values: Mapping[str, Any], size: int) -> Scope:
         context = context_of(scope)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
 
@@ -27,17 +28,23 @@ Ended = Callable[[], Awaitable[tuple[StoredResponse, EventLog | None] | None]]
 StoreUnavailable."""
 
 
-class LiveReplay:
-    """ASGI app. If the reader disconnects, only this response ends. `after`: sequence number of the
-    last event that the reader has, or -1. `keepalive`: seconds of silence before a comment."""
+class Source(Protocol):
+    """Events for a reader that may have some of them."""
 
-    def __init__(
-        self, live: LiveResponse, after: int, context: RequestContext, keepalive: float
-    ) -> None:
-        self._live = live
-        self._after = after
-        self._next = after + 1
-        """Sequence number of the next event."""
+    next: int
+    """Sequence number of the next event, or of an error in its place."""
+
+    async def send(self, reply: Reply, context: RequestContext) -> bytes:
+        """Send events as they are made, and return the last ones. Raise ToolgateError: RetiredKey
+        if the reader's key is revoked, for example."""
+
+
+class Replay:
+    """ASGI app. If the reader disconnects, only this response ends. `keepalive`: seconds of silence
+    before a comment."""
+
+    def __init__(self, source: Source, context: RequestContext, keepalive: float) -> None:
+        self._source = source
         self._context = context
         self._keepalive = keepalive
 
@@ -45,56 +52,47 @@ class LiveReplay:
         reply = Reply(send, self._context)
         async with reply.kept_alive(self._keepalive), Disconnect(receive) as disconnect:
             await reply.begin()
-            end = b""
             try:
-                await self._follow(reply)
-            except EventsTooLarge:
-                end = self._error(TOO_LARGE)
+                end = await self._source.send(reply, self._context)
             except ToolgateError as error:
-                end = self._error(error)
+                self._context.failed, self._context.error_code = True, error.code
+                end = error_event(error.body()["error"], self._source.next)
             disconnect.ignore()
             await reply.end(end)
 
-    async def _follow(self, reply: Reply) -> None:
-        """Send the events as they are made. Raise EventsTooLarge, and RetiredKey if the reader's
-        key is revoked."""
-        async for data, following in followed(self._live, self._after):
-            if self._context.require_key is not None:
-                self._context.require_key()
-            await reply.event(data)
-            self._next = following
 
-    def _error(self, error: ToolgateError) -> bytes:
-        self._context.failed, self._context.error_code = True, error.code
-        return error_event(error.body()["error"], self._next)
+class LiveEvents:
+    """The events of a response that this process generates. `after`: sequence number of the last
+    event that the reader has, or -1."""
+
+    def __init__(self, live: LiveResponse, after: int) -> None:
+        self._live = live
+        self._after = after
+        self.next = after + 1
+
+    async def send(self, reply: Reply, context: RequestContext) -> bytes:
+        try:
+            async for data, following in followed(self._live, self._after):
+                _check_key(context)
+                await reply.event(data)
+                self.next = following
+        except EventsTooLarge:
+            raise TOO_LARGE from None
+        return b""
 
 
-class LateReplay:
-    """ASGI app for a response of the background that another process generates: its events, once it
-    has ended. `after`, `keepalive`: as for LiveReplay."""
+class LateEvents:
+    """The events of a response of the background that another process generates, once it has ended.
+    `after`: as for LiveEvents."""
 
-    def __init__(self, ended: Ended, after: int, context: RequestContext, keepalive: float) -> None:
+    def __init__(self, ended: Ended, after: int) -> None:
         self._ended = ended
         self._after = after
-        self._context = context
-        self._keepalive = keepalive
+        self.next = after + 1
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = Reply(send, self._context)
-        async with reply.kept_alive(self._keepalive), Disconnect(receive) as disconnect:
-            await reply.begin()
-            try:
-                events = await self._events()
-            except ToolgateError as error:
-                self._context.failed, self._context.error_code = True, error.code
-                events = error_event(error.body()["error"], self._after + 1)
-            disconnect.ignore()
-            await reply.end(events)
-
-    async def _events(self) -> bytes:
+    async def send(self, reply: Reply, context: RequestContext) -> bytes:
         while True:
-            if self._context.require_key is not None:
-                self._context.require_key()
+            _check_key(context)
             try:
                 found = await self._ended()
             except StoreUnavailable as error:
@@ -106,3 +104,9 @@ class LateReplay:
         if log is None:
             raise TOO_LARGE
         return replayed(response, log, self._after)
+
+
+def _check_key(context: RequestContext) -> None:
+    """Raise RetiredKey if the reader's key is revoked."""
+    if context.require_key is not None:
+        context.require_key()

@@ -29,7 +29,7 @@ from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import check_key
-from .live_replay import LateReplay, LiveReplay
+from .live_replay import LateEvents, LiveEvents, Replay
 from .paths import MATCH
 from .query import Query
 from .storage_access import admit, json_response
@@ -127,11 +127,11 @@ class _Work:
         after = -1 if after is None else after
         if self._live is not None and self._live.log is not None:
             keepalive = gateway().settings.keepalive_seconds
-            return LiveReplay(self._live, after, self._context, keepalive)
+            return Replay(LiveEvents(self._live, after), self._context, keepalive)
         response = await self._find()
         if is_active(response) and self._live is None:
             keepalive = gateway().settings.keepalive_seconds
-            return LateReplay(self._ended, after, self._context, keepalive)
+            return Replay(LateEvents(self._ended, after), self._context, keepalive)
         log = None if self._live is not None else await self._events(response)
         if log is None:
             raise InvalidRequest(
