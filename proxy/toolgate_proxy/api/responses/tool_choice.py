@@ -6,7 +6,7 @@ from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import UnknownTool, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from ..shared.tools import ALLOWED_MODES, MODES, TOOL_CHOICES
+from ..shared.tools import ALLOWED_MODES, read_mode
 from ..shared.web_search import NAME as WEB_SEARCH
 from .builtin_tools.table import BY_TYPE
 from .search_entries import WEB_SEARCHES
@@ -16,13 +16,10 @@ from .shown_tools import SEARCH
 def read_tool_choice(choice: object, *, web_search: bool = False) -> ToolChoice:
     """`web_search`: whether the gateway runs web searches of the request. Raises InvalidRequest,
     UnknownTool and UnsupportedParameter."""
-    if choice is None:
-        return "auto"  # the plan changes it to "none" if there are no tools
-    if isinstance(choice, str) and choice in MODES:
-        return MODES[choice]
-    if not isinstance(choice, dict):
-        raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
-    fields = Fields(choice, "tool_choice")
+    found = read_mode(choice)
+    if isinstance(found, str):
+        return found
+    fields = Fields(found, "tool_choice")
     kind = fields.text("type")
     if kind == "allowed_tools":
         return _allowed_tools(fields, web_search=web_search)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
@@ -60,27 +60,35 @@ def read_functions(
     return tuple(replace(tool, param=flat(tool.param)) for tool in tools)
 
 
-def read_tool_choice(choice: object) -> ToolChoice:
-    """`tool_choice` of OpenAI's APIs. The name of a tool is at `function.name` in chat completions,
-    and at `name` in the Responses API."""
+def read_mode(choice: object) -> Mode | dict[str, Any]:
+    """Return the mode that a `tool_choice` of OpenAI's APIs is, or the object that names tools."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
     if isinstance(choice, str) and choice in MODES:
         return MODES[choice]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
-    kind = choice.get("type")
+    return choice
+
+
+def read_tool_choice(choice: object) -> ToolChoice:
+    """`tool_choice` of OpenAI's APIs. The name of a tool is at `function.name` in chat completions,
+    and at `name` in the Responses API."""
+    found = read_mode(choice)
+    if isinstance(found, str):
+        return found
+    kind = found.get("type")
     if kind == "allowed_tools":
-        return _allowed_tools(Fields(choice, "tool_choice"))
+        return _allowed_tools(Fields(found, "tool_choice"))
     if kind not in ("function", "custom"):
         raise UnsupportedParameter(
             f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
             '"custom" or "allowed_tools".',
             param="tool_choice",
         )
-    name = function_name(choice)
+    name = function_name(found)
     if name is None:
-        raise invalid_value("tool_choice", f"an object with the tool's name in {kind}.name", choice)
+        raise invalid_value("tool_choice", f"an object with the tool's name in {kind}.name", found)
     return NamedTool(name)
 
 
