@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.documents import worker
+from tests.support.documents.calls import CALLED
 from tests.support.documents.pdfs import in_base64
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script
@@ -16,21 +17,6 @@ from toolgate_proxy.server.response_headers import own_headers
 
 SHOWN = '<document title="a.pdf">\nLamp 4\n</document>'
 ASK = {"chat": "text", "responses": "input_text", "messages": "text"}
-CALLED: dict[str, list[dict[str, Any]]] = {
-    "chat": [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "read"}}]},
-    ],
-    "responses": [
-        {"role": "user", "content": "a"},
-        {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"},
-    ],
-    "messages": [
-        {"role": "user", "content": "a"},
-        {"role": "assistant",
-         "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {}}]},
-    ],
-}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -128,11 +128,11 @@ async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls:
         "type": "mcp_approval_response",
         "approval_request_id": items[1]["id"],
         "approve": False,
-        "reason": "Too dear.",
+        "reason": "Too expensive.",
     }
     response = await ask(gateway, "Pity.", approval="always", input=[HI, *items, answer])
     assert response.status == 200, response.bodies
-    assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too dear."
+    assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too expensive."
     assert ran(calls) == []
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.documents.calls import CALLED
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.surface import Surface
@@ -24,21 +25,6 @@ PATHS = {
     "messages": ("messages[0].content[0]", "messages[2].content[0].content[0]"),
 }
 """Of a part of the user, and of a part in the result of a call."""
-CALLED: dict[str, list[dict[str, Any]]] = {
-    "chat": [
-        {"role": "user", "content": "a"},
-        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "read"}}]},
-    ],
-    "responses": [
-        {"role": "user", "content": "a"},
-        {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"},
-    ],
-    "messages": [
-        {"role": "user", "content": "a"},
-        {"role": "assistant",
-         "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {}}]},
-    ],
-}  # fmt: skip
 
 
 def part(api: str, data: Any, title: str | None = None) -> dict[str, Any]:
