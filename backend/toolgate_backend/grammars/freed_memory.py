@@ -17,6 +17,8 @@ wait for memory."""
 
 
 class FreedMemory:
+    """When freed memory goes back to the system."""
+
     def __init__(self) -> None:
         self._returned = time.monotonic()
 
@@ -30,6 +32,7 @@ class FreedMemory:
 
 
 def return_freed() -> None:
-    """Does nothing with other C libraries than glibc. Python's lock is free meanwhile."""
+    """Give freed memory back to the system. Do nothing with other C libraries than glibc. Python's
+    lock is free meanwhile."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
