@@ -23,10 +23,10 @@ from ....chat.compaction.compacted import Compacted
 from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
+from ...shared.mcp_entry import McpEntry
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
 from ..builtin_tools.table import BY_TYPE
-from ..mcp.entry import McpEntry
 from ..shown_tools import SEARCH, found
 from .builtin_call import BuiltinCall
 from .compaction import CompactionItem
