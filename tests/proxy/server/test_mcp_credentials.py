@@ -181,7 +181,7 @@ async def test_an_address_of_the_client_gets_nothing(
 ) -> None:
     shop, _ = shops
     own = entry("responses", authorization=SECRET, server_url=shop.url)
-    response = await ask(gateway, "responses", own)
+    response = await gateway.ask(body_of("responses", tools=[own]), path=PATHS["responses"])
     assert response.status == 200, response.bodies
     assert shop.requests == []
 
