@@ -15,6 +15,7 @@ from toolgate_core.toolset import Toolset
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
+from ..shared.domains import Domains
 from ..shared.hosted_tools import HostedTools
 from ..shared.mcp import Listing
 from ..shared.mcp_entry import CREDENTIALS, MCP, McpEntry, read_entry
@@ -131,9 +132,8 @@ class ToolReader:
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
         if self.engine is not None and kind in WEB_SEARCHES and not namespace:
-            self.web_search = WebSearch(
-                self.engine, self.seal, allowed_domains(Fields(entry, path))
-            )
+            domains = Domains(allowed_domains(Fields(entry, path)))
+            self.web_search = WebSearch(self.engine, self.seal, domains)
             entries.append(_Entry({"type": "function", "function": FUNCTION}, path, "", False))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if (builtin := builtin_tool(entry)) is not None and not namespace:
