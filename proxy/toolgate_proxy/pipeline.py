@@ -29,6 +29,7 @@ from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .litellm_host.mcp import listings, mcp_entries
+from .litellm_host.mcp_credentials import McpCredentials
 from .server import incoming
 from .server.authorization import check_key
 from .server.background_request import BackgroundRequest
@@ -53,7 +54,7 @@ class Pipeline:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = context_of(scope)
         context.form = self.surface
-        reply = Reply(send, context)
+        reply, credentials = Reply(send, context), McpCredentials()
         try:
             await check_key(scope, context)
             sent = await incoming.read(scope, receive, context)
@@ -62,6 +63,8 @@ class Pipeline:
             route = own_route(await target_of(scope, model))
             if route is None:
                 streamed = await self.litellm.check_model(scope, values)
+            elif self.counting is not None or not self._begins_background(scope, values):
+                values = credentials.hidden(values)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
@@ -79,7 +82,7 @@ class Pipeline:
         body = values if self.counting is None else self.counting.prepared(values)
         # The model may come from the path.
         host = HostSide(self.surface, scope, context, route, {**body, "model": model})
-        exchange = _Exchange(self, scope, context, host, reply, content, sent.size)
+        exchange = _Exchange(self, scope, context, host, reply, content, sent.size, credentials)
         waits = self.counting is None and BACKGROUND not in scope
         await exchange.run(receive, is_stream=is_streamed(values) and waits)
 
@@ -100,6 +103,7 @@ class _Exchange:
     """The bytes of the body, if another authentication than ours may read them."""
     size: int
     """Of the body, in bytes."""
+    credentials: McpCredentials
 
     async def run(self, receive: Receive, *, is_stream: bool) -> None:
         """Send the response or the error. If the client disconnects, the work is cancelled."""
@@ -134,7 +138,8 @@ class _Exchange:
             if self.context.key is not None:
                 await gateway().limiter.reserve(self.context, values, output=adds)
             if entries := mcp_entries(values):
-                client = replace(client, mcp=await listings(entries, self.host.caller))
+                listed = await listings(entries, self.host.caller, self.credentials)
+                client = replace(client, mcp=listed)
             await self._generate(values, client, recalled, disconnect)
 
     async def _generate(
@@ -148,7 +153,13 @@ class _Exchange:
             try:
                 if host.is_litellms:
                     await self.pipeline.litellm.fall_back(
-                        self.scope, self.pipeline.surface, host, client, self.reply, disconnect
+                        self.scope,
+                        self.pipeline.surface,
+                        host,
+                        client,
+                        self.reply,
+                        disconnect,
+                        self.credentials.revealed,
                     )
                 else:
                     body = await host.admitted_again(values)

@@ -86,6 +86,9 @@ class ToolSettings(Section):
     can't be enforced, or a second tool of the same name. `refuse`: the request gets a 400. `omit`:
     the model is not offered them, and the header `x-toolgate-invalid-tools` lists them. A request
     whose `tool_choice` requires one of them gets a 400."""
+    web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
+    """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
+    separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
 
 
 class BodyLimitSettings(Section):
@@ -270,7 +273,7 @@ class Settings(
             raise ValueError(f"TOOLGATE_OPEN_ROUTES has {wrong!r}. Routes begin with `/`.")
         return routes
 
-    @field_validator("keep_reasoning", mode="before")
+    @field_validator("keep_reasoning", "web_fetch", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
         if not isinstance(given, str):

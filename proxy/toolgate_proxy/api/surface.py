@@ -23,6 +23,7 @@ from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.mcp import Listing
+from .shared.web_fetch import PageFetcher
 from .shared.web_search import SearchEngine
 
 
@@ -40,6 +41,8 @@ class Client:
     """The latest conversation of the WebSocket connection, if the request came over one."""
     search_engine: SearchEngine | None = None
     """Searches the web, if the operator has configured it."""
+    fetcher: PageFetcher | None = None
+    """Fetches web pages, if the operator allows some."""
     mcp: Mapping[str, Listing] = field(default_factory=dict)
     """What the MCP servers of the request offer, by the paths of their entries."""
     turn: ConversationTurn | None = None

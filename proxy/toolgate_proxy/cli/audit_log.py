@@ -116,6 +116,10 @@ def _chat_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
             if calls:
                 raise NotALine("a message has `tool_calls` or `function_call`, not both")
             calls = [{"type": "function", "id": "", "function": legacy}]
+        if own := (message.get("provider_specific_fields") or {}).get("mcp_tool_calls"):
+            if calls:
+                raise NotALine("the order of calls of MCP servers and of other calls is unknown")
+            calls = own
         for index, call in enumerate(calls):
             kind: Kind = call["type"]
             inner = call[kind]

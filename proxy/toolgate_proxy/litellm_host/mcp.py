@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
+from ..api.shared.mcp_entry import MCP
+from .mcp_credentials import TOKENS, McpCredentials, Sent
 from .private_names import either
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """Return the entries of a request that name MCP servers, by their paths, in OpenAI's form."""
     found = {}
     for name, kind, in_own_form in (
-        ("tools", "mcp", lambda entry: entry),
+        ("tools", MCP, lambda entry: entry),
         ("mcp_servers", "url", _of_anthropic),
     ):
         given = body.get(name)
@@ -38,12 +40,14 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
-    named = {"server_label": entry.get("name"), "server_url": entry.get("url")}
-    return {"type": "mcp", **named}
+    of_openai = {"server_label": "name", "server_url": "url", **{name: name for name in TOKENS}}
+    return {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
 
 
 async def listings(
-    entries: Mapping[str, Mapping[str, Any]], caller: UserAPIKeyAuth
+    entries: Mapping[str, Mapping[str, Any]],
+    caller: UserAPIKeyAuth,
+    credentials: McpCredentials,
 ) -> dict[str, Listing]:
     """Return the tools of the entries of a request that name servers of LiteLLM, by path. Others
     have none: nothing is sent to an address that the operator did not configure."""
@@ -52,24 +56,31 @@ async def listings(
         for path, entry in entries.items()
         if (served := (await either(Handler, "split_mcp_tools")([entry]))[0])
     }
-    found = await asyncio.gather(*(_listed(entry, caller) for entry in own.values()))
+    found = await asyncio.gather(
+        *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
+    )
     return dict(zip(own, found, strict=True))
 
 
-async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth) -> Listing:
-    servers = LiteLLMServers(caller, {})
+async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
+    servers = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         async with asyncio.timeout(LIST_SECONDS):
             process = either(Handler, "process_mcp_tools_without_openai_transform")
-            tools, servers_of = await process(caller, [asked])
+            tools, servers_of = await process(
+                caller,
+                [asked],
+                mcp_server_auth_headers=sent.server_headers,
+                raw_headers=sent.forwarded,
+            )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
         return Listing(servers, error="The MCP server does not respond.")
     if not tools:
         return Listing(servers, error="The MCP server has no tools that this key may use.")
     listed = tuple(_tool(each) for each in tools)
-    return Listing(LiteLLMServers(caller, servers_of), listed)
+    return Listing(LiteLLMServers(caller, servers_of, sent), listed)
 
 
 def _tool(tool: Any) -> ListedTool:
@@ -84,6 +95,8 @@ class LiteLLMServers:
     caller: UserAPIKeyAuth
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
+    sent: Sent = field(repr=False)
+    """What the client sent for the servers."""
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
@@ -94,6 +107,8 @@ class LiteLLMServers:
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
                     user_api_key_auth=self.caller,
+                    mcp_server_auth_headers=self.sent.server_headers,
+                    raw_headers=self.sent.forwarded,
                 )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)

@@ -16,6 +16,7 @@ ROUTER = "litellm.router:Router"
 FALLBACKS = "litellm.router_utils.fallback_event_handlers"
 SERVER = "litellm.proxy.proxy_server"
 HOOKS = "litellm.proxy.utils:ProxyLogging"
+MCP_HEADERS = ("mcp_server_auth_headers", "raw_headers")
 MCP = "litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
 
@@ -216,10 +217,18 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
             ("split_mcp_tools", ("tools",)),
             (
                 "process_mcp_tools_without_openai_transform",
-                ("user_api_key_auth", "mcp_tools_with_litellm_proxy"),
+                ("user_api_key_auth", "mcp_tools_with_litellm_proxy", *MCP_HEADERS),
             ),
-            ("execute_tool_calls", ("tool_server_map", "tool_calls", "user_api_key_auth")),
+            (
+                "execute_tool_calls",
+                ("tool_server_map", "tool_calls", "user_api_key_auth", *MCP_HEADERS),
+            ),
         )
+    ),
+    PrivateName(
+        "litellm.proxy._experimental.mcp_server.utils:logging_safe_mcp_headers",
+        "headers for MCP servers",
+        ("raw_headers",),
     ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     # LiteLLM's database.

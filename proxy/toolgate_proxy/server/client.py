@@ -8,6 +8,8 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
+from ..api.shared.domains import Domains
+from ..api.shared.web_fetch import PageFetcher
 from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
@@ -39,9 +41,16 @@ def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | No
         responses=gateway().responses,
         connection=scope.get(CONNECTION),
         search_engine=configured_search(),
+        fetcher=page_fetcher(),
         turn=turn,
         background=scope.get(BACKGROUND),
     )
+
+
+def page_fetcher() -> PageFetcher | None:
+    """Return what fetches web pages, if the operator allows some."""
+    allowed = gateway().settings.web_fetch
+    return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
 
 
 def turn_of(scope: Scope, context: RequestContext) -> ConversationTurn:

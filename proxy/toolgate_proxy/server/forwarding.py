@@ -7,7 +7,7 @@ So does it for a model with a configuration that our own route does not support
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -97,12 +97,13 @@ class Forwarding:
         client: Client,
         reply: Reply,
         disconnect: Disconnect,
+        as_sent: Callable[[Mapping[str, Any]], dict[str, Any]],
     ) -> None:
         """Answer a request for one of our models with its fallback. LiteLLM's hooks get the request
-        as it was sent. Raise ToolgateError if it is refused or fails before the response begins."""
+        `as_sent`. Raise ToolgateError if it is refused or fails before the response begins."""
         context = context_of(scope)
         sent, _ = await surface.recall(host.body, client)
-        values = host.adapted(surface.portable(sent))
+        values = as_sent(host.adapted(surface.portable(sent)))
         scope = scope_of(scope, context, host.model)
         await self._check(scope, checked_values(values))
         answer = FallbackReply(reply, context, disconnect)

@@ -36,9 +36,20 @@ WRONG_CALL = json.dumps(
 )
 
 
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+def ran_by_the_gateway(**message: object) -> str:
+    own = {"provider_specific_fields": {"mcp_tool_calls": [CALL]}}
+    choice = {"index": 0, "finish_reason": "stop", "message": own | message}
+    return json.dumps(json.loads(line()) | {"choices": [choice]})
+
+
 @pytest.mark.parametrize(
     ("lines", "status", "said"),
     [
+        ([ran_by_the_gateway()], 1, "call 0"),
+        ([ran_by_the_gateway(tool_calls=[CALL])], 1, "line 1: the order of calls of MCP servers"),
         ([line()], 0, "1 of 1 responses match"),
         ([line(), "", line()], 0, "2 of 2"),
         ([line(), line("chatcmpl-2")], 1, "line 2: the receipt is that of the response chatcmpl-1"),

@@ -196,8 +196,7 @@ async def test_a_server_that_does_not_exist_is_an_error_in_its_list(
 @pytest.mark.parametrize(
     ("changes", "param"),
     [
-        ({"headers": {"a": "b"}}, "tools[0].headers"),
-        ({"authorization": "secret"}, "tools[0].authorization"),
+        ({"depth": 3}, "tools[0].depth"),
         ({"require_approval": "sometimes"}, "tools[0].require_approval"),
         ({"server_label": None}, "tools[0].server_label"),
         ({"allowed_tools": "all"}, "tools[0].allowed_tools"),

@@ -125,10 +125,7 @@ async def test_deferred_tools_are_found(gateway: Gateway, calls: Path) -> None:
     ("changes", "param"),
     [
         ({"mcp_servers": [{**SHOP, "url": "https://example.com/sse"}]}, "mcp_servers[0].url"),
-        (
-            {"mcp_servers": [{**SHOP, "authorization_token": "secret"}]},
-            "mcp_servers[0].authorization_token",
-        ),
+        ({"mcp_servers": [{**SHOP, "depth": 3}]}, "mcp_servers[0].depth"),
         ({"tools": [{**SET, "mcp_server_name": "other"}]}, "tools[0].mcp_server_name"),
         ({"tools": [{**SET, "configs": {"fail": 3}}]}, "tools[0].configs.fail"),
     ],

@@ -108,6 +108,52 @@ async def test_a_stream_has_the_same_items(
 
 
 @pytest.mark.parametrize("api", PATHS)
+async def test_a_text_cites_the_pages_whose_addresses_it_has(
+    gateway: Gateway, engine: SearchEngine, api: str
+) -> None:
+    first, second = (page["url"] for page in PAGES)
+    engine.pages = [*PAGES, {**PAGES[0], "title": "Wall", "url": f"{first}/wall"}]
+    text = f"Ünlike {first}/wall, {first}s: ({second}) and {first}."
+    whole = items(api, await ask(gateway, api, CALL, text))[-1]
+    response = await ask(gateway, api, CALL, text, stream=True)
+    if api == "responses":
+        [part] = whole["content"]
+        shown = part["annotations"]
+        assert {each["type"] for each in shown} == {"url_citation"}
+        assert [text[each["start_index"] : each["end_index"]] for each in shown] == [
+            each["url"] for each in shown
+        ]
+        added = [e for e in response.events if e["type"].endswith("annotation.added")]
+        assert [each["annotation"] for each in added] == shown
+        assert [each["annotation_index"] for each in added] == [0, 1, 2]
+        [done] = [e["part"] for e in response.events if e["type"].endswith("content_part.done")]
+        assert done["annotations"] == shown
+        begun = [e["part"] for e in response.events if e["type"].endswith("content_part.added")]
+        assert begun[0]["annotations"] == []
+    else:
+        shown = whole["citations"]
+        assert {each["type"] for each in shown} == {"web_search_result_location"}
+        assert shown[1]["cited_text"] == "They open."
+        deltas = [e["delta"] for e in response.events if e["type"] == "content_block_delta"]
+        kinds = [delta["citation"] for delta in deltas if delta["type"] == "citations_delta"]
+        assert kinds == shown
+    assert [(each["url"], each["title"]) for each in shown] == [
+        (f"{first}/wall", "Wall"),
+        (second, "Doors"),
+        (first, "Paint"),
+    ]
+    more = {"role": "user", "content": "And?"}
+    answer = items(api, await ask(gateway, api, CALL, text))
+    history: Json = (
+        {"input": [HI, *answer, more]}
+        if api == "responses"
+        else {"messages": [HI, {"role": "assistant", "content": answer}, more]}
+    )
+    again = await ask(gateway, api, "That is all.", **history)
+    assert again.status == 200, again.bodies
+
+
+@pytest.mark.parametrize("api", PATHS)
 async def test_the_next_turn_has_the_results(
     gateway: Gateway, engine: SearchEngine, api: str
 ) -> None:

@@ -22,13 +22,22 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 @asynccontextmanager
 async def shop(calls: Path) -> AsyncIterator[None]:
     """Configure the server `shop`. `calls`: the file of the calls that it runs."""
-    manager = global_mcp_server_manager
     os.environ[STDIO] = "true"
-    await manager.load_servers_from_config({"shop": mcp_shop.command(calls)})
+    try:
+        async with configured(shop=mcp_shop.command(calls)):
+            yield
+    finally:
+        del os.environ[STDIO]
+
+
+@asynccontextmanager
+async def configured(**servers: dict[str, Any]) -> AsyncIterator[None]:
+    """Configure servers, by name, in the form of LiteLLM's configuration."""
+    manager = global_mcp_server_manager
+    await manager.load_servers_from_config(servers)
     try:
         yield
     finally:
-        del os.environ[STDIO]
         manager.config_mcp_servers.clear()
         manager.tool_name_to_mcp_server_name_mapping.clear()
 

@@ -25,6 +25,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..shared.sse import with_escaped_line_ends
 from .fields import Logprobs, event_logprobs, finish_reason, usage
+from .mcp import GatewayCalls
 
 Chunk = dict[str, Any]
 
@@ -37,6 +38,7 @@ class Chunks:
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
+        self._gateway_calls = GatewayCalls(response)
         self._legacy = response.request.legacy_functions
         head = response.head
         self._head = {
@@ -60,17 +62,19 @@ class Chunks:
             choice, event = response_event.choice, response_event.event
             if choice not in self._started:
                 self._started.add(choice)
-                yield self._chunk(choice, _first_delta(event))
+                self._role_only.add(choice)
+                first = _first_delta(event) | self._gateway_calls.at_start()
+                yield self._chunk(choice, first)
             elif choice in self._role_only and isinstance(event, Finish):
                 yield self._chunk(choice, {"content": ""})
-            if not isinstance(event, Traced):
+            if self._gateway_calls.take(event):
+                continue
+            if not isinstance(event, Traced | ChoiceStarted):
                 self._role_only.discard(choice)
             logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
             if isinstance(event, CallStart) and event.custom:
                 self._custom.add((choice, event.index))
             match event:
-                case ChoiceStarted():
-                    self._role_only.add(choice)
                 case CallEnd(index) if self._call_done:
                     last, done = self._last_delta(choice, index), {"call_done": True}
                     yield self._chunk(choice, last, logprobs=logprobs, toolgate=done)
@@ -81,7 +85,8 @@ class Chunks:
                     yield self._chunk(choice, {}, token_ids=list(ids))
                 case Finish() as finish:
                     reason = finish_reason(finish, legacy=self._legacy)
-                    yield self._chunk(choice, {}, reason, **finish_fields(finish))
+                    last_delta = self._gateway_calls.at_end()
+                    yield self._chunk(choice, last_delta, reason, **finish_fields(finish))
                 case _ if (delta := self._delta(event)) is not None:
                     yield self._chunk(choice, delta, logprobs=logprobs)
                 case _ if logprobs:
@@ -111,22 +116,19 @@ class Chunks:
             case CallStart(index, name, custom=True):
                 custom = {"name": name, "input": ""}
                 call_id = self._response.call_id(event)
-                return {
-                    "tool_calls": [
-                        {"index": index, "id": call_id, "type": "custom", "custom": custom}
-                    ]
-                }
+                call = {"id": call_id, "type": "custom", "custom": custom}
+                return self._call(index, call)
             case CallStart(index, name):
                 function = {"name": name, "arguments": ""}
                 call_id = self._response.call_id(event)
-                call = {"index": index, "id": call_id, "type": "function", "function": function}
-                return {"tool_calls": [call]}
+                call = {"id": call_id, "type": "function", "function": function}
+                return self._call(index, call)
             case ArgumentsDelta(_, text) if self._legacy:
                 return {"function_call": {"arguments": text}}
             case ArgumentsDelta(index, text):
-                return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+                return self._call(index, {"function": {"arguments": text}})
             case InputDelta(index, text):
-                return {"tool_calls": [{"index": index, "custom": {"input": text}}]}
+                return self._call(index, {"custom": {"input": text}})
             case _:
                 return None  # CallEnd: unless asked for, the next call or finish_reason implies it
 
@@ -135,8 +137,12 @@ class Chunks:
         if self._legacy:
             return {"function_call": {"arguments": ""}}
         if (choice, index) in self._custom:
-            return {"tool_calls": [{"index": index, "custom": {"input": ""}}]}
-        return {"tool_calls": [{"index": index, "function": {"arguments": ""}}]}
+            return self._call(index, {"custom": {"input": ""}})
+        return self._call(index, {"function": {"arguments": ""}})
+
+    def _call(self, index: int, part: dict[str, Any]) -> dict[str, Any]:
+        """Return the delta with a part of a call. `index`: of the call in the response."""
+        return {"tool_calls": [{"index": self._gateway_calls.number(index), **part}]}
 
     def _chunk(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
@@ -23,6 +23,7 @@ from ..shared.tools import (
     read_tool_choice,
     read_tools,
 )
+from .mcp import McpReader
 
 CHOICES = ("none", "auto")
 DEFERRED = "defer_loading"
@@ -46,12 +47,19 @@ def is_legacy(values: Mapping[str, Any]) -> bool:
 def read_definitions(
     values: Mapping[str, Any],
     hosted: HostedTools,
+    mcp: McpReader,
     *,
     open_objects: bool,
     on_invalid: OnInvalid = refuse,
 ) -> Toolset:
-    """Return the tools of a request. `on_invalid` gets the errors of names and schemas. Raise
-    InvalidRequest, InvalidTools, whose `param` is the invalid entry, and UnsupportedParameter."""
+    """Return the tools of a request. `on_invalid` gets the errors of names and schemas, but those
+    of MCP servers are left out if they are invalid. Raise InvalidRequest, InvalidTools, whose
+    `param` is the invalid entry, and UnsupportedParameter."""
+
+    def leave_out(name: str, error: InvalidRequest) -> None:
+        if name not in mcp.names:
+            on_invalid(name, error)
+
     if "functions" in values:
         return Toolset(
             read_functions(
@@ -62,13 +70,13 @@ def read_definitions(
             )
         )
     return read_toolset(
-        [_entry(entry, path) for path, entry in hosted.others(values.get("tools", ()))],
+        [*_entries(values.get("tools", ()), hosted, mcp)],
         partial(_parsed, open_objects=open_objects),
         name_of=lambda entry: function_name(entry.tool),
         function_of=lambda entry: Fields(entry.tool).mapping("function") or {},
         is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
-        on_invalid=on_invalid,
+        on_invalid=leave_out,
     )
 
 
@@ -84,6 +92,19 @@ class _Entry:
     path: str
     tool: Any
     deferred: bool = False
+
+
+def _entries(tools: Sequence[object], hosted: HostedTools, mcp: McpReader) -> Iterator[_Entry]:
+    for at, entry in enumerate(tools):
+        path = f"tools[{at}]"
+        if isinstance(entry, dict) and mcp.takes(entry, path):
+            fields = Fields(entry, path)
+            deferred = fields.flag(DEFERRED) is True
+            for tool in mcp.read(fields):
+                function = {"type": "function", "function": tool.function()}
+                yield _Entry(path, function, deferred)
+        elif not hosted.leaves_out(entry, path):
+            yield _entry(entry, path)
 
 
 def _entry(tool: object, path: str) -> _Entry:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..shared.call_results import function_call, with_results
 from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
+from .mcp import FIELDS, turns_of
 
 SYSTEM_ROLES = ("system", "developer")
 MEDIA_ROLES = ("user", "tool")
@@ -38,7 +39,8 @@ def parse_messages(
     paths = [f"messages[{at}]" for at in range(len(messages))]
     parsed = [reader.read(each, path) for each, path in zip(messages, paths, strict=True)]
     given = zip(_without_functions(parsed, history), paths, strict=True)
-    paired = with_results([(each, path) for each, path in given if each is not None], history)
+    placed = [(each, path) for each, path in given if each is not None]
+    paired = with_results(_with_gateway_calls(placed, history), history)
     if not paired:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")
     return tuple(message for message, _ in paired), tuple(path for _, path in paired)
@@ -147,6 +149,20 @@ def _without_functions(
             yield message | {"role": "tool"}
         else:
             yield message
+
+
+def _with_gateway_calls(
+    messages: Iterable[tuple[dict[str, Any], str]], history: History
+) -> Iterator[tuple[dict[str, Any], str]]:
+    """Put calls that the gateway ran in earlier responses, and their results, before the messages
+    that have them in a field."""
+    for message, path in messages:
+        turns = [*turns_of(message)]
+        for turn in turns:
+            if calls := turn.get("tool_calls"):
+                turn["tool_calls"] = [_call(call, f"{path}.{FIELDS}", history) for call in calls]
+            yield turn, path
+        yield {name: value for name, value in message.items() if name != FIELDS or not turns}, path
 
 
 def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:

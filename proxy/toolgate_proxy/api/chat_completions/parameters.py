@@ -67,8 +67,8 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
     Parameter(
         "tools",
         Array("tools", MAX_TOOLS),
-        note="Functions and [custom tools](custom-tools.md). `strict: true` rejects a schema that "
-        "can't be enforced completely.",
+        note="Functions, [custom tools](custom-tools.md) and [MCP servers](chat.md#mcp-servers). "
+        "`strict: true` rejects a schema that can't be enforced completely.",
     ),
     Parameter(
         "tool_choice",

@@ -24,6 +24,7 @@ from ..shared.parameter import read_parameters
 from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
 from .functions import choice_of, define, is_legacy, read_definitions
+from .mcp import LISTED, McpReader
 from .messages import parse_messages
 from .parameters import BY_NAME
 
@@ -45,7 +46,8 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    tools = read_definitions(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
+    mcp = McpReader(client.mcp)
+    tools = read_definitions(values, hosted, mcp, open_objects=open_objects, on_invalid=on_invalid)
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
     messages, paths = parse_messages(values.get("messages"), history, tools, defined)
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
@@ -62,10 +64,13 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
+        gateway_tools={name: tool for name, tool in mcp.runners.items() if tools.has(name)},
+        optional_tools=mcp.names,
         hosted=hosted,
         choice=choice_of(values),
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
+        repeated={LISTED: mcp.listed()},
     )
 
 

@@ -23,6 +23,7 @@ from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..surface import Stateless
 from .fields import Logprobs, event_logprobs, finish_reason, usage
+from .mcp import GatewayCalls
 
 
 @dataclass
@@ -81,6 +82,7 @@ class WholeResponse(Stateless):
 
     def __init__(self, response: ChatResponse, model: str | None = None) -> None:
         self._response = response
+        self._gateway_calls = GatewayCalls(response)
         self._model = model or response.head.model
         self._legacy = response.request.legacy_functions
         self._choices: dict[int, _Choice] = {}
@@ -91,7 +93,8 @@ class WholeResponse(Stateless):
             if choice is None:
                 choice = _Choice(call_id=self._response.call_id)
                 self._choices[response_event.choice] = choice
-            choice.add(response_event.event)
+            if not self._gateway_calls.take(response_event.event):
+                choice.add(response_event.event)
 
     def body(self) -> dict[str, Any]:
         response = self._response
@@ -133,4 +136,4 @@ class WholeResponse(Stateless):
             message["function_call"] = choice.calls[0].shaped()["function"]
         elif choice.calls:
             message["tool_calls"] = [call.shaped() for call in choice.calls]
-        return message
+        return message | self._gateway_calls.whole()

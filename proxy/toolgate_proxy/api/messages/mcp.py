@@ -15,7 +15,7 @@ from .conversation.content import check_fields
 
 TOOLSET = "mcp_toolset"
 """Type of the entries of `tools`."""
-SERVER_FIELDS = ("type", "name", "url", "tool_configuration")
+SERVER_FIELDS = ("type", "name", "url", "tool_configuration", "authorization_token")
 TOOLSET_FIELDS = ("type", "mcp_server_name", "default_config", "configs", "cache_control")
 CONFIG_FIELDS = ("enabled", "defer_loading")
 

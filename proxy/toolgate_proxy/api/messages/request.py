@@ -34,6 +34,7 @@ from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .mcp import McpReader
 from .parameters import BY_NAME
+from .searches import not_of_the_model
 from .tools import ToolReader, read_tool_choice
 
 FORMAT = "output_config.format"
@@ -67,6 +68,8 @@ def parse_request(
         engine=client.search_engine,
         seal=client.seal,
         mcp=McpReader(client.mcp),
+        fetcher=client.fetcher,
+        given=not_of_the_model(values),
     )
     reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
     tools = reader.toolset(values.get("tools", ()))
@@ -108,7 +111,7 @@ def parse_request(
 
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
     searches = {name: ToolSearch(method, tools) for name, method in reader.searches.items()}
-    offered: dict[str, GatewayTool] = {**searches, **reader.web_searches}
+    offered: dict[str, GatewayTool] = {**searches, **reader.web_searches, **reader.web_fetches}
     offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
     return {name: tool for name, tool in offered.items() if tools.has(name)}
 

@@ -18,6 +18,8 @@ from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_search import Method, search_function
 from ..shared.tools import WRITTEN, Mode, other_form, read_functions
+from ..shared.web_fetch import FUNCTION as FETCH
+from ..shared.web_fetch import PageFetcher, WebFetch
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .client_tools.table import client_tool, known_fields, versions
 from .conversation.content import check_fields
@@ -25,9 +27,12 @@ from .mcp import McpReader
 from .searches import (
     SEARCH,
     SEARCH_FIELDS,
+    WEB_FETCH,
+    WEB_FETCH_FIELDS,
     WEB_SEARCH,
     WEB_SEARCH_FIELDS,
     search_name,
+    web_fetch,
     web_search,
 )
 
@@ -78,6 +83,12 @@ class ToolReader:
     """The searches for deferred tools that the request offers, by name."""
     web_searches: dict[str, WebSearch] = field(default_factory=dict)
     """By name."""
+    fetcher: PageFetcher | None = None
+    """Fetches web pages. None: web fetches are hosted tools that the gateway does not have."""
+    given: object = None
+    """What the model has not written of the conversation."""
+    web_fetches: dict[str, WebFetch] = field(default_factory=dict)
+    """By name."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
@@ -117,7 +128,8 @@ class ToolReader:
         if not isinstance(kind, str):
             return False
         has_engine = self.engine is not None and WEB_SEARCH.fullmatch(kind) is not None
-        return has_engine or SEARCH.fullmatch(kind) is not None
+        has_fetcher = self.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
+        return has_engine or has_fetcher or SEARCH.fullmatch(kind) is not None
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -138,6 +150,12 @@ class ToolReader:
             name = search_name(fields, WEB_SEARCH_FIELDS)
             self.web_searches[name] = web_search(fields, self.engine, self.seal)
             return _Entry(path, {**FUNCTION, "name": name}, deferred=False)
+        if self.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
+            name = search_name(fields, WEB_FETCH_FIELDS)
+            self.web_fetches[name] = web_fetch(
+                fields, self.fetcher, self.given, self.web_searches.values()
+            )
+            return _Entry(path, {**FETCH, "name": name}, deferred=False)
         function = _function(entry, path)
         eager = fields.flag("eager_input_streaming")
         if EAGER_BETA in self.betas if eager is None else eager:

@@ -22,7 +22,6 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.mcp import McpTool
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.web_search import NAME as WEB_SEARCH
@@ -126,12 +125,7 @@ def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]
     if reader.web_search is not None:
         offered[WEB_SEARCH] = reader.web_search
     for entry in reader.mcp:
-        servers = entry.listing.servers
-        offered |= {
-            tool.name: McpTool(tool.name, servers)
-            for tool in entry.allowed
-            if tool.name in entry.approved
-        }
+        offered |= entry.runners()
     return {name: tool for name, tool in offered.items() if tools.has(name)}
 
 

@@ -15,14 +15,15 @@ from toolgate_core.toolset import Toolset
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
+from ..shared.domains import Domains
 from ..shared.hosted_tools import HostedTools
 from ..shared.mcp import Listing
+from ..shared.mcp_entry import CREDENTIALS, MCP, McpEntry, read_entry
 from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.tools import read_tools as read_nested_tools
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .builtin_tools.table import builtin_tool, function_of
-from .mcp.entry import MCP, McpEntry, read_entry
 from .search_entries import (
     SEARCH_FIELDS,
     WEB_SEARCH_FIELDS,
@@ -131,9 +132,8 @@ class ToolReader:
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
         if self.engine is not None and kind in WEB_SEARCHES and not namespace:
-            self.web_search = WebSearch(
-                self.engine, self.seal, allowed_domains(Fields(entry, path))
-            )
+            domains = Domains(allowed_domains(Fields(entry, path)))
+            self.web_search = WebSearch(self.engine, self.seal, domains)
             entries.append(_Entry({"type": "function", "function": FUNCTION}, path, "", False))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if (builtin := builtin_tool(entry)) is not None and not namespace:
@@ -155,7 +155,11 @@ class ToolReader:
         for tool in made.allowed:
             nested = {"type": "function", "function": tool.function()}
             entries.append(_Entry(nested, fields.place, "", deferred))
-        return {name: value for name, value in fields.values.items() if value is not None}
+        return {
+            name: value
+            for name, value in fields.values.items()
+            if value is not None and name not in CREDENTIALS
+        }
 
     def _read_search(
         self, entry: dict[str, Any], path: str, entries: list[_Entry]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
-from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import GatewayResult
 
 from ...sealing import OwnerSeal
+from .domains import Domains
 
 PURPOSE = "web search results"
 """Of the seals."""
@@ -91,10 +91,11 @@ class WebSearch:
     engine: SearchEngine
     seal: OwnerSeal | None
     """Of the sender."""
-    allowed: tuple[str, ...] = ()
-    """Domains of which pages may be. Empty: all."""
-    blocked: tuple[str, ...] = ()
+    domains: Domains = field(default_factory=Domains)
+    """Of which pages may be."""
     max_uses: int | None = None
+    found: set[str] = field(default_factory=set)
+    """The addresses of all results so far."""
     _uses: int = 0
 
     async def run(self, arguments: str) -> GatewayResult:
@@ -109,10 +110,13 @@ class WebSearch:
             problem = "invalid_tool_input"
         else:
             try:
-                found = await self.engine.search(query, domains=self.allowed, limit=MAX_PAGES)
+                found = await self.engine.search(
+                    query, domains=self.domains.allowed, limit=MAX_PAGES
+                )
             except SearchFailed:
                 problem = "unavailable"
-        pages = tuple(page for page in found if self._allows(page.url))[:MAX_PAGES]
+        pages = tuple(page for page in found if self.domains.allow(page.url))[:MAX_PAGES]
+        self.found |= {page.url for page in pages}
         text = results_text([_shortened(page) for page in pages], problem)
         sealed = tuple(self._sealed(_shortened(page)) for page in pages)
         return GatewayResult(text, Results(query, sealed, problem, self._encrypted(text)))
@@ -122,18 +126,6 @@ class WebSearch:
 
     def _encrypted(self, text: str) -> str:
         return "" if self.seal is None else self.seal.seal_text(text, purpose=PURPOSE)
-
-    def _allows(self, url: str) -> bool:
-        try:
-            parts = urlsplit(url)
-            host = (parts.hostname or "").lower()
-        except ValueError:
-            return False
-        if parts.scheme not in ("http", "https"):
-            return False
-        if self.allowed and not any(_is_within(host, parts.path, each) for each in self.allowed):
-            return False
-        return not any(_is_within(host, parts.path, each) for each in self.blocked)
 
 
 def results_text(pages: Iterable[Page], problem: str | None = None) -> str:
@@ -159,11 +151,3 @@ def opened(seal: OwnerSeal | None, sealed: object) -> str | None:
     if seal is None or not isinstance(sealed, str):
         return None
     return seal.open_text(sealed, purpose=PURPOSE)
-
-
-def _is_within(host: str, path: str, domain: str) -> bool:
-    """Return whether a page is of a domain, or of one below it. `domain` may have a path, as in
-    Anthropic's API: `example.com/blog`."""
-    name, _, below = domain.lower().strip().removeprefix("https://").partition("/")
-    own = host == name or host.endswith(f".{name}")
-    return own and (not below or path.lstrip("/").lower().startswith(below.rstrip("*")))

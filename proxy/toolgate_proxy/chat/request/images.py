@@ -1,31 +1,23 @@
 """Images in messages. Images given by URL are fetched here and sent to the backend as data, so that
-backends never connect to addresses that clients choose.
-
-A URL chosen by a client could reach internal services (SSRF). Therefore only public IP addresses
-are fetched, the address that was checked is the one that is used, redirects are not followed, and
-bytes and time are limited.
+backends never connect to addresses that clients choose. Only public ones are fetched.
 """
 
 from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import re
-import socket
 import string
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import httpx
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 
-from .public_addresses import is_public
+from ...fetching.public_fetch import NotFetched, Problem, PublicFetch, Resolve
 
 Message = dict[str, Any]
-Resolve = Callable[[str, int], Awaitable[list[str]]]
-"""Resolves host and port to IP addresses. Raises OSError."""
 
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 MAX_IMAGES = 16
@@ -34,6 +26,16 @@ MAX_BYTES = 10_000_000
 """Of one image. Cameras make smaller ones, and models see less of them."""
 FETCH_SECONDS = 10.0
 """For fetching one image. The client waits for it."""
+TOO_LARGE = f"is larger than {MAX_BYTES:,} bytes (the limit)"
+UNREACHABLE = "could not be fetched. Check its URL, or send it as a data URI"
+PROBLEMS: dict[Problem, str] = {
+    "invalid_url": "is not a valid URL",
+    "other_scheme": "must be an http or https URL without user name, or a data URI",
+    "zone": "has an IP address with a zone, which is not public. Use a data URI",
+    "not_public": "has a host whose IP address is not public. Use a data URI",
+    "too_large": TOO_LARGE,
+    "unreachable": UNREACHABLE,
+}
 KINDS = {"png": b"\x89PNG\r\n\x1a\n", "jpeg": b"\xff\xd8\xff", "gif": b"GIF8", "webp": b"RIFF"}
 """First bytes of the files of each type."""
 LEFT_OUT = {"type": "text", "text": "[image left out: this model takes text only]"}
@@ -52,8 +54,7 @@ class Images:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._fetch = fetch
-        self._resolve = resolve or _resolve
-        self._transport = transport
+        self._public = PublicFetch(resolve, transport)
 
     async def inlined(
         self, messages: Sequence[Message], *, accepts_images: bool
@@ -83,11 +84,10 @@ class Images:
         try:
             async with asyncio.timeout(FETCH_SECONDS):
                 data = await self._fetched(url, param)
-        except (TimeoutError, httpx.HTTPError, OSError, UnicodeError) as error:
-            # An invalid host name raises UnicodeError.
-            raise _error(
-                param, "could not be fetched. Check its URL, or send it as a data URI"
-            ) from error
+        except TimeoutError as error:
+            raise _error(param, UNREACHABLE) from error
+        except NotFetched as error:
+            raise _error(param, PROBLEMS[error.problem]) from error
         return f"data:image/{_kind(data, param)};base64,{base64.b64encode(data).decode()}"
 
     def _check_data(self, url: str, param: str) -> None:
@@ -98,7 +98,7 @@ class Images:
                 "is not a supported data URI. Use data:image/png;base64,… (or jpeg, gif, webp)",
             )
         if (len(url) - head.end()) * 3 // 4 > MAX_BYTES:
-            raise self._too_large(param)
+            raise _error(param, TOO_LARGE)
         encoded = url[head.end() :].encode(errors="replace")
         if not _is_base64(encoded):
             raise _error(param, "is not valid base64")
@@ -108,44 +108,10 @@ class Images:
     async def _fetched(self, given: str, param: str) -> bytes:
         if not self._fetch:
             raise _error(param, "is a URL, but this gateway does not fetch images. Use a data URI")
-        url = _checked(given, param)
-        host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
-        address = _public(await self._resolve(host, port), param)
-        async with httpx.AsyncClient(
-            transport=self._transport, trust_env=False, follow_redirects=False
-        ) as client:
-            # To the checked address, because the name could resolve differently the next time.
-            request = client.build_request(
-                "GET",
-                url.copy_with(host=address),
-                headers={
-                    "Host": url.netloc.decode(),
-                    "Accept": "image/*",
-                    "Accept-Encoding": "identity",
-                },
-                extensions={"sni_hostname": host},
-            )
-            response = await client.send(request, stream=True)
-            try:
-                if response.status_code != 200:
-                    raise _error(
-                        param,
-                        f"could not be fetched: its URL returned HTTP {response.status_code}",
-                    )
-                return await self._read(response, param)
-            finally:
-                await response.aclose()
-
-    async def _read(self, response: httpx.Response, param: str) -> bytes:
-        data = bytearray()
-        async for part in response.aiter_raw():  # raw: decompression could exceed the limit
-            data += part
-            if len(data) > MAX_BYTES:
-                raise self._too_large(param)
-        return bytes(data)
-
-    def _too_large(self, param: str) -> InvalidRequest:
-        return _error(param, f"is larger than {MAX_BYTES:,} bytes (the limit)")
+        answer = await self._public.get(given, accept="image/*", max_bytes=MAX_BYTES)
+        if answer.status != 200:
+            raise _error(param, f"could not be fetched: its URL returned HTTP {answer.status}")
+        return answer.data
 
 
 def without_images_in_results(
@@ -194,35 +160,6 @@ def _is_base64(encoded: bytes) -> bool:
     digits = encoded.rstrip(b"=")
     padding = len(encoded) - len(digits)
     return len(encoded) % 4 == 0 and padding <= 2 and not digits.translate(None, BASE64)
-
-
-def _checked(given: str, param: str) -> httpx.URL:
-    try:
-        url = httpx.URL(given)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise _error(param, "is not a valid URL") from error
-    if url.scheme not in ("http", "https") or not url.host or url.userinfo:
-        raise _error(param, "must be an http or https URL without user name, or a data URI")
-    if "%" in url.host:
-        raise _error(param, "has an IP address with a zone, which is not public. Use a data URI")
-    return url
-
-
-async def _resolve(host: str, port: int) -> list[str]:
-    loop = asyncio.get_running_loop()
-    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [str(entry[4][0]) for entry in entries]
-
-
-def _public(addresses: Sequence[str], param: str) -> str:
-    """Returns the first address. Raises InvalidRequest unless all addresses are public."""
-    try:
-        parsed = [ipaddress.ip_address(address) for address in addresses]
-    except ValueError:  # an invalid zone
-        parsed = []
-    if not parsed or not all(map(is_public, parsed)):
-        raise _error(param, "has a host whose IP address is not public. Use a data URI")
-    return str(parsed[0])
 
 
 def _kind(data: bytes, param: str) -> str:

@@ -3,7 +3,8 @@
 For a failed request LiteLLM logs up to four records and a traceback, with the message of the error.
 The message can contain parts of the prompt, and names of tools and properties. The filters drop
 these records. The cause of a server error goes to the access log, as the type of the exception and
-the place where it was raised. `LITELLM_LOG=INFO` or `DEBUG` disables the filter for LiteLLM.
+the place where it was raised. `LITELLM_LOG=INFO` or `DEBUG` disables the filter for LiteLLM, but
+never shows credentials for MCP servers.
 """
 
 from __future__ import annotations
@@ -22,13 +23,17 @@ logger = logging.getLogger("toolgate")
 
 LITELLM = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router")
 """LiteLLM's loggers."""
+HEADERS = "headers for streamable_http_client"
+"""In LiteLLM's record of the headers for an MCP server, which may have credentials."""
 PACKAGES = "site-packages/"
 
 
 class _OfRequests(logging.Filter):
-    """Drops LiteLLM's records about a request."""
+    """Drops LiteLLM's records about a request, and those with credentials."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if HEADERS in str(record.msg):
+            return False
         context = carried()
         verbose = logging.getLogger(record.name).isEnabledFor(logging.INFO)
         if context is None or record.levelno < logging.ERROR or verbose:

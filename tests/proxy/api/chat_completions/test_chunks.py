@@ -38,7 +38,11 @@ def plain_answer(**changes: Any) -> Any:
     fields = dict.fromkeys(names, False)
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
-        request=SimpleNamespace(**{name: changes.pop(name, fields[name]) for name in fields}),
+        request=SimpleNamespace(
+            **{name: changes.pop(name, fields[name]) for name in fields},
+            gateway_tools={},
+            repeated={},
+        ),
         prompt_token_ids=changes.pop("prompt_token_ids", None),
         prompt_text=None,
         prompt_logprobs=None,

@@ -14,8 +14,8 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 import pytest
 
 from toolgate_core.errors import InvalidRequest
-from toolgate_proxy.chat.request import images
 from toolgate_proxy.chat.request.images import Images
+from toolgate_proxy.fetching import public_fetch
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"0" * 40
 PUBLIC = (ip_address("127.0.0.1"), ip_address("::1"))
@@ -26,7 +26,7 @@ def _public_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     def is_public(address: IPv4Address | IPv6Address) -> bool:
         return address in PUBLIC
 
-    monkeypatch.setattr(images, "is_public", is_public)
+    monkeypatch.setattr(public_fetch, "is_public", is_public)
 
 
 @dataclass

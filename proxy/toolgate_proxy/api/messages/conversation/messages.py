@@ -27,7 +27,7 @@ from .content import (
     read_text,
     unsupported_block,
 )
-from .server_results import SEARCH_NAMES, result_content
+from .server_results import SERVER_NAMES, result_content
 from .signature import verified
 from .system import read_system, read_system_message
 from .turns import Conversation, Turns
@@ -213,7 +213,7 @@ class _Reader:
                         self.turns.compacted(made.messages(), path)
                 case "tool_use":
                     self.turns.call(self._call(block), path)
-                case "server_tool_use" if block.values.get("name") in SEARCH_NAMES:
+                case "server_tool_use" if block.values.get("name") in SERVER_NAMES:
                     self.turns.call(self._server_call(block), path)
                 case "mcp_tool_use":
                     self.turns.call(self._server_call(block), path)

@@ -10,11 +10,12 @@ from ....sealing import OwnerSeal
 from ...shared.history import History, text_of
 from ...shared.mcp import McpOutcome
 from ...shared.tool_search import found_content
+from ...shared.web_fetch import Fetched, fetched_text
 from ...shared.web_search import Page, opened, results_text
 from .content import Content
 
-SEARCH_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search")
-"""Names of the searches."""
+SERVER_NAMES = ("tool_search_tool_bm25", "tool_search_tool_regex", "web_search", "web_fetch")
+"""Names of the tools."""
 
 
 def result_content(
@@ -30,6 +31,8 @@ def result_content(
             return results_text((), text_of(content.get("error_code")))
         case "web_search_tool_result" if isinstance(content, list):
             return _pages(content, seal, history, block.place)
+        case "web_fetch_tool_result" if isinstance(content, dict):
+            return _page(content)
         case "mcp_tool_result":
             text = text_of(content)
             is_error = block.values.get("is_error") is True
@@ -43,6 +46,19 @@ def _found(content: dict[str, object], tools: Toolset) -> Content:
         return text_of(content.get("error_message")) or text_of(content.get("error_code"))
     names = [each.get("tool_name") for each in found if isinstance(each, dict)]
     return found_content([name for name in names if isinstance(name, str)], tools)
+
+
+def _page(content: dict[str, object]) -> str:
+    """Return the text of a page, or of an error; "" if it has none, as a PDF."""
+    if (code := text_of(content.get("error_code"))) != "":
+        return fetched_text(Fetched("", problem=code))
+    document = content.get("content")
+    source = document.get("source") if isinstance(document, dict) else None
+    data = source.get("data") if isinstance(source, dict) else None
+    if not isinstance(document, dict) or source is None or source.get("type") != "text":
+        return ""
+    title, text = text_of(document.get("title")), text_of(data)
+    return fetched_text(Fetched(text_of(content.get("url")), title, text))
 
 
 def _pages(content: list[object], seal: OwnerSeal | None, history: History, path: str) -> Content:

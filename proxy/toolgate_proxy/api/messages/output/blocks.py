@@ -14,8 +14,11 @@ from typing import Any, Literal
 import orjson
 
 from ....receipts.json_value import canonical_number
+from ...shared.citations import Citation, FoundPages
 
 Event = dict[str, Any]
+MAX_CITED = 150
+"""Most characters of the text of a page that a citation repeats, as in Anthropic's API."""
 MAX_DIGITS = 18
 """Characters of an integer that surely fits 64 bits."""
 
@@ -23,7 +26,10 @@ MAX_DIGITS = 18
 @dataclass
 class TextBlock:
     index: int
+    pages: FoundPages
+    """What the text may cite."""
     _texts: list[str] = field(default_factory=list)
+    _citations: list[dict[str, Any]] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
         yield _start(self.index, {"type": "text", "text": ""})
@@ -34,10 +40,15 @@ class TextBlock:
             yield _delta(self.index, {"type": "text_delta", "text": text})
 
     def end(self) -> Iterator[Event]:
+        for citation in self.pages.cited("".join(self._texts)):
+            shown = _shown_citation(citation)
+            self._citations.append(shown)
+            yield _delta(self.index, {"type": "citations_delta", "citation": shown})
         yield _stop(self.index)
 
     def body(self) -> dict[str, Any]:
-        return {"type": "text", "text": "".join(self._texts)}
+        citations = {"citations": self._citations} if self._citations else {}
+        return {"type": "text", "text": "".join(self._texts), **citations}
 
 
 @dataclass
@@ -136,6 +147,18 @@ class ResultBlock:
 
     def body(self) -> dict[str, Any]:
         return self.content
+
+
+def _shown_citation(citation: Citation) -> dict[str, Any]:
+    """`encrypted_index` is empty: the encrypted results are all that the next turn needs."""
+    page = citation.page
+    return {
+        "type": "web_search_result_location",
+        "url": page.url,
+        "title": page.title,
+        "cited_text": page.text[:MAX_CITED],
+        "encrypted_index": "",
+    }
 
 
 def _start(index: int, block: dict[str, Any]) -> Event:

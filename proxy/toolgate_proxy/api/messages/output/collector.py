@@ -22,10 +22,12 @@ from ....chat.compaction.compacted import Compacted
 from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
+from ...shared.citations import FoundPages
+from ...shared.web_search import Results
 from ..conversation.call_ids import server_id, shown_id
 from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from .compaction import CompactionBlock
-from .gateway_results import WEB_RESULT, result_block
+from .gateway_results import result_block
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
 
@@ -44,14 +46,14 @@ class Content:
         self._sign = response.request.sign_reasoning or (lambda _: "")
         self._blocks: list[Block] = []
         self._open: Block | None = None
+        self._pages = FoundPages()
         self.finish: Finish | None = None
         self.token_ids: list[int] = []
 
-    @property
-    def web_searches(self) -> int:
-        """The number of web searches that the gateway ran."""
+    def results(self, kind: str) -> int:
+        """Return the number of results of a type."""
         return sum(
-            isinstance(block, ResultBlock) and block.content["type"] == WEB_RESULT
+            isinstance(block, ResultBlock) and block.content["type"] == kind
             for block in self._blocks
         )
 
@@ -83,6 +85,8 @@ class Content:
                     assert isinstance(self._open, ToolUseBlock)
                     yield from self._close()
                 case GatewayCallRan(start, shown):
+                    if isinstance(shown, Results):
+                        self._pages.add(shown.pages)
                     result = result_block(self._call_id(start), shown)
                     yield from self._begin(ResultBlock(len(self._blocks), result))
                     yield from self._close()
@@ -130,7 +134,7 @@ class Content:
     def _add_text(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, TextBlock):
             yield from self._close()
-            block = TextBlock(len(self._blocks))
+            block = TextBlock(len(self._blocks), self._pages)
             yield from self._begin(block)
             yield from block.add(text)
             return

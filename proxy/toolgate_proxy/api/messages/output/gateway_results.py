@@ -6,13 +6,16 @@ from typing import Any
 
 from ...shared.mcp import McpOutcome
 from ...shared.tool_search import Found
+from ...shared.web_fetch import Fetched
 from ...shared.web_search import Results
 
 WEB_RESULT = "web_search_tool_result"
 """Type of the block of a web search."""
+FETCH_RESULT = "web_fetch_tool_result"
+"""Type of the block of a web fetch."""
 
 
-def result_block(call_id: str, shown: Found | Results | McpOutcome) -> dict[str, Any]:
+def result_block(call_id: str, shown: Found | Results | Fetched | McpOutcome) -> dict[str, Any]:
     """`call_id`: of the block with the call."""
     match shown:
         case McpOutcome():
@@ -21,6 +24,8 @@ def result_block(call_id: str, shown: Found | Results | McpOutcome) -> dict[str,
             kind, content = "tool_search_tool_result", _found(shown)
         case Results():
             kind, content = WEB_RESULT, _pages(shown)
+        case Fetched():
+            kind, content = FETCH_RESULT, _fetched(shown)
     return {"type": kind, "tool_use_id": call_id, "content": content}
 
 
@@ -58,3 +63,19 @@ def _pages(results: Results) -> Any:
         }
         for page in results.pages
     ]
+
+
+def _fetched(page: Fetched) -> Any:
+    if page.problem is not None:
+        return {"type": "web_fetch_tool_result_error", "error_code": page.problem}
+    return {
+        "type": "web_fetch_result",
+        "url": page.url,
+        "retrieved_at": page.at,
+        "content": {
+            "type": "document",
+            "source": {"type": "text", "media_type": "text/plain", "data": page.text},
+            "title": page.title or None,
+            "citations": {"enabled": True} if page.citations else None,
+        },
+    }

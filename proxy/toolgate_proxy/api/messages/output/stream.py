@@ -16,6 +16,7 @@ from ...surface import Stateless
 from ..context_management import shown_edits
 from .blocks import Event
 from .collector import Content
+from .gateway_results import FETCH_RESULT, WEB_RESULT
 from .usage import usage_of, with_iterations
 
 
@@ -90,10 +91,11 @@ class Body:
 
 
 def _server_tools(content: Content) -> dict[str, Any]:
-    """The part of the usage that counts web searches."""
-    if not content.web_searches:
+    """The part of the usage that counts web searches and fetches."""
+    searches, fetches = content.results(WEB_RESULT), content.results(FETCH_RESULT)
+    if not searches and not fetches:
         return {}
-    counted = {"web_search_requests": content.web_searches, "web_fetch_requests": 0}
+    counted = {"web_search_requests": searches, "web_fetch_requests": fetches}
     return {"server_tool_use": counted}
 
 

@@ -12,8 +12,8 @@ from toolgate_core.toolset import Toolset
 from ....request_fields import Fields
 from ...shared.history import History
 from ...shared.mcp import EMPTY, McpTool
+from ...shared.mcp_entry import McpEntry
 from ..turns import Turns
-from .entry import McpEntry
 
 REQUEST_FIELDS = ("name", "arguments", "server_label")
 RESPONSE_FIELDS = ("approval_request_id", "approve", "reason")

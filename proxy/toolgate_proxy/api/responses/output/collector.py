@@ -23,10 +23,12 @@ from ....chat.compaction.compacted import Compacted
 from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
+from ...shared.citations import FoundPages
+from ...shared.mcp_entry import McpEntry
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
+from ...shared.web_search import Results
 from ..builtin_tools.table import BY_TYPE
-from ..mcp.entry import McpEntry
 from ..shown_tools import SEARCH, found
 from .builtin_call import BuiltinCall
 from .compaction import CompactionItem
@@ -70,6 +72,7 @@ class Output:
         self._mcp = {tool.name: entry for entry in servers for tool in entry.allowed}
         self._unlisted = [*servers]
         """The MCP servers whose tools the response has not listed yet."""
+        self._pages = FoundPages()
         self._running: dict[int, Ran] = {}
         """The calls that the gateway runs, by their indexes."""
         self._open: Open | None = None
@@ -98,6 +101,8 @@ class Output:
                     yield from self._open.end()
                     self._open = None
                 case GatewayCallRan(start, shown) if start.index in self._running:
+                    if isinstance(shown, Results):
+                        self._pages.add(shown.pages)
                     yield from self._running.pop(start.index).ran(shown)
                 case GatewayCallRan(start, Found(names)):
                     yield from self._found(self._response.call_id(start), names)
@@ -170,10 +175,12 @@ class Output:
     def _add_text(self, kind: TextKind, delta: ContentDelta | ReasoningDelta) -> Iterator[Event]:
         if not self._is_open(kind):
             yield from self._close()
-            seal = None if kind is MESSAGE else self._response.request.sign_reasoning
-            yield from self._begin(
-                TextItem(kind, self._response.head.id, len(self._items), seal=seal)
-            )
+            item = TextItem(kind, self._response.head.id, len(self._items))
+            if kind is MESSAGE:
+                item.pages = self._pages
+            else:
+                item.seal = self._response.request.sign_reasoning
+            yield from self._begin(item)
         assert isinstance(self._open, TextItem)
         yield from self._open.add(delta)
 

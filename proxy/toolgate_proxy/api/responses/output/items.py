@@ -12,6 +12,7 @@ from typing import Any, Literal
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
 
+from ...shared.citations import Citation, FoundPages
 from ...shared.response_fields import token_logprobs
 from ..state.item_ids import item_id
 
@@ -96,6 +97,9 @@ class TextItem:
     status: Status = "in_progress"
     seal: Callable[[str], str] | None = None
     """Encrypts the reasoning, if the request asks for it."""
+    pages: FoundPages = field(default_factory=FoundPages)
+    """What the message may cite."""
+    _annotations: list[dict[str, Any]] = field(default_factory=list)
     _texts: list[str] = field(default_factory=list)
     _sealed: str | None = None
     _logprobs: list[wire.TokenLogprob] = field(default_factory=list)
@@ -121,6 +125,8 @@ class TextItem:
 
     def end(self, status: Status) -> Iterator[Event]:
         self.status = status
+        for citation in self.pages.cited("".join(self._texts)):
+            yield self._annotation(citation)
         part = self._part()
         if self.seal is not None:
             self._sealed = self.seal(part["text"])
@@ -142,8 +148,23 @@ class TextItem:
     def _part(self) -> dict[str, Any]:
         part = {**self.kind.part, "text": "".join(self._texts)}
         if self.kind is MESSAGE:
+            part["annotations"] = [*self._annotations]
             part["logprobs"] = token_logprobs(self._logprobs)
         return part
+
+    def _annotation(self, citation: Citation) -> Event:
+        annotation = {
+            "type": "url_citation",
+            "start_index": citation.start,
+            "end_index": citation.end,
+            "url": citation.page.url,
+            "title": citation.page.title,
+        }
+        self._annotations.append(annotation)
+        index = {"annotation_index": len(self._annotations) - 1}
+        return self._text_event(
+            "response.output_text.annotation.added", {**index, "annotation": annotation}
+        )
 
     def _place(self) -> Event:
         return {"item_id": self.id, "output_index": self.index, self.kind.index: 0}

@@ -1,4 +1,4 @@
-"""An entry of `tools` that names an MCP server."""
+"""An entry of `tools` that names an MCP server, in OpenAI's form."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ....request_fields import Fields
-from ...shared.mcp import ListedTool, Listing
+from ...request_fields import Fields
+from .mcp import ListedTool, Listing, McpTool
 
 MCP = "mcp"
 """Type of the entry."""
+CREDENTIALS = ("headers", "authorization")
+"""Fields that only the server gets."""
 FIELDS = (
     "type",
     "server_label",
@@ -22,6 +24,7 @@ FIELDS = (
     "allowed_callers",
     "require_approval",
     "defer_loading",
+    *CREDENTIALS,
 )
 APPROVALS = '"always", "never", or an object with filters of tools'
 
@@ -34,6 +37,11 @@ class McpEntry:
     """The tools that the model is offered."""
     approved: frozenset[str]
     """The names of those that run without an approval."""
+
+    def runners(self) -> dict[str, McpTool]:
+        """Return what runs the tools without an approval, by name."""
+        servers = self.listing.servers
+        return {name: McpTool(name, servers) for name in self.approved}
 
     def item(self) -> dict[str, Any]:
         """Return the item that lists the tools, without its id."""
@@ -50,15 +58,15 @@ class McpEntry:
         return {"type": "mcp_list_tools", "server_label": self.label, "tools": tools, **error}
 
 
-def read_entry(fields: Fields, listing: Listing) -> McpEntry:
-    """Raise InvalidRequest and UnsupportedParameter."""
+def read_entry(fields: Fields, listing: Listing, *, labelled: bool = True) -> McpEntry:
+    """`labelled`: a label is required. Raise InvalidRequest and UnsupportedParameter."""
     for name, value in fields.values.items():
         if name not in FIELDS and value is not None:
             path = fields.path(name)
-            reason = "The gateway has the credentials of its MCP servers. Remove it."
+            reason = f"An MCP server has {', '.join(FIELDS[:-1])} and {FIELDS[-1]}."
             raise UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
-    label = fields.text("server_label")
-    if not label:
+    label = fields.text("server_label") or ""
+    if labelled and not label:
         raise fields.wrong("server_label", "the name of the server in this request")
     given = fields.values.get("allowed_tools")
     filters = {"tool_names": given} if isinstance(given, list) else given

@@ -1,0 +1,170 @@
+"""MCP servers in chat completions, in the form of LiteLLM's MCP on this API: a response has the
+tools of the servers, and the calls that the gateway ran with their results, in
+`provider_specific_fields` of its message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
+from toolgate_core.gateway_tools import GatewayTool
+
+from ...chat.choice import ChoiceEvent, GatewayCallRan
+from ...chat.response import ChatResponse
+from ...request_fields import Fields
+from ..shared.mcp import ListedTool, Listing, McpOutcome
+from ..shared.mcp_entry import MCP, read_entry
+
+FIELDS = "provider_specific_fields"
+LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"
+"""Its members."""
+
+
+@dataclass
+class McpReader:
+    """The MCP servers of one request. `listings`: what they offer, by the paths of their
+    entries."""
+
+    listings: Mapping[str, Listing]
+    offered: list[ListedTool] = field(default_factory=list)
+    _runners: dict[str, GatewayTool] = field(default_factory=dict)
+    _waits: bool = False
+    """Whether calls wait for an approval."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.offered)
+
+    @property
+    def runners(self) -> dict[str, GatewayTool]:
+        """What runs the tools, by name. As in LiteLLM, all calls go to the client if one of the
+        servers requires approvals."""
+        return {} if self._waits else self._runners
+
+    def takes(self, entry: object, path: str) -> bool:
+        """Return whether an entry of `tools` names a server that lists its tools."""
+        listing = self.listings.get(path)
+        is_mcp = isinstance(entry, dict) and entry.get("type") == MCP
+        return is_mcp and listing is not None and listing.error is None
+
+    def read(self, fields: Fields) -> tuple[ListedTool, ...]:
+        """Return the tools of an entry. Raise InvalidRequest and UnsupportedParameter."""
+        entry = read_entry(fields, self.listings[fields.place], labelled=False)
+        self.offered += entry.allowed
+        self._runners |= entry.runners()
+        self._waits = self._waits or fields.values.get("require_approval") != "never"
+        return entry.allowed
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Return the tools as a response lists them."""
+        tools = ({**tool.function(), "strict": False} for tool in self.offered)
+        return [{"type": "function", "function": tool} for tool in tools]
+
+
+@dataclass
+class _Call:
+    id: str
+    name: str
+    arguments: list[str] = field(default_factory=list)
+    result: str = ""
+
+
+class GatewayCalls:
+    """Takes the calls that the gateway runs from the events of one response, so that the client
+    does not run them."""
+
+    def __init__(self, response: ChatResponse) -> None:
+        self._response = response
+        self._tools = response.request.gateway_tools
+        self._listed: list[dict[str, Any]] = response.request.repeated.get(LISTED, [])
+        self._running: dict[int, _Call] = {}
+        self._ran: list[_Call] = []
+        self._shown: dict[int, int] = {}
+        """The numbers of the client's calls, by their indexes in the response."""
+
+    def take(self, event: ChoiceEvent) -> bool:
+        """Return whether the client does not get the event."""
+        if not self._tools:
+            return False
+        match event:
+            case CallStart(index, name) if name in self._tools:
+                self._running[index] = _Call(self._response.call_id(event), name)
+            case CallStart(index):
+                self._shown[index] = len(self._shown)
+                return False
+            case ArgumentsDelta(index, text) if index in self._running:
+                self._running[index].arguments.append(text)
+            case InputDelta(index) | CallEnd(index) if index in self._running:
+                pass
+            case GatewayCallRan(start, shown):
+                outcome: McpOutcome = shown
+                call = self._running.pop(start.index)
+                call.result = outcome.text
+                self._ran.append(call)
+            case _:
+                return False
+        return True
+
+    def number(self, index: int) -> int:
+        """Return the place of a call among those of the client."""
+        return self._shown.get(index, index)
+
+    def at_start(self) -> dict[str, Any]:
+        """Return the field of the first delta of a stream."""
+        return {FIELDS: {LISTED: self._listed}} if self._listed else {}
+
+    def at_end(self) -> dict[str, Any]:
+        """Return the field of the last delta of a stream. It has the calls of all rounds: OpenAI's
+        SDK does not add up lists of several deltas."""
+        return {FIELDS: dict(self._calls())} if self._ran else {}
+
+    def whole(self) -> dict[str, Any]:
+        """Return the field of a message."""
+        given = {**self.at_start().get(FIELDS, {}), **dict(self._calls())}
+        return {FIELDS: given} if given else {}
+
+    def _calls(self) -> Iterator[tuple[str, Any]]:
+        if not self._ran:
+            return
+        yield (
+            CALLS,
+            [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": "".join(call.arguments)},
+                }
+                for call in self._ran
+            ],
+        )
+        yield (
+            RESULTS,
+            [
+                {"tool_call_id": call.id, "result": call.result, "name": call.name}
+                for call in self._ran
+            ],
+        )
+
+
+def turns_of(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the calls that the gateway ran in an earlier response, and their results, as messages.
+    `message`: of the assistant, as the client sends it back."""
+    given = message.get(FIELDS)
+    if message["role"] != "assistant" or not isinstance(given, dict):
+        return
+    results = {
+        result.get("tool_call_id"): result.get("result")
+        for result in _objects(given.get(RESULTS))
+        if isinstance(result.get("tool_call_id"), str)
+    }
+    for call in _objects(given.get(CALLS)):
+        result = results.get(call.get("id")) if isinstance(call.get("id"), str) else None
+        if isinstance(result, str) and isinstance(call.get("function"), dict):
+            yield {"role": "assistant", "content": None, "tool_calls": [call]}
+            yield {"role": "tool", "tool_call_id": call["id"], "content": result}
+
+
+def _objects(given: object) -> list[dict[str, Any]]:
+    return [each for each in given if isinstance(each, dict)] if isinstance(given, list) else []

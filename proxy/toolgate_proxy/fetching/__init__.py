@@ -1,0 +1,1 @@
+"""Content of the web that clients or models name by its address."""

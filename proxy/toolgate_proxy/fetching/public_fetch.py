@@ -1,0 +1,118 @@
+"""Fetches from public addresses.
+
+A URL chosen by a client or a model could reach internal services (SSRF). Therefore only public IP
+addresses are fetched, the address that was checked is the one that is used, redirects are not
+followed, nothing is decompressed, and bytes are limited. The caller limits the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import httpx
+
+from .public_addresses import is_public
+
+Resolve = Callable[[str, int], Awaitable[list[str]]]
+"""Resolves host and port to IP addresses. Raises OSError."""
+Problem = Literal["invalid_url", "other_scheme", "zone", "not_public", "too_large", "unreachable"]
+
+
+class NotFetched(Exception):
+    """The message reveals nothing about the content at a URL, which the client may not access."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: httpx.Headers
+    data: bytes
+    """As it was sent, of an answer with the status 200."""
+
+
+class PublicFetch:
+    """`resolve` and `transport` replace the network in tests."""
+
+    def __init__(
+        self, resolve: Resolve | None = None, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._resolve = resolve or _resolve
+        self._transport = transport
+
+    async def get(self, given: str, *, accept: str, max_bytes: int) -> Answer:
+        """Raise NotFetched."""
+        try:
+            url = checked(given)
+            host, port = url.raw_host.decode(), url.port or (443 if url.scheme == "https" else 80)
+            address = _public(await self._resolve(host, port))
+            async with httpx.AsyncClient(
+                transport=self._transport, trust_env=False, follow_redirects=False
+            ) as client:
+                # To the checked address, because the name could resolve differently the next time.
+                request = client.build_request(
+                    "GET",
+                    url.copy_with(host=address),
+                    headers={
+                        "Host": url.netloc.decode(),
+                        "Accept": accept,
+                        "Accept-Encoding": "identity",
+                    },
+                    extensions={"sni_hostname": host},
+                )
+                response = await client.send(request, stream=True)
+                try:
+                    data = await _read(response, max_bytes) if response.status_code == 200 else b""
+                finally:
+                    await response.aclose()
+        except (httpx.HTTPError, OSError, UnicodeError) as error:
+            # An invalid host name raises UnicodeError.
+            raise NotFetched("unreachable") from error
+        return Answer(response.status_code, response.headers, data)
+
+
+def checked(given: str) -> httpx.URL:
+    """Return a URL with a host. Raise NotFetched."""
+    try:
+        url = httpx.URL(given)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise NotFetched("invalid_url") from error
+    if url.scheme not in ("http", "https") or not url.host or url.userinfo:
+        raise NotFetched("other_scheme")
+    if "%" in url.host:
+        raise NotFetched("zone")
+    return url
+
+
+async def _read(response: httpx.Response, max_bytes: int) -> bytes:
+    data = bytearray()
+    async for part in response.aiter_raw():  # raw: decompression could exceed the limit
+        data += part
+        if len(data) > max_bytes:
+            raise NotFetched("too_large")
+    return bytes(data)
+
+
+async def _resolve(host: str, port: int) -> list[str]:
+    loop = asyncio.get_running_loop()
+    entries = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(entry[4][0]) for entry in entries]
+
+
+def _public(addresses: Sequence[str]) -> str:
+    """Return the first address. Raise NotFetched unless all addresses are public."""
+    try:
+        parsed = [ipaddress.ip_address(address) for address in addresses]
+    except ValueError:  # an invalid zone
+        parsed = []
+    if not parsed or not all(map(is_public, parsed)):
+        raise NotFetched("not_public")
+    return str(parsed[0])

@@ -1,0 +1,150 @@
+"""Credentials that clients send for MCP servers: `headers` and `authorization` of an entry of
+`tools`, `authorization_token` of one of `mcp_servers`.
+
+From the body on, a request has placeholders instead of them, so that hooks, log events, errors and
+stored data never have them. They go to LiteLLM's manager, for the servers that the entry names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from litellm.proxy._experimental.mcp_server.utils import logging_safe_mcp_headers
+
+from toolgate_core.errors import InvalidRequest
+
+from ..api.shared.mcp_entry import MCP
+
+HEADERS = "headers"
+TOKENS = ("authorization", "authorization_token")
+ALL_SERVERS = "litellm_proxy"
+"""The address that names all servers that the key may use."""
+OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
+"""LiteLLM's names of headers for one server."""
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
+HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
+"""Others would be repeated in errors of HTTP clients."""
+PLACES = (("tools", MCP), ("mcp_servers", "url"))
+"""Where a body has entries, and their types."""
+EXTRA = "extra_body"
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The credentials of one entry, as LiteLLM's manager takes them."""
+
+    server_headers: dict[str, dict[str, str]] | None = None
+    """By the alias of the server."""
+    forwarded: dict[str, str] | None = None
+    """Headers that a server gets if its `extra_headers` name them."""
+
+
+@dataclass
+class McpCredentials:
+    """Those of one request."""
+
+    _values: dict[str, str] = field(default_factory=dict, repr=False)
+    """By placeholder."""
+
+    def hidden(self, body: Mapping[str, Any]) -> Body:
+        """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
+        made = {**body, **dict(self._hidden_places(body))}
+        if isinstance(extra := body.get(EXTRA), dict):
+            made[EXTRA] = {**extra, **dict(self._hidden_places(extra))}
+        return made
+
+    def revealed(self, body: Mapping[str, Any]) -> Body:
+        """Return a body as the client sent it, for LiteLLM's handler."""
+        made = dict(body)
+        for name, kind in PLACES if self._values else ():
+            if isinstance(given := body.get(name), list):
+                made[name] = [
+                    {**entry, **self._given(entry)} if _is_entry(entry, kind) else entry
+                    for entry in given
+                ]
+        return made
+
+    def of_entry(self, entry: Mapping[str, Any]) -> Sent:
+        """Return the credentials of an entry in OpenAI's form."""
+        given = self._given(entry)
+        headers: dict[str, str] = given.get(HEADERS, {})
+        servers: dict[str, dict[str, str]] = {}
+        for name, value in headers.items():
+            if (found := OF_SERVER.fullmatch(name)) is not None:
+                servers.setdefault(found[1].lower(), {})[found[2].lower()] = value
+        named = str(entry.get("server_url", "")).rpartition("/")[2].lower()
+        for name in TOKENS:
+            if token := given.get(name):
+                value = f"Bearer {token.removeprefix('Bearer ')}"
+                servers.setdefault(named, {})["Authorization"] = value
+        return Sent(servers or None, _unlogged(headers) or None)
+
+    def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+        for name, kind in PLACES:
+            given = body.get(name)
+            if isinstance(given, list) and any(_is_entry(entry, kind) for entry in given):
+                yield (
+                    name,
+                    [
+                        self._hidden_entry(entry, f"{name}[{at}]")
+                        if _is_entry(entry, kind)
+                        else entry
+                        for at, entry in enumerate(given)
+                    ],
+                )
+
+    def _hidden_entry(self, entry: Body, path: str) -> Body:
+        hidden = dict(entry)
+        if (headers := entry.get(HEADERS)) is not None:
+            hidden[HEADERS] = self._hidden_headers(headers, f"{path}.{HEADERS}")
+        for name in TOKENS:
+            if (token := entry.get(name)) is None:
+                continue
+            if not isinstance(token, str) or not HEADER_VALUE.fullmatch(token):
+                raise _wrong(f"{path}.{name}", "a string of printable ASCII characters")
+            if token and ALL_SERVERS in (entry.get("server_url"), entry.get("url")):
+                raise InvalidRequest(
+                    f"{path}.{name}: the entry names no server that could get it. Write "
+                    f"{ALL_SERVERS}/mcp/NAME, with the name of the server.",
+                    param=f"{path}.{name}",
+                )
+            hidden[name] = self._placeholder(token)
+        return hidden
+
+    def _hidden_headers(self, headers: object, path: str) -> dict[str, str]:
+        if not isinstance(headers, dict) or not all(map(HEADER_NAME.fullmatch, headers)):
+            raise _wrong(path, "an object with names of HTTP headers")
+        for value in headers.values():
+            if not isinstance(value, str) or not HEADER_VALUE.fullmatch(value):
+                raise _wrong(path, "an object with texts of printable ASCII characters")
+        return {name: self._placeholder(value) for name, value in headers.items()}
+
+    def _placeholder(self, value: str) -> str:
+        name = f"[hidden {len(self._values)}]"
+        self._values[name] = value
+        return name
+
+    def _given(self, entry: Mapping[str, Any]) -> Body:
+        """Return the fields of an entry that were hidden."""
+        known, made = self._values, {}
+        if isinstance(headers := entry.get(HEADERS), dict):
+            made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
+        return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+
+
+def _is_entry(entry: object, kind: str) -> bool:
+    return isinstance(entry, dict) and entry.get("type") == kind
+
+
+def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers without those that LiteLLM's log events would show."""
+    logged = {name.lower(): value for name, value in logging_safe_mcp_headers(headers).items()}
+    return {name: value for name, value in headers.items() if logged.get(name.lower()) != value}
+
+
+def _wrong(path: str, expected: str) -> InvalidRequest:
+    return InvalidRequest(f"{path!r} must be {expected}.", param=path)

@@ -1,0 +1,211 @@
+"""Credentials that clients send for MCP servers: only the server that the entry names gets them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+
+from tests.support.litellm.fallbacks import BROKEN, configure
+from tests.support.litellm.mcp import LOOKUP, configured
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
+from tests.support.servers.mcp_http import HttpShop, running
+from tests.support.servers.script import Script, call
+from tests.support.waiting import until
+from toolgate_proxy.server.logs import log_filters
+
+SECRET = "s3cret-of-the-client"
+TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
+CALL = call(LOOKUP, {"id": 7})
+Json = dict[str, Any]
+
+
+@pytest.fixture
+async def shops() -> AsyncIterator[tuple[HttpShop, HttpShop]]:
+    """The servers `shop` and `other`."""
+    with running() as shop, running() as other:
+        async with configured(
+            shop={"url": shop.url, "transport": "http", "extra_headers": ["x-tenant"]},
+            other={"url": other.url, "transport": "http", "extra_headers": ["x-tenant"]},
+        ):
+            # LiteLLM lists the tools of all servers when they are configured.
+            await until(
+                lambda: shop.sent("x").get("tools/list") and other.sent("x").get("tools/list")
+            )
+            shop.requests.clear()
+            other.requests.clear()
+            yield shop, other
+
+
+@pytest.fixture
+def _filters() -> Iterator[None]:
+    """Those of the log of a gateway."""
+    loggers = [logging.getLogger(name) for name in (*log_filters.LITELLM, "uvicorn.error")]
+    held = [(logger, [*logger.filters]) for logger in loggers]
+    log_filters.set_up()
+    yield
+    for logger, filters in held:
+        logger.filters[:] = filters
+
+
+class Seen(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """Notes all that callbacks get."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.texts: list[str] = []
+        self.ended = 0
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str
+    ) -> Json:
+        self.texts.append(repr(data))
+        return data
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.texts += [repr(kwargs), repr(response_obj)]
+        self.ended += kwargs["call_type"] != "call_mcp_tool"
+
+
+def entry(api: str, server: str = "shop", **more: Any) -> Json:
+    url = f"litellm_proxy/mcp/{server}"
+    if api == "messages":
+        return {"type": "url", "name": server, "url": url, **more}
+    return {
+        "type": "mcp",
+        "server_label": server,
+        "server_url": url,
+        "require_approval": "never",
+        **more,
+    }
+
+
+async def ask(gateway: Gateway, api: str, *entries: Json, **params: Any) -> Response:
+    gateway.backend.turns = [Script((CALL,)), Script(("It is record 7.",))]
+    place = "mcp_servers" if api == "messages" else "tools"
+    body = body_of(api, "Which record is it?", **{place: [*entries]}, **params)
+    return await gateway.ask(body, path=PATHS[api])
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_the_server_of_the_entry_gets_the_token(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+) -> None:
+    shop, other = shops
+    entries = entry(api, **{TOKEN[api]: SECRET}), entry(api, "other")
+    response = await ask(gateway, api, *entries)
+    assert response.status == 200, response.bodies
+    found = shop.sent("authorization")
+    assert {"initialize", "tools/list", "tools/call"} <= found.keys()
+    assert all(values == {f"Bearer {SECRET}"} for values in found.values())
+    assert other.sent("authorization")["tools/list"] == {None}
+    assert SECRET not in json.dumps(gateway.backend.messages())
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+async def test_headers_are_handed_on_as_in_litellm(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+) -> None:
+    """Those for one server by their name, and others if its configuration names them."""
+    shop, other = shops
+    headers = {"X-Tenant": "t1", "x-mcp-shop-x-key": "k1", "x-mcp-other-x-key": "k2", "X-Not": "n"}
+    response = await ask(gateway, api, entry(api, headers=headers), entry(api, "other"))
+    assert response.status == 200, response.bodies
+    for method in ("tools/list", "tools/call"):
+        assert shop.sent("x-tenant")[method] == {"t1"}
+        assert shop.sent("x-key")[method] == {"k1"}
+        assert shop.sent("x-not")[method] == {None}
+    assert other.sent("x-tenant")["tools/list"] == other.sent("x-key")["tools/list"] == {None}
+
+
+@pytest.mark.usefixtures("_filters")
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("api", PATHS)
+async def test_nobody_else_sees_credentials(
+    gateway: Gateway,
+    shops: tuple[HttpShop, HttpShop],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    api: str,
+    stream: bool,
+) -> None:
+    del shops
+    caplog.set_level(logging.DEBUG)
+    seen = Seen()
+    monkeypatch.setattr(litellm, "callbacks", [seen])
+    given = {TOKEN[api]: SECRET}
+    if api != "messages":
+        given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
+    response = await ask(gateway, api, entry(api, **given), stream=stream)
+    assert response.status == 200, response.bodies
+    await until(lambda: seen.ended)
+    await asyncio.sleep(0.05)
+    assert len(seen.texts) > 2
+    assert SECRET not in "".join(seen.texts)
+    assert SECRET.encode() not in b"".join(response.bodies)
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "param"),
+    [
+        ({"authorization": 3}, "authorization"),
+        ({"authorization": f"{SECRET}\n"}, "authorization"),
+        ({"authorization": SECRET, "server_url": "litellm_proxy"}, "authorization"),
+        ({"headers": SECRET}, "headers"),
+        ({"headers": {"a": 3}}, "headers"),
+        ({"headers": {"a": f"{SECRET}\r\nb: c"}}, "headers"),
+        ({"headers": {f"a: {SECRET}": "c"}}, "headers"),
+    ],
+)
+async def test_errors_repeat_no_credentials(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], changes: Json, param: str
+) -> None:
+    del shops
+    response = await ask(gateway, "responses", entry("responses", **changes))
+    assert response.status == 400, response.bodies
+    assert response.json["error"]["param"] == f"tools[0].{param}"
+    assert SECRET.encode() not in b"".join(response.bodies)
+
+
+async def test_an_address_of_the_client_gets_nothing(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    shop, _ = shops
+    own = entry("responses", authorization=SECRET, server_url=shop.url)
+    response = await gateway.ask(body_of("responses", tools=[own]), path=PATHS["responses"])
+    assert response.status == 200, response.bodies
+    assert shop.requests == []
+
+
+async def test_stored_responses_do_not_have_them(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    del shops
+    own = entry("responses", authorization=SECRET, headers={"X-Tenant": SECRET})
+    response = await ask(gateway, "responses", own, background=True, stream=True)
+    path = f"{PATHS['responses']}/{response.events[0]['response']['id']}"
+    kept = await gateway.ask(b"", path=path, method="GET")
+    assert kept.json["output"][1]["output"] == "Found record 7."
+    assert "authorization" not in kept.json["tools"][0]
+    assert SECRET.encode() not in b"".join(kept.bodies)
+
+
+async def test_a_fallback_that_litellm_serves_gets_the_request_as_it_was_sent(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del shops
+    configure(gateway, gateway.backend, monkeypatch, fallbacks=[{"tiny": ["hosted"]}])
+    gateway.backend.scripts["hi"] = BROKEN
+    own = entry("chat", authorization=SECRET, headers={"X-Tenant": SECRET})
+    await gateway.ask(body_of("chat", tools=[own]))
+    [passed] = gateway.host.passed
+    assert json.loads(passed.body)["tools"] == [own]

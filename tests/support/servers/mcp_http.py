@@ -1,0 +1,77 @@
+"""The MCP server of mcp_shop.py over HTTP, which notes the headers that it gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+from tests.support.servers import mcp_shop
+
+
+@dataclass
+class HttpShop:
+    requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """The method of each message, and the headers with which it came."""
+    url: str = ""
+
+    def sent(self, header: str) -> dict[str, set[str | None]]:
+        """Return the values of a header, by the method of the message."""
+        found: dict[str, set[str | None]] = {}
+        for method, headers in self.requests:
+            found.setdefault(method, set()).add(headers.get(header.lower()))
+        return found
+
+
+@contextmanager
+def running() -> Iterator[HttpShop]:
+    shop = HttpShop()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            message = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            shop.requests.append((message["method"], headers))
+            if "id" not in message:
+                self._answer(202, None)
+                return
+            answer = _result(message["method"], message.get("params") or {})
+            self._answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": answer})
+
+        def do_GET(self) -> None:
+            self._answer(405, None)
+
+        do_DELETE = do_GET
+
+        def _answer(self, status: int, body: dict[str, Any] | None) -> None:
+            data = b"" if body is None else json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Write nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    shop.url = f"http://127.0.0.1:{server.server_address[1]}/mcp"
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield shop
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _result(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    if method == "tools/call":
+        text = f"Found record {params['arguments']['id']}."
+        return {"content": [{"type": "text", "text": text}]}
+    return mcp_shop.result(method, params)
