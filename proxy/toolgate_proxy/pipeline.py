@@ -29,6 +29,7 @@ from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .litellm_host.mcp import listings, mcp_entries
+from .litellm_host.web_search import permitted_search, search_tools
 from .server import incoming
 from .server.authorization import check_key
 from .server.background_request import BackgroundRequest
@@ -133,6 +134,8 @@ class _Exchange:
             values, recalled = await self.pipeline.surface.recall(values, client)
             if self.context.key is not None:
                 await gateway().limiter.reserve(self.context, values, output=adds)
+            if values.get("tools") and search_tools():
+                client = replace(client, search_engine=await permitted_search(self.host.caller))
             if entries := mcp_entries(values):
                 client = replace(client, mcp=await listings(entries, self.host.caller))
             await self._generate(values, client, recalled, disconnect)

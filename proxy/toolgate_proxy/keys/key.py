@@ -70,6 +70,11 @@ class Terms(BaseModel):
     team: str | None = Field(default=None, pattern=ALIAS_PATTERN)
     models: tuple[str, ...] = ()
     """Names that clients use; empty for all models."""
+    mcp_servers: tuple[str, ...] = ()
+    """MCP servers that the key may use besides those that LiteLLM opens to all keys: `crm`, or
+    `crm/lookup` for one tool. `no-mcp-servers`, as in LiteLLM: none at all."""
+    search_tools: tuple[str, ...] = ()
+    """LiteLLM's search tools that the key may use; empty for all."""
     limits: Limits = Limits()
     expires: Moment | None = None
     tags: tuple[str, ...] = ()

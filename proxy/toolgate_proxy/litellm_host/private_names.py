@@ -18,6 +18,12 @@ SERVER = "litellm.proxy.proxy_server"
 HOOKS = "litellm.proxy.utils:ProxyLogging"
 MCP = "litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
+SEARCH_PERMISSION = PrivateName(
+    "litellm.proxy.auth.auth_checks:can_token_call_search_tool",
+    "permissions for search tools",
+    ("search_tool_name", "valid_token"),
+    older="litellm.proxy.auth.auth_checks:can_key_call_search_tool",
+)
 
 PRIVATE_NAMES: tuple[PrivateName, ...] = (
     # The custom provider, for requests that LiteLLM's own handler serves.
@@ -222,6 +228,10 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         )
     ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
+    SEARCH_PERMISSION,
+    PrivateName(
+        "litellm.proxy._types:LiteLLM_ObjectPermissionTable.model_fields", "permissions of keys"
+    ),
     # LiteLLM's database.
     PrivateName(
         "litellm.proxy.auth.auth_checks:get_key_object",
