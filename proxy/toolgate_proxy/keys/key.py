@@ -19,7 +19,7 @@ from pydantic import (
     create_model,
 )
 
-from .limit_kinds import KINDS, LimitKind
+from .limit_kinds import KINDS, TOOL_CALLS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
 """Aliases are written to logs, metrics and headers without escaping."""
@@ -44,6 +44,11 @@ class _Limits(BaseModel):
     def counts_output(self) -> bool:
         """Whether a limit counts the tokens of responses."""
         return any(self.of(kind) is not None for kind in KINDS if kind.unit.counts_output)
+
+    @property
+    def counts_tool_calls(self) -> bool:
+        """Whether a limit counts the calls of tools that the gateway runs."""
+        return any(self.of(kind) is not None for kind in KINDS if kind.unit is TOOL_CALLS)
 
     @property
     def any(self) -> bool:

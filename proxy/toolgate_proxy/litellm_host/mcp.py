@@ -12,6 +12,8 @@ from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
+from ..chat.tool_calls import begin_series
+from .mcp_failures import failures_of_task
 from .private_names import either
 
 logger = logging.getLogger(__name__)
@@ -42,6 +44,14 @@ def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "mcp", **named}
 
 
+def server_names() -> list[str]:
+    """Return the names of the servers that LiteLLM knows."""
+    from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
+
+    servers = global_mcp_server_manager.get_registry().values()
+    return [str(each.server_name or each.alias or each.name) for each in servers]
+
+
 async def listings(
     entries: Mapping[str, Mapping[str, Any]], caller: UserAPIKeyAuth
 ) -> dict[str, Listing]:
@@ -68,6 +78,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth) -> Listing:
         return Listing(servers, error="The MCP server does not respond.")
     if not tools:
         return Listing(servers, error="The MCP server has no tools that this key may use.")
+    begin_series("mcp", servers_of.values())
     listed = tuple(_tool(each) for each in tools)
     return Listing(LiteLLMServers(caller, servers_of), listed)
 
@@ -85,11 +96,15 @@ class LiteLLMServers:
     servers_of: Mapping[str, str]
     """The name of each tool's server."""
 
+    def server_of(self, name: str) -> str:
+        return self.servers_of.get(name, "")
+
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
         call = {"name": name, "arguments": arguments, "call_id": name}
         try:
             async with asyncio.timeout(CALL_SECONDS):
+                failed = failures_of_task()
                 results = await either(Handler, "execute_tool_calls")(
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
@@ -97,10 +112,11 @@ class LiteLLMServers:
                 )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
-            return McpOutcome(error="The MCP server does not respond.")
+            failure = "timeout" if isinstance(error, TimeoutError) else "error"
+            return McpOutcome(error="The MCP server does not respond.", failure=failure)
         text = str(results[0]["result"]) if results else ""
         if text.startswith(FAILED[-1]):
-            return McpOutcome(error=text)
+            return McpOutcome(error=text, failure="refused")
         if text.startswith(FAILED):
             return McpOutcome(error="The MCP server could not run the tool.")
-        return McpOutcome(output=text)
+        return McpOutcome(error=text) if failed else McpOutcome(output=text)

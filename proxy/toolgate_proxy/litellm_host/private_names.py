@@ -227,6 +227,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
             ("execute_tool_calls", ("tool_server_map", "tool_calls", "user_api_key_auth")),
         )
     ),
+    PrivateName(
+        "litellm.proxy._experimental.mcp_server.mcp_server_manager:MCPServerManager.get_registry",
+        "names of MCP servers in metrics",
+    ),
+    PrivateName(f"{MCP}._parse_mcp_result", "failed calls of MCP servers", ("result",)),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     SEARCH_PERMISSION,
     PrivateName(
