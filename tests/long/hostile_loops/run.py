@@ -31,6 +31,7 @@ from tests.long.outcomes import Outcome, add_options, counted, keep, kept, viola
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers.fake_backend import running
 from toolgate_proxy.litellm_host import mcp
+from toolgate_proxy.server.request_scope import RequestScope
 
 PER_SEED = 250
 SECONDS = 4.0
@@ -53,6 +54,7 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
         calls = Path(folder) / "calls"
         calls.touch()
         async with servers(calls), own_route(model, monkeypatch, **changes) as gateway:
+            gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
             load = Load(gateway, model, calls, outcome)
             await load.run(number, concurrency)
         outcome.labels["slowest loop"] = f"{load.slowest:.0f} s"

@@ -21,6 +21,7 @@ from tests.support.waiting import until
 from toolgate_proxy import background
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import mcp
+from toolgate_proxy.server.request_scope import RequestScope
 
 URL = "litellm_proxy/mcp/shop"
 ENTRY = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
@@ -97,6 +98,7 @@ async def test_a_client_that_leaves_ends_the_loop(
             monkeypatch.setattr(mcp.Handler, "_parse_mcp_result", lambda _: left.set() or "Found.")
     if stage not in ("listing", "result"):
         watched = asyncio.create_task(reached(stage))
+    gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
     sent = new_key()
     key = key_of(sent, mcp_servers=("shop",), max_parallel_requests=1, tool_calls_per_day=9)
     gateway.add_key(sent, key)
