@@ -75,6 +75,8 @@ class ChatRequest:
     """Those of `tools` and `deferred_tools` that the gateway runs, by name."""
     pending_calls: tuple[PendingCall, ...] = ()
     """Calls that the gateway runs before the response."""
+    max_tool_calls: int | None = None
+    """Most calls that the gateway runs in the response."""
     optional_tools: frozenset[str] = frozenset()
     """The names of tools that are left out if they are invalid: those that the client did not
     write."""

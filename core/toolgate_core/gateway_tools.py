@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .tools import Tool
+
+ToolKind = Literal["mcp", "search", "fetch", "tool_search"]
+CallResult = Literal["ok", "error", "refused", "timeout"]
+"""`refused`: by a permission, a limit or a guardrail, so that it did not run."""
+
+
+@dataclass(frozen=True)
+class ToolLabel:
+    """What metrics, spans and the log call a tool. All names are the operator's."""
+
+    kind: ToolKind
+    tool: str
+    server: str = ""
+    """The configured MCP server or search tool; empty for tools of the gateway itself."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +33,20 @@ class GatewayResult:
     """What the client sees, for the API's output."""
     tools: tuple[Tool, ...] | None = None
     """The tools that can be called from here on; None: the same as before."""
+    result: CallResult = "ok"
 
 
 class GatewayTool(Protocol):
+    @property
+    def label(self) -> ToolLabel: ...
+
     async def run(self, arguments: str) -> GatewayResult:
         """Return the result of a call. `arguments`: JSON that is valid against the tool's schema.
         What goes wrong in the tool is a result that says so: the model can go on."""
+        ...
+
+    def refused(self, reason: str) -> GatewayResult:
+        """Return the result of a call that does not run. `reason`: for the model."""
         ...
 
 

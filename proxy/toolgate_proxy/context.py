@@ -94,6 +94,10 @@ class RequestContext:
     """Reserves what a prompt of that many tokens has beyond its estimate. Raises RateLimited."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None without a reservation."""
+    on_tool_call: Callable[[], Awaitable[None]] | None = None
+    """Counts one more call of a tool that the gateway runs. Raises RateLimited."""
+    tool_calls: int = 0
+    """Number of calls of such tools that ran."""
     settled: Tokens | None = None
     """The tokens that it was settled by."""
     form: Form | None = None
@@ -204,6 +208,12 @@ class RequestContext:
             await self.on_prompt(self.earlier_tokens.total + prompt)
             self.prompt_admitted = True
 
+    async def admit_tool_call(self) -> None:
+        """Count a call of a tool that the gateway runs. Raise RateLimited."""
+        if self.on_tool_call is not None:
+            await self.on_tool_call()
+        self.tool_calls += 1
+
     def begin_counting(self) -> None:
         """Note that no generation of the request has ended. An earlier attempt does not count."""
         self.earlier_tokens, self.prompt_admitted = Tokens(), False
@@ -214,10 +224,11 @@ class RequestContext:
         self.prompt_admitted = False
 
     def used_tokens(self) -> Tokens:
-        """Return the tokens that count against limits: what was read and generated so far."""
+        """Return what counts against limits: what was read, generated and called so far."""
+        tokens = self.uncounted
         if self.counted or self.failed:
-            return Tokens(self.prompt_tokens, self.completion_tokens)
-        return self.uncounted
+            tokens = Tokens(self.prompt_tokens, self.completion_tokens)
+        return tokens._replace(tool_calls=self.tool_calls)
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request was admitted, or has ended. Later
@@ -225,6 +236,14 @@ class RequestContext:
         release, self.on_admitted = self.on_admitted, None
         if release is not None:
             release()
+
+    @property
+    def key_name(self) -> str | None:
+        """The alias of the key; None without a valid key, and if LiteLLM's configuration uses
+        another authentication."""
+        if self.key is not None:
+            return self.key.alias
+        return "master" if self.authenticated else None
 
     @property
     def owner(self) -> str:

@@ -30,6 +30,7 @@ from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.router import Target
 from .litellm_host.mcp import listings, mcp_entries
 from .litellm_host.mcp_credentials import McpCredentials
+from .litellm_host.web_search import permitted_search, search_tools
 from .server import incoming
 from .server.authorization import check_key
 from .server.background_request import BackgroundRequest
@@ -137,6 +138,8 @@ class _Exchange:
             values, recalled = await self.pipeline.surface.recall(values, client)
             if self.context.key is not None:
                 await gateway().limiter.reserve(self.context, values, output=adds)
+            if values.get("tools") and search_tools():
+                client = replace(client, search_engine=await permitted_search(self.host.caller))
             if entries := mcp_entries(values):
                 listed = await listings(entries, self.host.caller, self.credentials)
                 client = replace(client, mcp=listed)

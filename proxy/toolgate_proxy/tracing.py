@@ -2,7 +2,8 @@
 call here is one comparison.
 
 Names and attributes follow OpenTelemetry's semantic conventions for HTTP and generative AI. No span
-has content of a request or response: no prompt, arguments, schema, name of a tool, or key.
+has content of a request or response: no prompt, arguments, schema, name of a client's tool, or
+key.
 """
 
 from __future__ import annotations

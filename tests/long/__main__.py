@@ -20,6 +20,7 @@ CHECKS = {
     "walks": "walks.run",
     "fuzz": "fuzz.run",
     "hostile-calls": "hostile_calls.run",
+    "hostile-loops": "hostile_loops.run",
     "forced-calls": "forced_calls",
     "exactness": "exactness.run",
     "families": "families.run",

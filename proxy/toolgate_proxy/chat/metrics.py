@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from prometheus_client import Counter
+from prometheus_client import Counter, Histogram
 
 from toolgate_core.metric_series import begin_at_zero
 from toolgate_core.wire import OnBudget
@@ -47,4 +47,19 @@ GIVEN_UP = Counter(
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens",
     "Tokens of invalid calls that were discarded before the client saw them.",
+)
+TOOL_CALLS = Counter(
+    "toolgate_tool_calls",
+    "Calls of tools that the gateway ran, by kind (`mcp`, `search`, `fetch`, `tool_search`), by "
+    "the configured MCP server or search tool, and by result: `ok`, `error`, `timeout`, `refused` "
+    "(by a limit or guardrail) or `cancelled` (the client left). Each configured one has its "
+    "series from the start.",
+    ["kind", "server", "result"],
+)
+TOOL_SECONDS = Histogram(
+    "toolgate_tool_seconds",
+    "Time of one call of a tool that the gateway ran, by kind and server as in "
+    "`toolgate_tool_calls_total`.",
+    ["kind", "server"],
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 60),
 )

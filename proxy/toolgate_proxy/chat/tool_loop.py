@@ -2,11 +2,12 @@
 other, the tool runs, its result is appended, and the generation goes on, all in one response.
 
 It ends with a round without such calls, with one that also has calls for the client, at a limit of
-tokens, or after MAX_ROUNDS.
+tokens or time, or after MAX_ROUNDS.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -26,7 +27,7 @@ from toolgate_core.gateway_tools import GatewayResult, PendingCall
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from . import resampling
+from . import resampling, tool_calls
 from .choice import ChoiceEvent, GatewayCallRan
 from .engine import Engine
 from .generation import Generation
@@ -156,7 +157,8 @@ async def _rounds(
 ) -> AsyncGenerator[list[ResponseEvent], None]:
     """Yield the events of all rounds in batches."""
     deadline = generation.events.deadline
-    number = 1
+    number, limit = 1, response.request.max_tool_calls
+    calls_left = math.inf if limit is None else limit - len(response.request.pending_calls)
     if pending := response.request.pending_calls:
         yield [ResponseEvent(0, event) for event in _pending_events(pending)]
     while True:
@@ -168,14 +170,19 @@ async def _rounds(
         results: list[GatewayResult] = []
         for call in written.own_calls:
             tool = response.sent.gateway_tools[call.start.name]
-            results.append(await tool.run("".join(call.arguments)))
+            admitted = calls_left > 0
+            calls_left -= 1
+            arguments = "".join(call.arguments)
+            results.append(
+                await tool_calls.run(tool, arguments, context, deadline, within_limit=admitted)
+            )
             yield [ResponseEvent(0, GatewayCallRan(call.start, results[-1].shown))]
         if not written.goes_on:
             if written.finish is not None:
                 yield [written.finish]
             return
         number += 1
-        request = _next(written, results, number)
+        request = _next(written, results, number, last=number >= MAX_ROUNDS or calls_left <= 0)
         if request is None:
             yield [ResponseEvent(0, Finish("length"))]
             return
@@ -206,7 +213,7 @@ async def _after_pending(
                     "request for approval as it was.",
                     param="input",
                 )
-            call.result = await call.tool.run(call.arguments)
+            call.result = await tool_calls.run(call.tool, call.arguments, context)
     results = {each.placeholder: each.result for each in request.pending_calls}
     messages = tuple(_with_result(message, results) for message in request.messages)
     return replace(request, messages=messages)
@@ -234,8 +241,11 @@ def _pending_events(calls: Iterable[PendingCall]) -> Iterator[ChoiceEvent]:
         yield GatewayCallRan(start, call.result.shown)
 
 
-def _next(written: _Round, results: list[GatewayResult], number: int) -> ChatRequest | None:
-    """Return the request of the next round; None if no tokens are left for it."""
+def _next(
+    written: _Round, results: list[GatewayResult], number: int, *, last: bool
+) -> ChatRequest | None:
+    """Return the request of the next round; None if no tokens are left for it. `last`: the gateway
+    runs no calls of it."""
     request, first = written.response.sent, written.response.request
     sampling, most = first.sampling, first.sampling.max_tokens
     spent = written.response.counts.completion
@@ -259,13 +269,13 @@ def _next(written: _Round, results: list[GatewayResult], number: int) -> ChatReq
         sampling=sampling,
         echo="",
     )
-    return replace(request, tool_choice=_next_choice(request, number))
+    return replace(request, tool_choice=_next_choice(request, last=last))
 
 
-def _next_choice(request: ChatRequest, number: int) -> ToolChoice:
+def _next_choice(request: ChatRequest, *, last: bool) -> ToolChoice:
     """Return what the model may call after its first calls: a call that was required is made."""
     choice = request.tool_choice
-    if number >= MAX_ROUNDS:
+    if last:
         names = choice.names if isinstance(choice, AllowedTools) else _names(request)
         others = tuple(name for name in names if name not in request.gateway_tools)
         return AllowedTools("auto", others) if others else "none"

@@ -6,7 +6,8 @@ keys:
     hint: sk-tg-…Xy9Q
     team: web
     models: [small]
-    rpm: 600           # any kind of keys/limit_kinds.py; also expires, tags, blocked
+    rpm: 600           # any kind of keys/limit_kinds.py
+    # also mcp_servers, search_tools, expires, tags, blocked, enforced_only
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pydantic import (
     create_model,
 )
 
-from .limit_kinds import KINDS, LimitKind
+from .limit_kinds import KINDS, TOOL_CALLS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
 """Aliases are written to logs, metrics and headers without escaping."""
@@ -46,6 +46,11 @@ class _Limits(BaseModel):
         return any(self.of(kind) is not None for kind in KINDS if kind.unit.counts_output)
 
     @property
+    def counts_tool_calls(self) -> bool:
+        """Whether a limit counts the calls of tools that the gateway runs."""
+        return any(self.of(kind) is not None for kind in KINDS if kind.unit is TOOL_CALLS)
+
+    @property
     def any(self) -> bool:
         """Whether the key has a limit of any kind."""
         return self != type(self)()
@@ -70,6 +75,11 @@ class Terms(BaseModel):
     team: str | None = Field(default=None, pattern=ALIAS_PATTERN)
     models: tuple[str, ...] = ()
     """Names that clients use; empty for all models."""
+    mcp_servers: tuple[str, ...] = ()
+    """MCP servers that the key may use besides those that LiteLLM opens to all keys: `crm`, or
+    `crm/lookup` for one tool. `no-mcp-servers`, as in LiteLLM: none at all."""
+    search_tools: tuple[str, ...] = ()
+    """LiteLLM's search tools that the key may use; empty for all."""
     limits: Limits = Limits()
     expires: Moment | None = None
     tags: tuple[str, ...] = ()

@@ -19,10 +19,12 @@ no window, wherever it begins, exceeds the limit. Capacity returns up to one sli
 
 
 class Tokens(NamedTuple):
-    """Tokens of one request, estimated or used."""
+    """Tokens of one request, estimated or used, and what else counts of it."""
 
     input: int = 0
     output: int = 0
+    tool_calls: int = 0
+    """Calls of tools that the gateway runs."""
 
     @property
     def total(self) -> int:
@@ -60,6 +62,7 @@ class Window:
 
 
 REQUESTS = Unit("requests", lambda tokens: 1, "requests")
+TOOL_CALLS = Unit("tool calls", lambda tokens: tokens.tool_calls, "requests")
 TOKENS = Unit("tokens", lambda tokens: tokens.total, "tokens")
 
 MINUTE = Window("sliding", "per minute", 60_000)
@@ -159,6 +162,14 @@ KINDS = (
         counter="days",
         header="tokens-day",
         column="tokens/day",
+    ),
+    LimitKind(
+        name="tool_calls_per_day",
+        unit=TOOL_CALLS,
+        window=DAY,
+        counter="tool_days",
+        header="tool-calls-day",
+        column="tool calls/day",
     ),
 )
 """In the order in which they are checked."""

@@ -104,9 +104,15 @@ class Limiter:
                 raise
             context.reserved_tokens = Tokens(max(reserved.input, prompt), reserved.output)
 
+        async def admit_tool_call() -> None:
+            one = Tokens(tool_calls=1)
+            await finished(self._reserve_more(key, reservation, one, one))
+
         context.on_settle = lambda: self.reservations.close(reservation)
         if key.limits.counts_output:
             context.on_prompt = admit_prompt
+        if key.limits.counts_tool_calls:
+            context.on_tool_call = admit_tool_call
 
     async def admit(
         self,
@@ -162,7 +168,8 @@ class Limiter:
         limited = [
             (kind, limit)
             for kind in KINDS
-            if kind.unit.counts_output and (limit := key.limits.of(kind)) is not None
+            if kind.unit.amount(extra) > kind.unit.amount(Tokens())
+            and (limit := key.limits.of(kind)) is not None
         ]
         for kind, limit in limited:
             alone = Cost(kind, limit, kind.unit.amount(needed))

@@ -36,6 +36,7 @@ from ..keys.permissions import may_open, refusal
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
 from .errors import proxy_exception
+from .tool_permissions import tool_permission
 
 KEY_HEADERS = {
     "api_key": "authorization",
@@ -186,6 +187,7 @@ def caller(key: Key | None, route: str | None = None) -> UserAPIKeyAuth:
         models=list(key.terms.models),
         user_role=LitellmUserRoles.INTERNAL_USER,
         metadata={"team": key.terms.team, "tags": list(key.terms.tags)},
+        object_permission=tool_permission(key),
     )
 
 

@@ -11,9 +11,13 @@ from typing import Any
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
+from toolgate_core.gateway_tools import CallResult
+
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..api.shared.mcp_entry import MCP
+from ..chat.tool_calls import begin_series
 from .mcp_credentials import TOKENS, McpCredentials, Sent
+from .mcp_failures import failures_of_task
 from .private_names import either
 
 logger = logging.getLogger(__name__)
@@ -42,6 +46,14 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
     of_openai = {"server_label": "name", "server_url": "url", **{name: name for name in TOKENS}}
     return {"type": MCP, **{name: entry.get(own) for name, own in of_openai.items()}}
+
+
+def server_names() -> list[str]:
+    """Return the names of the servers that LiteLLM knows."""
+    from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
+
+    servers = global_mcp_server_manager.get_registry().values()
+    return [str(each.server_name or each.alias or each.name) for each in servers]
 
 
 async def listings(
@@ -79,6 +91,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
         return Listing(servers, error="The MCP server does not respond.")
     if not tools:
         return Listing(servers, error="The MCP server has no tools that this key may use.")
+    begin_series("mcp", servers_of.values())
     listed = tuple(_tool(each) for each in tools)
     return Listing(LiteLLMServers(caller, servers_of, sent), listed)
 
@@ -98,11 +111,15 @@ class LiteLLMServers:
     sent: Sent = field(repr=False)
     """What the client sent for the servers."""
 
+    def server_of(self, name: str) -> str:
+        return self.servers_of.get(name, "")
+
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
         call = {"name": name, "arguments": arguments, "call_id": name}
         try:
             async with asyncio.timeout(CALL_SECONDS):
+                failed = failures_of_task()
                 results = await either(Handler, "execute_tool_calls")(
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
@@ -112,10 +129,11 @@ class LiteLLMServers:
                 )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
-            return McpOutcome(error="The MCP server does not respond.")
+            failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"
+            return McpOutcome(error="The MCP server does not respond.", failure=failure)
         text = str(results[0]["result"]) if results else ""
         if text.startswith(FAILED[-1]):
-            return McpOutcome(error=text)
+            return McpOutcome(error=text, failure="refused")
         if text.startswith(FAILED):
             return McpOutcome(error="The MCP server could not run the tool.")
-        return McpOutcome(output=text)
+        return McpOutcome(error=text) if failed else McpOutcome(output=text)

@@ -19,6 +19,12 @@ HOOKS = "litellm.proxy.utils:ProxyLogging"
 MCP_HEADERS = ("mcp_server_auth_headers", "raw_headers")
 MCP = "litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
+SEARCH_PERMISSION = PrivateName(
+    "litellm.proxy.auth.auth_checks:can_token_call_search_tool",
+    "permissions for search tools",
+    ("search_tool_name", "valid_token"),
+    older="litellm.proxy.auth.auth_checks:can_key_call_search_tool",
+)
 
 PRIVATE_NAMES: tuple[PrivateName, ...] = (
     # The custom provider, for requests that LiteLLM's own handler serves.
@@ -230,7 +236,16 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "headers for MCP servers",
         ("raw_headers",),
     ),
+    PrivateName(
+        "litellm.proxy._experimental.mcp_server.mcp_server_manager:MCPServerManager.get_registry",
+        "names of MCP servers in metrics",
+    ),
+    PrivateName(f"{MCP}._parse_mcp_result", "failed calls of MCP servers", ("result",)),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
+    SEARCH_PERMISSION,
+    PrivateName(
+        "litellm.proxy._types:LiteLLM_ObjectPermissionTable.model_fields", "permissions of keys"
+    ),
     # LiteLLM's database.
     PrivateName(
         "litellm.proxy.auth.auth_checks:get_key_object",

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from litellm.proxy._types import UserAPIKeyAuth
+
 from ..api.shared.web_search import Page, SearchFailed
 from .deployments.router import router
+from .tool_permissions import may_search
 
 logger = logging.getLogger(__name__)
 
@@ -40,9 +43,18 @@ class LiteLLMSearch:
             raise SearchFailed from error
 
 
-def configured_search() -> LiteLLMSearch | None:
-    """Return the first search tool of LiteLLM's configuration, or of its database."""
+def search_tools() -> list[str]:
+    """Return the names of the search tools of LiteLLM's configuration and of its database."""
     here = router()
     tools = () if here is None else here.search_tools
     names = (tool.get("search_tool_name") for tool in tools)
-    return next((LiteLLMSearch(name) for name in names if isinstance(name, str)), None)
+    return [name for name in names if isinstance(name, str)]
+
+
+async def permitted_search(caller: UserAPIKeyAuth) -> LiteLLMSearch | None:
+    """Return the first search tool that the caller may use. Raise ToolgateError if LiteLLM can't
+    tell."""
+    for name in search_tools():
+        if await may_search(name, caller):
+            return LiteLLMSearch(name)
+    return None

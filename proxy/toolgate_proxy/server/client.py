@@ -14,7 +14,6 @@ from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
-from ..litellm_host.web_search import configured_search
 from ..response_store.conversations import ConversationTurn
 from ..sealing import OwnerSeal
 from ..state import gateway
@@ -40,7 +39,6 @@ def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | No
         seal=OwnerSeal(gateway().sealer, owner_of(scope, context)),
         responses=gateway().responses,
         connection=scope.get(CONNECTION),
-        search_engine=configured_search(),
         fetcher=page_fetcher(),
         turn=turn,
         background=scope.get(BACKGROUND),

@@ -11,11 +11,14 @@ from typing import Any
 from .. import tracing
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
+from ..chat.tool_calls import begin_series
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook
+from ..litellm_host.mcp import server_names
 from ..litellm_host.state import model_routes, selection
+from ..litellm_host.web_search import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
@@ -40,6 +43,8 @@ def extend_lifespan(app: Any) -> None:
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
             begin_models(model_names())
+            begin_series("mcp", server_names())
+            begin_series("search", search_tools())
             _print_routes()
             _print_response_store()
             await gateway().limiter.started()

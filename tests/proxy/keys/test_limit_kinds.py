@@ -59,7 +59,7 @@ async def test_a_limit_is_in_the_headers_and_refuses(
 ) -> None:
     limiter = Limiter(Settings(redis_url=SecretStr(redis_at_hand.url)))
     await limiter.started()
-    tokens = Tokens(3, 2)
+    tokens = Tokens(3, 2, 1)
     limit = kind.unit.amount(tokens)
     key = key_of(new_key(), "search", **{kind.name: limit})
     admission = await limiter.admit(key, "r1", tokens, lambda: tokens)
@@ -73,7 +73,7 @@ async def test_a_limit_is_in_the_headers_and_refuses(
     assert f"'search' has reached its limit of {limit} {kind.title}" in refused.value.message
     assert refused.value.retry_after
     with pytest.raises(RateLimited, match="Try again" if limit == 1 else "needs up to"):
-        await limiter.admit(key, "r3", Tokens(90, 90), lambda: tokens)
+        await limiter.admit(key, "r3", Tokens(90, 90, 1), lambda: tokens)
     await limiter.reservations.close(admission.reservation)
     keys = store(redis_at_hand.url)
     if kind.usage_field is not None:

@@ -160,8 +160,9 @@ async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, call
     response = await ask(gateway, call(FAIL, {"id": 1}), "It failed.")
     assert response.status == 200, response.bodies
     made = response.json["output"][1]
-    assert "closed" in made["output"]
-    assert gateway.backend.messages()[-1]["content"] == made["output"]
+    assert (made["status"], made["output"]) == ("failed", None)
+    assert "closed" in made["error"]
+    assert gateway.backend.messages()[-1]["content"] == f"Error: {made['error']}"
 
 
 @pytest.mark.parametrize("allowed", [["lookup"], {"tool_names": [LOOKUP]}, {"read_only": True}])

@@ -68,6 +68,7 @@ async def test_a_stream_has_the_same_blocks(gateway: Gateway, calls: Path) -> No
 async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway, calls: Path) -> None:
     del calls
     content = (await ask(gateway, call(FAIL, {"id": 1}), "It failed.")).json["content"]
+    assert content[1]["is_error"] is True
     assert "closed" in content[1]["content"][0]["text"]
     seen = gateway.backend.messages()
     messages = [HI, {"role": "assistant", "content": content}, {"role": "user", "content": "And?"}]

@@ -126,8 +126,10 @@ class Gateway:
         method: str = "POST",
         query: str = "",
         leave_after: float | asyncio.Event | None = None,
+        within: float = 20,
     ) -> Response:
-        """`leave_after`: seconds, or the event, after which the client disconnects."""
+        """`leave_after`: seconds, or the event, after which the client disconnects.
+        `within`: seconds in which the response must end."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
         unread: list[Message] = [{"type": "http.request", "body": data, "more_body": False}]
         sent: list[Message] = []
@@ -151,7 +153,7 @@ class Gateway:
         }  # fmt: skip
         if key is not None:
             scope["headers"].append((b"authorization", f"Bearer {key}".encode()))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(within):
             await self._app(scope, receive, send)
         return Response(sent, context_of(scope))
 

@@ -205,17 +205,21 @@ class FakeBackend:
             self.lacking += 1
             error = {"message": "?", "type": "x", "code": "grammar_unknown", "keys": missing}
             return JSONResponse({"error": error}, 409)
-        assert isinstance(message.prompt, wire.ChatPrompt)
-        asked = str(message.prompt.messages[-1]["content"])
-        if message.enforcement is None:
-            asked += WITHOUT_MASKS
-        script = self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
+        script = self.script_of(message)
         if script.error_status is not None:
             await asyncio.sleep(script.queued)
             return JSONResponse({"error": script.error}, script.error_status)
         if message.stream:
             return StreamingResponse(self._sse(script, message), media_type="text/event-stream")
         return await self._whole(script, message, request)
+
+    def script_of(self, message: wire.GenerateRequest) -> Script:
+        """Return the answer to a request."""
+        assert isinstance(message.prompt, wire.ChatPrompt)
+        asked = str(message.prompt.messages[-1]["content"])
+        if message.enforcement is None:
+            asked += WITHOUT_MASKS
+        return self.scripts[asked] if asked in self.scripts else self.turns.pop(0)
 
     async def _sse(self, script: Script, message: wire.GenerateRequest) -> AsyncIterator[str]:
         with self._counted():

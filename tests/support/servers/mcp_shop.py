@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+HANGS = -1
+"""The id that takes for ever."""
 RECORD = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
 TOOLS: list[dict[str, Any]] = [
     {
@@ -43,6 +46,8 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "tools/call":
             with Path(sys.argv[1]).open("a", encoding="utf-8") as calls:
                 calls.write(json.dumps(params["arguments"]) + "\n")
+            if params["arguments"]["id"] == HANGS:
+                time.sleep(3600)
             text = f"Found record {params['arguments']['id']}."
             return {"content": [{"type": "text", "text": text}]}
         case _:

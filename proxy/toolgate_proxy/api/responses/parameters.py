@@ -72,8 +72,9 @@ RESPONSES: tuple[Parameter, ...] = (
     Parameter(
         "max_tool_calls",
         Integer(1),
-        note="It limits calls of hosted tools, of which there are none.",
-        support="ignored",
+        request="max_tool_calls",
+        note="It limits the calls that the gateway runs. The model is told of others that they did "
+        "not run.",
     ),
     Parameter(
         "text",

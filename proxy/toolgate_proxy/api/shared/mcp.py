@@ -6,10 +6,10 @@ The servers are the operator's: those of LiteLLM's configuration or database tha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 MAX_RESULT = 100_000
 """Most characters of a result."""
@@ -50,6 +50,8 @@ class McpOutcome:
     error: str | None = None
     approval: str | None = None
     """The id of the request for approval, if the call needed one."""
+    failure: CallResult = "error"
+    """How it failed, if there is an error."""
 
     @property
     def text(self) -> str:
@@ -58,6 +60,10 @@ class McpOutcome:
 
 
 class McpServers(Protocol):
+    def server_of(self, name: str) -> str:
+        """Return the configured name of a tool's server."""
+        ...
+
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool. What goes wrong is an outcome with an error."""
         ...
@@ -81,9 +87,24 @@ class McpTool:
     servers: McpServers
     approval: str | None = None
 
+    @property
+    def label(self) -> ToolLabel:
+        return ToolLabel("mcp", self.name, self.servers.server_of(self.name))
+
     async def run(self, arguments: str) -> GatewayResult:
         """Call the server."""
-        made = await self.servers.call(self.name, arguments)
-        output = None if made.output is None else made.output[:MAX_RESULT]
-        outcome = McpOutcome(output, made.error, self.approval)
-        return GatewayResult(outcome.text, outcome)
+        return self._result(await self.servers.call(self.name, arguments))
+
+    def refused(self, reason: str) -> GatewayResult:
+        """Return the result of a call that the server does not get."""
+        return self._result(McpOutcome(error=reason, failure="refused"))
+
+    def _result(self, made: McpOutcome) -> GatewayResult:
+        outcome = replace(
+            made,
+            output=None if made.output is None else made.output[:MAX_RESULT],
+            error=None if made.error is None else made.error[:MAX_RESULT],
+            approval=self.approval,
+        )
+        result = "ok" if outcome.error is None else outcome.failure
+        return GatewayResult(outcome.text, outcome, result=result)

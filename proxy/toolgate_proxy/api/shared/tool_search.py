@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
 from ...tool_search.catalogue import InvalidPattern
@@ -66,6 +66,14 @@ class ToolSearch:
     tools: Toolset
     """After the history was read."""
 
+    @property
+    def label(self) -> ToolLabel:
+        return ToolLabel("tool_search", f"tool_search_{self.method}")
+
+    def refused(self, reason: str) -> GatewayResult:
+        """Return the result of a search that does not run."""
+        return GatewayResult(reason, Found(error=reason), result="refused")
+
     async def run(self, arguments: str) -> GatewayResult:
         """Search for deferred tools, and load those that were found."""
         query = json.loads(arguments)[QUERY]
@@ -74,7 +82,7 @@ class ToolSearch:
         try:
             names = await search(searched, query, MAX_FOUND)
         except InvalidPattern as error:
-            return GatewayResult(str(error), Found(error=str(error)))
+            return GatewayResult(str(error), Found(error=str(error)), result="error")
         # In the order of the request: an API that shows the tools by namespace has no other.
         places = {str(tool["name"]): at for at, tool in enumerate(searched)}
         names.sort(key=lambda name: places[name])

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...fetching.page_text import PageText, page_text
 from ...fetching.public_fetch import Answer, NotFetched, PublicFetch, checked
@@ -146,7 +146,12 @@ class WebFetch:
     _texts: list[str] = field(default_factory=list)
     """Of the pages so far."""
 
+    @property
+    def label(self) -> ToolLabel:
+        return ToolLabel("fetch", NAME)
+
     async def run(self, arguments: str) -> GatewayResult:
+        """Fetch a page, and return its text or the reason why there is none."""
         url = str(json.loads(arguments)[URL]).strip()
         self._uses += 1
         try:
@@ -155,14 +160,18 @@ class WebFetch:
                 address, page = await self.fetcher.page(url, self.domains)
         except (FetchFailed, TimeoutError) as error:
             problem = error.problem if isinstance(error, FetchFailed) else "url_not_accessible"
-            shown = Fetched(url[:MAX_URL], problem=problem)
-            return GatewayResult(fetched_text(shown), shown)
+            return _failed(url, problem, "timeout" if isinstance(error, TimeoutError) else "error")
         most = MAX_TEXT if self.max_tokens is None else min(MAX_TEXT, self.max_tokens * TOKEN)
         now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
         title, text = page.title[:MAX_URL], page.text[:most]
         self._texts.append(text)
         shown = Fetched(address, title, text, now, citations=self.citations)
         return GatewayResult(fetched_text(shown), shown)
+
+    def refused(self, reason: str) -> GatewayResult:
+        """Return the result of a fetch that does not run. A client knows the code only, so this is
+        all that the model sees: the same as in later requests."""
+        return _failed("", "max_uses_exceeded", "refused")
 
     def _check(self, url: str) -> None:
         """Raise FetchFailed."""
@@ -178,6 +187,11 @@ class WebFetch:
     def _known(self) -> Iterator[str]:
         yield from self._texts
         yield from _texts_in(self.given)
+
+
+def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
+    shown = Fetched(url[:MAX_URL], problem=problem)
+    return GatewayResult(fetched_text(shown), shown, result=result)
 
 
 def fetched_text(shown: Fetched) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from toolgate_core.gateway_tools import GatewayResult
+from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...sealing import OwnerSeal
 from .domains import Domains
@@ -36,6 +36,11 @@ ERRORS: dict[Problem, str] = {
     "known.",
 }
 """What the model sees, by the code that Anthropic's API has for it."""
+CALL_RESULTS: dict[Problem | None, CallResult] = {
+    "max_uses_exceeded": "refused",
+    "invalid_tool_input": "error",
+    "unavailable": "error",
+}
 FUNCTION: dict[str, Any] = {
     "name": NAME,
     "description": "Search the web. Returns titles, addresses and excerpts of pages.",
@@ -67,6 +72,11 @@ class SearchFailed(Exception):
 
 
 class SearchEngine(Protocol):
+    @property
+    def name(self) -> str:
+        """The configured name."""
+        ...
+
     async def search(self, query: str, *, domains: Sequence[str], limit: int) -> list[Page]:
         """Return at most about `limit` results. `domains`: only of these, if there are any. The
         engine may ignore both. Raise SearchFailed."""
@@ -98,6 +108,10 @@ class WebSearch:
     """The addresses of all results so far."""
     _uses: int = 0
 
+    @property
+    def label(self) -> ToolLabel:
+        return ToolLabel("search", NAME, self.engine.name)
+
     async def run(self, arguments: str) -> GatewayResult:
         """Search, and return the results with domains that the request allows."""
         query = str(json.loads(arguments)[QUERY]).strip()[:MAX_QUERY]
@@ -115,11 +129,20 @@ class WebSearch:
                 )
             except SearchFailed:
                 problem = "unavailable"
+        return self._result(query, found, problem)
+
+    def refused(self, reason: str) -> GatewayResult:
+        """Return the result of a search that does not run."""
+        shown = Results("", (), "max_uses_exceeded", self._encrypted(reason))
+        return GatewayResult(reason, shown, result="refused")
+
+    def _result(self, query: str, found: Sequence[Page], problem: Problem | None) -> GatewayResult:
         pages = tuple(page for page in found if self.domains.allow(page.url))[:MAX_PAGES]
         self.found |= {page.url for page in pages}
         text = results_text([_shortened(page) for page in pages], problem)
         sealed = tuple(self._sealed(_shortened(page)) for page in pages)
-        return GatewayResult(text, Results(query, sealed, problem, self._encrypted(text)))
+        shown = Results(query, sealed, problem, self._encrypted(text))
+        return GatewayResult(text, shown, result=CALL_RESULTS.get(problem, "ok"))
 
     def _sealed(self, page: Page) -> Page:
         return replace(page, sealed=self._encrypted(page.text))

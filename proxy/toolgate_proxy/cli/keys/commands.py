@@ -22,8 +22,10 @@ from .options import (
     EnforcedOnly,
     Expires,
     Json,
+    McpServers,
     Models,
     Name,
+    SearchTools,
     Tags,
     Team,
     Url,
@@ -49,6 +51,8 @@ def create(
     alias: Annotated[str, typer.Argument(help="Name of the key in logs and tables.")],
     team: Team = None,
     model: Models = None,
+    mcp_server: McpServers = None,
+    search_tool: SearchTools = None,
     *,
     limits: Mapping[str, int],
     expires: Expires = None,
@@ -62,7 +66,9 @@ def create(
 
     The key is printed once, alone on standard output; only its hash is stored. Its settings are
     printed to standard error."""
-    terms = changes(team, model, expires, tag, enforced_only) | {"limits": limits}
+    terms = changes(team, model, mcp_server, search_tool, expires, tag, enforced_only) | {
+        "limits": limits
+    }
     secret = new_key()
     fields: dict[str, Any] = {
         "id": new_id(),
@@ -119,6 +125,8 @@ def update(
     name: Name,
     team: Team = None,
     model: Models = None,
+    mcp_server: McpServers = None,
+    search_tool: SearchTools = None,
     *,
     limits: Mapping[str, int],
     expires: Expires = None,
@@ -129,7 +137,7 @@ def update(
     json_: Json = False,
 ) -> None:
     """Change a key. A limit of 0 removes the limit. Other settings are unchanged."""
-    new = changes(team, model, expires, tag, enforced_only)
+    new = changes(team, model, mcp_server, search_tool, expires, tag, enforced_only)
     if block is not None:
         new["blocked"] = block
 

@@ -27,6 +27,20 @@ Models = Annotated[
     list[str] | None,
     typer.Option("--model", help="Model that the key may use. Repeatable. Default: all models."),
 ]
+McpServers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mcp-server",
+        help="MCP server that the key may use, or SERVER/TOOL for one tool. Repeatable. Default: "
+        "those with `allow_all_keys`.",
+    ),
+]
+SearchTools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--search-tool", help="Search tool that the key may use. Repeatable. Default: all."
+    ),
+]
 Tags = Annotated[list[str] | None, typer.Option("--tag", help="Tag of the key. Repeatable.")]
 Expires = Annotated[
     str | None, typer.Option(help="When the key expires: 90d, 12h, or 2027-01-31 (UTC).")
@@ -81,6 +95,8 @@ def with_limits(command: Callable[..., None]) -> Callable[..., None]:
 def changes(
     team: str | None,
     models: list[str] | None,
+    mcp_servers: list[str] | None,
+    search_tools: list[str] | None,
     expires: str | None,
     tags: list[str] | None,
     enforced_only: bool | None,
@@ -89,6 +105,8 @@ def changes(
     values = {
         "team": team,
         "models": models or None,
+        "mcp_servers": mcp_servers or None,
+        "search_tools": search_tools or None,
         "tags": tags or None,
         "enforced_only": enforced_only,
         "expires": moment(expires) if expires is not None else None,

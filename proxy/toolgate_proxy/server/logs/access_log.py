@@ -2,8 +2,9 @@
 
 `request_id` is the response's `x-request-id`, with which the request's id in vLLM's log begins, and
 `call_id` its `x-litellm-call-id`. `error` is the code of the error response. `cause` is the type
-and place of the exception behind a server error that is not Toolgate's. A request of which the
-model did not see all as it was sent has the level `warning`: `omitted_tools` has the types of
+and place of the exception behind a server error that is not Toolgate's. `tool_calls` is the number
+of calls that the gateway ran (tool_log.py). A request of which the model did not see all as it was
+sent has the level `warning`: `omitted_tools` has the types of
 hosted tools, `history` the kinds of the changes, and `invalid_tools` the number of tools that were
 left out as invalid. Places and names are in the response headers only, because the client chose
 them.
@@ -52,7 +53,7 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "call_id": context.call_id,
         "method": context.method,
         "path": context.path,
-        "key": _name_of_key(context),
+        "key": context.key_name,
         "team": context.key.terms.team if context.key is not None else None,
         "model": context.model,
         "status": context.status,
@@ -62,6 +63,7 @@ def write(context: RequestContext, *, as_json: bool, probe: bool = False) -> Non
         "completion_tokens": context.completion_tokens if of_model else None,
         "seconds": round(time.monotonic() - context.began, 4),
         "first_byte_seconds": context.first_byte_seconds,
+        "tool_calls": context.tool_calls or None,
         "grammar": context.grammar_header,
         "omitted_tools": ",".join(context.omitted_tools) or None,
         "history": ",".join(changes) or None,
@@ -78,13 +80,6 @@ def timestamp(seconds: float) -> str:
         .isoformat(timespec="milliseconds")
         .replace("+00:00", "Z")
     )
-
-
-def _name_of_key(context: RequestContext) -> str | None:
-    """None without a valid key, and if LiteLLM's configuration uses another authentication."""
-    if context.key is not None:
-        return context.key.alias
-    return "master" if context.authenticated else None
 
 
 def line(record: dict[str, Any], *, as_json: bool, max_text: int = MAX_TEXT) -> str:

@@ -1,0 +1,127 @@
+"""One call of a tool that the gateway runs: the limit of its key, its metrics, its span, and its
+line in the log (server/logs/tool_log.py), which has a hash of the arguments instead of contents."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any, Literal, get_args
+
+from toolgate_core.errors import RateLimited
+from toolgate_core.gateway_tools import (
+    CallResult,
+    GatewayResult,
+    GatewayTool,
+    ToolKind,
+    ToolLabel,
+)
+from toolgate_core.metric_series import begin_at_zero
+
+from .. import tracing
+from ..context import RequestContext
+from ..receipts.receipt import text_hash, value_hash
+from . import metrics
+
+logger = logging.getLogger("toolgate.tools")
+
+Ending = CallResult | Literal["cancelled"]
+TOO_MANY = "The call did not run: the request allows no more calls. Answer with what is known."
+TOO_LATE = "The call did not end within the time limit of the response."
+ENDINGS: tuple[Ending, ...] = (*get_args(CallResult), "cancelled")
+
+
+def begin_series(kind: ToolKind, servers: Iterable[str]) -> None:
+    """Begin the series of configured servers, so that their first failure is seen."""
+    begin_at_zero(metrics.TOOL_CALLS, product((kind,), set(servers), ENDINGS))
+
+
+begin_series("tool_search", [""])
+
+
+async def run(
+    tool: GatewayTool,
+    arguments: str,
+    context: RequestContext,
+    deadline: float | None = None,
+    *,
+    within_limit: bool = True,
+) -> GatewayResult:
+    """Run a call with valid arguments, if the limits of the request (`within_limit`) and of the key
+    admit it. `deadline`: of the response, by time.monotonic."""
+    seconds = None if deadline is None else deadline - time.monotonic()
+    with _noting(tool.label, arguments, context) as call:
+        try:
+            if not within_limit:
+                result = tool.refused(TOO_MANY)
+            else:
+                async with asyncio.timeout(seconds):
+                    if tool.label.kind != "tool_search":
+                        await context.admit_tool_call()
+                    result = await tool.run(arguments)
+        except RateLimited as error:
+            result = tool.refused(error.message)
+        except TimeoutError:
+            result = replace(tool.refused(TOO_LATE), result="timeout")
+        except Exception:
+            call.ending = "error"
+            raise
+        call.ending = result.result
+    return result
+
+
+@dataclass
+class _Call:
+    ending: Ending = "cancelled"
+    """Unless something else comes of it."""
+
+
+@contextmanager
+def _noting(label: ToolLabel, arguments: str, context: RequestContext) -> Iterator[_Call]:
+    """Record a call at its end, however it ends."""
+    call, began = _Call(), time.monotonic()
+    span = tracing.begin(
+        f"execute_tool {label.tool}",
+        "client" if label.server else "internal",
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": label.tool,
+            "toolgate.tool_kind": label.kind,
+            "toolgate.tool_server": label.server or None,
+        },
+    )
+    try:
+        with span.current():
+            yield call
+    finally:
+        seconds = time.monotonic() - began
+        if call.ending != "ok":
+            span.fail(call.ending)
+        span.end()
+        metrics.TOOL_CALLS.labels(label.kind, label.server, call.ending).inc()
+        metrics.TOOL_SECONDS.labels(label.kind, label.server).observe(seconds)
+        logger.info("%s", _record(label, arguments, context, call.ending, seconds))
+
+
+def _record(
+    label: ToolLabel, arguments: str, context: RequestContext, ending: Ending, seconds: float
+) -> Mapping[str, Any]:
+    return {
+        "level": "info" if ending == "ok" else "warning",
+        "request_id": context.request_id or context.call_id,
+        "call_id": context.call_id,
+        "key": context.key_name,
+        "caller": context.identity,
+        "team": context.key.terms.team if context.key is not None else None,
+        "model": context.model,
+        "kind": label.kind,
+        "server": label.server or None,
+        "tool": label.tool,
+        "result": ending,
+        "seconds": round(seconds, 4),
+        "arguments": value_hash(arguments) or text_hash(arguments),
+    }

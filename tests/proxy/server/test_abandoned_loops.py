@@ -1,0 +1,119 @@
+"""Clients that leave a loop of calls: at each of its stages, the tool and the sampling end, and
+nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.support.litellm.mcp import LOOKUP, ran, shop
+from tests.support.litellm.own_route import PATHS, Gateway, body_of
+from tests.support.servers import mcp_shop
+from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
+from toolgate_proxy import background
+from toolgate_proxy.keys.key import new_key
+from toolgate_proxy.litellm_host import mcp
+from toolgate_proxy.server.request_scope import RequestScope
+
+URL = "litellm_proxy/mcp/shop"
+ENTRY = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
+BODIES = {
+    "responses": body_of("responses", "go", tools=[ENTRY]),
+    "messages": body_of(
+        "messages",
+        "go",
+        mcp_servers=[{"type": "url", "name": "shop", "url": URL}],
+        tools=[{"type": "mcp_toolset", "mcp_server_name": "shop"}],
+    ),
+}
+CALL = call(LOOKUP, {"id": 7})
+STAGES = ("listing", "sampling", "call", "result", "second sampling")
+
+
+@pytest.fixture
+async def calls(tmp_path: Path) -> AsyncIterator[Path]:
+    async with shop(tmp_path / "calls"):
+        yield tmp_path / "calls"
+
+
+def servers() -> list[psutil.Process]:
+    """The processes of the MCP server."""
+    found = []
+    for process in psutil.Process(os.getpid()).children(recursive=True):
+        try:
+            if mcp_shop.__file__ in process.cmdline():
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("api", BODIES)
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("stage", STAGES)
+async def test_a_client_that_leaves_ends_the_loop(
+    gateway: Gateway,
+    calls: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    stream: bool,
+    api: str,
+) -> None:
+    backend, left, ended = gateway.backend, asyncio.Event(), asyncio.Event()
+
+    async def hang(*_: object, **__: object) -> Any:
+        left.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    async def reached(what: str) -> None:
+        if what == "call":
+            await until(lambda: bool(ran(calls)))
+        else:
+            rounds = 1 if what == "sampling" else 2
+            await until(lambda: len(backend.requests) >= rounds and backend.running > 0)
+        left.set()
+
+    hangs = Script(("It is record",), hang_after=2)
+    backend.turns = [Script((CALL,)), hangs]
+    watched: asyncio.Task[None] | None = None
+    match stage:
+        case "listing":
+            monkeypatch.setattr(mcp.Handler, "process_mcp_tools_without_openai_transform", hang)
+        case "sampling":
+            backend.turns = [hangs]
+        case "call":
+            backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
+        case "result":  # LiteLLM's hooks after the call
+            monkeypatch.setattr(mcp.Handler, "_parse_mcp_result", lambda _: left.set() or "Found.")
+    if stage not in ("listing", "result"):
+        watched = asyncio.create_task(reached(stage))
+    gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
+    sent = new_key()
+    key = key_of(sent, mcp_servers=("shop",), max_parallel_requests=1, tool_calls_per_day=9)
+    gateway.add_key(sent, key)
+    await gateway.ask(
+        {**BODIES[api], "stream": stream}, path=PATHS[api], key=sent, leave_after=left
+    )
+    assert left.is_set()
+    if watched is not None:
+        await watched
+    if stage == "listing":
+        assert ended.is_set()
+        assert backend.requests == []
+    assert await backend.idle_within(5)
+    await until(lambda: not servers())
+    await until(lambda: not (gateway.here.limiter.reservations.in_flight or background._tasks))
+    assert len(backend.requests) == {"listing": 0, "sampling": 1, "call": 1}.get(
+        stage, len(backend.requests)
+    )

@@ -1,0 +1,85 @@
+"""The gateway's own route in this process, with LiteLLM's globals as a gateway has them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from litellm.proxy import proxy_server
+from pydantic import SecretStr
+
+from tests.support.litellm.own_route import MASTER, TICK, Gateway, ours
+from tests.support.litellm.router import reset_litellm, use
+from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.gateway_process import KEY_SECRET
+from tests.support.servers.script import Script
+from toolgate_proxy import app, pipeline
+from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host.callbacks import host_side, response_guard
+from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
+from toolgate_proxy.litellm_host.deployments.selection import Selection
+from toolgate_proxy.server import (
+    authorization,
+    background_request,
+    client,
+    conversations,
+    forwarding,
+    incoming,
+    model_retrieval,
+    probes,
+    request_scope,
+    storage_access,
+    stored_responses,
+)
+from toolgate_proxy.server.traffic import recording
+from toolgate_proxy.settings import Settings
+from toolgate_proxy.state import GatewayState
+
+
+@asynccontextmanager
+async def own_route(
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch, **changes: Any
+) -> AsyncIterator[Gateway]:
+    """Yield a gateway with the backend. `changes`: of its settings."""
+    reset_litellm(monkeypatch)
+    settings = Settings(
+        backend_url=backend.url,
+        backend_key=SecretStr(KEY),
+        key_secret=SecretStr(KEY_SECRET),
+        redis_url=None,
+        limits_without_redis="open",
+        keepalive_seconds=TICK,
+        route="auto",
+        **changes,
+    )
+    here = GatewayState(settings)
+    selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
+    for module in (
+        app,
+        auth,
+        authorization,
+        background_request,
+        client,
+        conversations,
+        forwarding,
+        incoming,
+        model_retrieval,
+        storage_access,
+        stored_responses,
+        pipeline,
+        probes,
+        response_guard,
+        recording,
+        request_scope,
+    ):
+        monkeypatch.setattr(module, "gateway", lambda: here)
+    monkeypatch.setattr(host_side, "selection", lambda: selection)
+    monkeypatch.setattr(host_side, "model_routes", lambda: known)
+    monkeypatch.setattr(proxy_server, "master_key", MASTER)
+    monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
+    use(monkeypatch, ours(backend))
+    backend.scripts["hi"] = Script(("Hello there",))
+    yield Gateway(here, backend)
+    await here.aclose()
