@@ -205,7 +205,7 @@ class _Exchange:
             if not request.stream:
                 await sending.whole(whole(), events, request)
                 return
-            host.answered(whole)
+            host.response.begin(whole)
             if host.guard is None:
                 stream = surface.stream(answer, host.model, client)
                 last = await sending.stream(stream, events)

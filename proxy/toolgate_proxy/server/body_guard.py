@@ -19,6 +19,7 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.unknown import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
+from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
@@ -183,8 +184,8 @@ def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) 
     if not rows_of(model, asker):
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
-        f"Requests for the model {model!r} take LiteLLM's route, on which the {api} can't be "
-        "served. Use /v1/chat/completions.",
+        f"Requests for the model {model!r} take LiteLLM's route ({litellms_reason(model, asker)}), "
+        f"on which the {api} can't be served. Use /v1/chat/completions.",
         param="model",
     )
 

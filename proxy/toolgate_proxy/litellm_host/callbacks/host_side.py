@@ -7,13 +7,7 @@ Without callbacks and with our own authentication, only the deployment is chosen
 from __future__ import annotations
 
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Iterable,
-    Mapping,
-    MutableMapping,
-)
+from collections.abc import AsyncGenerator, Iterable, Mapping, MutableMapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -34,6 +28,7 @@ from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.choice import Choice
 from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
+from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
 from ..deployments.retries import delay, retries_after
@@ -68,8 +63,12 @@ class HostSide:
         self._surface = surface
         self._scope = scope
         self._context = context
+        self._is_counted = not context.authenticated
+        """Another authentication than ours admits the request, and counts the use of its key."""
         self._route = route
         self._first = route
+        self._of_key: Mapping[str, Any] = {}
+        """Router settings of the key in LiteLLM's database."""
         self._fallbacks = Fallbacks()
         self._fallback: Fallback | None = None
         """The fallback at which the request is."""
@@ -85,7 +84,7 @@ class HostSide:
         """None if nobody observes the request."""
         self.guard: ResponseGuard | None = None
         """None if no hook reads or changes the response."""
-        self._response = Collected()
+        self.response = Collected()
         """That of the model at which the request is."""
 
     async def authenticate(self, content: bytes) -> None:
@@ -103,6 +102,9 @@ class HostSide:
             self.asker = auth.asker(self._caller)
             if model != self.model or self.asker.team != before.team:
                 self._reroute(model)
+            self._of_key = await key_settings(self._caller)
+            check_settings(self._of_key)
+            self._fallbacks = Fallbacks(of_key=self._of_key)
         if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
 
@@ -122,7 +124,7 @@ class HostSide:
             if key is not None:
                 for model in models_of(requested):
                     await auth.check_model(key, model)
-            self._fallbacks = Fallbacks(requested)
+            self._fallbacks = Fallbacks(requested, self._of_key)
         return values
 
     def deployment(
@@ -149,10 +151,10 @@ class HostSide:
         if self.guard is not None and self.guard.has_refused:
             raise error
         failed = self.model if self.is_litellms else self._route.model
-        if not self.is_litellms and self._retried < retries_after(failed, error):
+        if not self.is_litellms and self._retried < retries_after(failed, error, self._of_key):
             await delay(self._retried, len(self._route.targets))
             self._retried += 1
-            self._response = Collected()
+            self.response = Collected()
             return
         if self._events is not None and self._events.stays:
             raise error
@@ -210,18 +212,13 @@ class HostSide:
         self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         """Yield a stream as the hooks leave it. Raise ToolgateError."""
-        frames = self._response.frames(stream, events, self._context)
-        return guard.stream(frames, self._response.whole, self._route.model, request)
-
-    def answered(self, whole: Callable[[], Whole]) -> None:
-        """Note that a backend responds. `whole` makes the response, to which the events of
-        `note_events` are added."""
-        self._response.begin(whole)
+        frames = self.response.frames(stream, events, self._context)
+        return guard.stream(frames, self.response.whole, self._route.model, request)
 
     def note_events(self, pieces: Iterable[ResponseEvent]) -> None:
         """Keep events of a streamed response for the log event."""
         if self._events is not None:
-            self._response.note(pieces)
+            self.response.note(pieces)
 
     def note_first_event(self) -> None:
         """Note the time of a stream's first event."""
@@ -244,19 +241,14 @@ class HostSide:
         if self.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
-        if self._response.has_begun and (failed is None or left):
+        if self.response.has_begun and (failed is None or left):
             if self._caller is not None:
                 budgets.leave_to_event(self._caller)
             stream = is_streamed(self.body)
-            body = (self.guard and self.guard.shown) or self._response.whole().body()
+            body = (self.guard and self.guard.shown) or self.response.whole().body()
             in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
-
-    @property
-    def _is_counted(self) -> bool:
-        """Another authentication than ours admits the request, and counts the use of its key."""
-        return not self._context.authenticated
 
     @property
     def caller(self) -> UserAPIKeyAuth:
@@ -282,7 +274,7 @@ class HostSide:
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model, self.asker)
         self.model, self.is_litellms = fallback.model, route is None
-        self._response, self._retried, self._of_fallback = Collected(), 0, None
+        self.response, self._retried, self._of_fallback = Collected(), 0, None
         self._context.go_on(self.model, self._fallbacks.attempted)
         if is_foreign(self.model, self.asker):
             self._context.note_fallback()

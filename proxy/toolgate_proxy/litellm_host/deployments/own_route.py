@@ -7,6 +7,7 @@ from starlette.types import Scope
 from ...keys.header import key_of
 from .. import auth
 from ..state import model_routes
+from .key_settings import ALIASES, key_settings
 from .model_route import ModelRoute
 from .router import Asker
 
@@ -15,6 +16,13 @@ def own_route(model: str, asker: Asker) -> ModelRoute | None:
     """Return how our own route serves a model, or None if requests take LiteLLM's route."""
     route = model_routes().find(model, asker)
     return None if route is None or route.reason is not None else route
+
+
+def litellms_reason(model: str, asker: Asker | None = None) -> str | None:
+    """Return why requests for a model with a Toolgate deployment take LiteLLM's route; None: they
+    take our own. `asker`: None for the deployments of all teams."""
+    route = model_routes().find(model, asker)
+    return "it also has deployments of another provider" if route is None else route.reason
 
 
 async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
@@ -37,6 +45,8 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
         )
     except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
         return model, Asker()
-    for aliases in (key.team_model_aliases, key.aliases):
-        model = (aliases or {}).get(model, model)
+    of_router = (await key_settings(key)).get(ALIASES)
+    for aliases in (key.team_model_aliases, key.aliases, of_router):
+        target = (aliases or {}).get(model, model)
+        model = target["model"] if isinstance(target, dict) else target
     return model, auth.asker(key)
