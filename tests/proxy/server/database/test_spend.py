@@ -67,7 +67,7 @@ async def test_cost_is_written_for_key_team_user_and_customer(
     ):
         assert (await table.find_unique(name)).spend == pytest.approx(row.spend)
     assert held.spend == pytest.approx(row.spend)
-    [daily] = await database.db.litellm_dailyuserspend.find_many()
+    [daily] = await database.db.litellm_dailyuserspend.find_many(where={"user_id": user})
     assert (daily.user_id, daily.spend) == (user, pytest.approx(row.spend))
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
     assert await counted("team", team) == pytest.approx(row.spend)

@@ -76,8 +76,7 @@ async def test_a_model_of_the_team_is_preferred_to_one_of_the_same_name(
         assert (await gateway.ask(chat(), key=key)).status == 200
     await database.settled(2)
     await database.write()
-    rows = await database.db.litellm_spendlogs.find_many()
-    assert [row.model_id for row in rows] == [f"of {team}", "a"]
+    assert [row.model_id for row in await database.rows()] == [f"of {team}", "a"]
 
 
 async def test_the_master_key_may_use_a_model_of_one_team(
