@@ -1,7 +1,7 @@
 # `make help` prints all targets. ARGS is passed to the command of a target. `setup` is fast if nothing
 # has changed.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo serve tiny check test test-fast test-nightly docs site bench soak trace compat dist lock
+.PHONY: help setup demo serve tiny check test test-fast test-nightly test-database docs site bench soak trace compat dist lock
 
 PORT ?= 4000
 ARGS ?=
@@ -62,6 +62,18 @@ test-fast: setup ## Run the tests that take no vLLM, no gateway process and no e
 
 test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
+
+# The tests leave rows in the database. Node and prisma's engine are downloaded.
+URL ?=
+PRISMA := .cache/prisma
+test-database: setup ## Run the tests of LiteLLM's database mode on PostgreSQL (URL=postgresql://…)
+	@test -n "$(URL)" || { echo "usage: make test-database URL=postgresql://…"; exit 2; }
+	@uv pip install --quiet --python .venv/bin/python --target $(PRISMA) \
+		--constraint requirements/constraints.txt prisma
+	@export DATABASE_URL="$(URL)" PYTHONPATH="$(PRISMA)" PATH="$(CURDIR)/$(PRISMA)/bin:$(PATH)"; \
+		prisma db push --schema "$$(python -c 'from importlib.util import find_spec as find; \
+		print(find("litellm").submodule_search_locations[0])')/proxy/schema.prisma" \
+		&& TOOLGATE_TEST_DATABASE_URL="$(URL)" pytest tests/proxy/server/database $(ARGS)
 
 # DEMO=no leaves out the recording of the demo, which starts vLLM and takes minutes.
 DEMO ?= yes

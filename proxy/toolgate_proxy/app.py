@@ -6,6 +6,8 @@ checks of server/forwarding.py. An error before the response begins becomes the 
 
 from __future__ import annotations
 
+from functools import partial
+
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.routing import Router
@@ -42,7 +44,11 @@ def paths(litellm: Forwarding) -> list[Path]:
         Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
         Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),
         Path("GET|HEAD /toolgate/ready", probes.PATHS, answered(probes.answer)),
-        Path("GET /v1/models", model_retrieval.PATH, answered(model_retrieval.answer)),
+        Path(
+            "GET /v1/models",
+            model_retrieval.PATH,
+            answered(partial(model_retrieval.answer, litellm)),
+        ),
     ]
 
 

@@ -23,10 +23,10 @@ from toolgate_core.errors import ClientDisconnected, ToolgateError
 from .api.surface import Client, Counting, Surface, is_streamed
 from .chat import failover
 from .context import RequestContext, context_of
-from .litellm_host.auth import target_of
-from .litellm_host.callbacks.host_side import HostSide, own_route
+from .litellm_host.callbacks.host_side import HostSide
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.callbacks.response_cache import kept_answers
+from .litellm_host.deployments.own_route import asked, own_route
 from .litellm_host.deployments.router import Target
 from .litellm_host.mcp import listings, mcp_entries
 from .litellm_host.mcp_credentials import McpCredentials
@@ -61,9 +61,10 @@ class Pipeline:
             sent = await incoming.read(scope, receive, context)
             values = await incoming.values_of(sent, scope, context)
             model = context.model or ""
-            route = own_route(await target_of(scope, model))
+            name, asker = await asked(scope, model)
+            route = own_route(name, asker)
             if route is None:
-                streamed = await self.litellm.check_model(scope, values)
+                streamed = await self.litellm.check_model(scope, values, asker)
             elif self.counting is not None or not self._begins_background(scope, values):
                 values = credentials.hidden(values)
         except ToolgateError as error:
@@ -82,7 +83,7 @@ class Pipeline:
         sent.free()
         body = values if self.counting is None else self.counting.prepared(values)
         # The model may come from the path.
-        host = HostSide(self.surface, scope, context, route, {**body, "model": model})
+        host = HostSide(self.surface, scope, context, route, asker, {**body, "model": model})
         exchange = _Exchange(self, scope, context, host, reply, content, sent.size, credentials)
         waits = self.counting is None and BACKGROUND not in scope
         await exchange.run(receive, is_stream=is_streamed(values) and waits)
@@ -130,7 +131,9 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        values = await self.host.admitted(self.content)
+        with disconnect.held():
+            await self.host.authenticate(self.content)
+        values = await self.host.admitted()
         adds = self.pipeline.counting is None
         turn = turn_of(self.scope, self.context) if adds else None
         async with turn or nullcontext():
@@ -216,7 +219,7 @@ class _Exchange:
             if not request.stream:
                 await sending.whole(whole(), events, request)
                 return
-            host.answered(whole)
+            host.response.begin(whole)
             if host.guard is None:
                 stream = surface.stream(answer, host.model, client)
                 last = await sending.stream(stream, events)

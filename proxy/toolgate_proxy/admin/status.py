@@ -12,7 +12,7 @@ from toolgate_core.version import VERSION
 
 from ..litellm_host.auth import has_database
 from ..litellm_host.deployments import router
-from ..litellm_host.state import model_routes
+from ..litellm_host.deployments.own_route import litellms_reason
 from ..recent_requests import Minute
 from ..routing.deployments import Deployment, Deployments
 from ..state import gateway
@@ -119,7 +119,7 @@ def status(deployments: Deployments) -> Status:
         models=[
             ModelStatus(
                 model=name,
-                route="litellm" if (why := _reason(name)) else "own",
+                route="litellm" if (why := litellms_reason(name)) else "own",
                 reason=why,
                 backends=[_backend(deployments.at(place), place.model) for place in places],
             )
@@ -135,11 +135,6 @@ def status(deployments: Deployments) -> Status:
         responses=state.responses.kept,
         database=has_database(),
     )
-
-
-def _reason(model: str) -> str | None:
-    route = model_routes().find(model)
-    return "it also has deployments of another provider" if route is None else route.reason
 
 
 def _backend(deployment: Deployment, model: str) -> BackendStatus:

@@ -17,7 +17,6 @@ from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
 from starlette.requests import Request
-from starlette.types import Scope
 
 from toolgate_core.errors import (
     GatewayMisconfigured,
@@ -35,6 +34,7 @@ from ..keys.key import Key
 from ..keys.permissions import may_open, refusal
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
+from .deployments.router import Asker
 from .errors import proxy_exception
 from .tool_permissions import tool_permission
 
@@ -201,26 +201,9 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return await user_api_key_auth(request, **headers)
 
 
-async def target_of(scope: Scope, model: str) -> str:
-    """Return the model for which a request's one is an alias of its key or team in LiteLLM's
-    database; otherwise the same."""
-    from litellm.proxy import proxy_server
-    from litellm.proxy.auth.auth_checks import get_key_object
-    from litellm.proxy.utils import hash_token
-
-    if not has_database() or proxy_server.user_custom_auth is not None:
-        return model
-    try:
-        key = await get_key_object(
-            hashed_token=hash_token(key_of(scope["headers"]) or ""),
-            prisma_client=proxy_server.prisma_client,
-            user_api_key_cache=proxy_server.user_api_key_cache,
-        )
-    except Exception:  # noqa: BLE001  not a key of the database: `litellm_caller` judges it
-        return model
-    for aliases in (key.team_model_aliases, key.aliases):
-        model = (aliases or {}).get(model, model)
-    return model
+def asker(caller: UserAPIKeyAuth) -> Asker:
+    """Return the sender as LiteLLM describes it."""
+    return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
 
 
 def model_of(request: Request) -> str:

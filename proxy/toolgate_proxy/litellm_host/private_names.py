@@ -142,7 +142,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     ),
     PrivateName(f"{LOGGING}.update_messages", "messages changed by a hook", ("messages",)),
     # Routing.
-    PrivateName(f"{ROUTER}.get_model_list", "deployments of a model", ("model_name",)),
+    PrivateName(f"{ROUTER}.get_model_list", "deployments of a model", ("model_name", "team_id")),
     PrivateName(
         f"{ROUTER}.get_model_from_alias",
         "aliases in log events",
@@ -253,6 +253,12 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("hashed_token", "prisma_client", "user_api_key_cache"),
     ),
     PrivateName("litellm.proxy.utils:hash_token", "aliases of keys", ("token",)),
+    PrivateName(
+        f"{SERVER}:ProxyConfig.get_hierarchical_router_settings",
+        "`router_settings` of keys and teams",
+        ("user_api_key_dict", "prisma_client", "proxy_logging_obj"),
+        older=f"{SERVER}:ProxyConfig._get_hierarchical_router_settings",
+    ),
     PrivateName("litellm.proxy._types:UserAPIKeyAuth.budget_reservation", "budgets of keys"),
     PrivateName(
         "litellm.litellm_core_utils.core_helpers:bind_budget_reservation_to_callbacks",

@@ -19,7 +19,8 @@ from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.unknown import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
-from ..litellm_host.deployments.router import is_foreign, rows_of
+from ..litellm_host.deployments.own_route import litellms_reason
+from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
 
 NESTED = ("extra_body", "litellm_params")
@@ -58,16 +59,16 @@ def is_guarded(path: str) -> bool:
     return CHAT in path or path.rstrip("/").endswith(PATHS)
 
 
-def check(path: str, values: dict[str, Any]) -> bool:
-    """Checks a body. Returns whether it is a chat request for a stream. Raises InvalidRequest and
-    UnsupportedParameter."""
+def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool:
+    """Checks a body. Returns whether it is a chat request for a stream. `asker`: the sender, if it
+    is known. Raises InvalidRequest and UnsupportedParameter."""
     check_controls(values)
     if CHAT in path:
-        check_model(path, values)
+        check_model(path, values, asker)
         return check_shape(values)
     for api, paths in BRIDGED.items():
         if paths.fullmatch(path):
-            check_bridged(values, api)
+            check_bridged(values, api, asker)
     return False
 
 
@@ -135,7 +136,7 @@ def first_unknown(values: dict[str, Any]) -> str | None:
     return None
 
 
-def check_model(path: str, values: dict[str, Any]) -> None:
+def check_model(path: str, values: dict[str, Any], asker: Asker | None = None) -> None:
     """Checks that the request names one model, and for our models that all fields are known.
 
     LiteLLM would call each of several models and count one, and it obeys unknown fields. Raises
@@ -146,7 +147,7 @@ def check_model(path: str, values: dict[str, Any]) -> None:
         message = "'model' must name one model. Send one request per model."
         raise InvalidRequest(message, param="model")
     name = first_unknown(values)
-    if name is not None and not (path in PLAIN_CHAT and is_foreign(model)):
+    if name is not None and not (path in PLAIN_CHAT and is_foreign(model, asker)):
         raise unknown(name, BY_NAME)
 
 
@@ -167,7 +168,7 @@ def check_shape(values: dict[str, Any]) -> bool:
     return streamed
 
 
-def check_bridged(values: dict[str, Any], api: str) -> None:
+def check_bridged(values: dict[str, Any], api: str, asker: Asker | None = None) -> None:
     """Refuses a Responses or Messages request, unless all deployments of its model are another
     provider's.
 
@@ -178,13 +179,13 @@ def check_bridged(values: dict[str, Any], api: str) -> None:
     model = Fields(values).text("model")
     if not model:
         raise invalid_value("model", "the name of a model", model)
-    if is_foreign(model):
+    if is_foreign(model, asker):
         return
-    if not rows_of(model):
+    if not rows_of(model, asker):
         raise ModelNotFound(f"The model {model!r} does not exist.", param="model")
     raise UnsupportedParameter(
-        f"Requests for the model {model!r} take LiteLLM's route, on which the {api} can't be "
-        "served. Use /v1/chat/completions.",
+        f"Requests for the model {model!r} take LiteLLM's route ({litellms_reason(model, asker)}), "
+        f"on which the {api} can't be served. Use /v1/chat/completions.",
         param="model",
     )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ModelNotFound
 
@@ -19,6 +20,7 @@ from ..context import RequestContext, context_of
 from ..litellm_host.callbacks.host_side import HostSide
 from ..litellm_host.context import carry
 from ..litellm_host.deployments.known_models import check_exists, model_not_found
+from ..litellm_host.deployments.router import Asker
 from ..state import gateway
 from . import absent_routes, body_guard, incoming
 from .authorization import authorize
@@ -59,21 +61,23 @@ class Forwarding:
 
         return app
 
-    async def check_model(self, scope: Scope, values: dict[str, Any]) -> bool:
+    async def check_model(self, scope: Scope, values: dict[str, Any], asker: Asker) -> bool:
         """Check a request at a path of our own for a model that LiteLLM serves. Return whether it
         is a chat request for a stream. Raise ModelNotFound, and as `_check`."""
         context = context_of(scope)
-        streamed = await self._check(scope, values)
+        streamed = await self._check(scope, values, asker)
         if context.authenticated:
             await check_exists(context.model or "", context.key)
         return streamed
 
-    async def _check(self, scope: Scope, values: dict[str, Any]) -> bool:
+    async def _check(
+        self, scope: Scope, values: dict[str, Any], asker: Asker | None = None
+    ) -> bool:
         """Check a body that names a model. Return whether it is a chat request for a stream. Raise
         InvalidRequest, ModelNotFound and UnsupportedParameter."""
         context = context_of(scope)
         try:
-            return body_guard.check(scope["path"], values)
+            return body_guard.check(scope["path"], values, asker)
         except ModelNotFound:
             if context.authenticated and context.model:
                 raise await model_not_found(context.model, context.key) from None
@@ -88,6 +92,23 @@ class Forwarding:
         reply = Reply(send, context)
         async with reply.kept_alive(gateway().settings.keepalive_seconds):
             await self._host(scope, receive, noting_events(reply.forward, context))
+
+    async def answered(self, scope: Scope) -> Response:
+        """Return LiteLLM's response to a request without a body, whose key was checked."""
+        response = Response()
+        response.raw_headers = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                response.status_code = message["status"]
+                response.raw_headers = [*message["headers"]]
+            response.body = bytes(response.body) + message.get("body", b"")
+
+        await self._host(scope, receive, send)
+        return response
 
     async def fall_back(
         self,
@@ -105,7 +126,7 @@ class Forwarding:
         sent, _ = await surface.recall(host.body, client)
         values = as_sent(host.adapted(surface.portable(sent)))
         scope = scope_of(scope, context, host.model)
-        await self._check(scope, checked_values(values))
+        await self._check(scope, checked_values(values), host.asker)
         answer = FallbackReply(reply, context, disconnect)
         await self._host(scope, body_of(values).again(answer.receive), answer.send)
         answer.require_begun()

@@ -3,13 +3,16 @@
 LiteLLM's own handler refuses virtual keys for a single model (its list of routes for ordinary keys
 has the list only), has no ids with slashes, and does not know the context length. The list in
 OpenAI's form is LiteLLM's if it has wildcards or aliases, or if the request has a query: LiteLLM
-resolves them.
+resolves them. For keys of another authentication than ours, LiteLLM's list says which models the
+key may use.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from urllib.parse import parse_qsl
 
@@ -19,11 +22,20 @@ from starlette.types import Scope
 
 from ..api.surfaces import MESSAGES, owner_of
 from ..context import RequestContext
-from ..litellm_host.deployments.known_models import may_use, model_not_found, usable_models
-from ..litellm_host.deployments.router import has_plain_names, placements, rows_of
+from ..litellm_host import auth
+from ..litellm_host.deployments.known_models import (
+    may_use,
+    model_not_found,
+    not_among,
+    usable_models,
+)
+from ..litellm_host.deployments.own_route import asked
+from ..litellm_host.deployments.router import Asker, has_plain_names, placements, rows_of
 from ..request_fields import invalid_value
+from ..routing.deployments import Placement
 from ..state import gateway
 from .authorization import authorize
+from .forwarding import Forwarding
 from .paths import MATCH
 
 PATH = re.compile(r"(?:/v1)?/models(?:/(?P<id>.+))?", re.DOTALL)
@@ -43,15 +55,16 @@ MAX_OUTPUT = 32_000
 reserve it for the response. Prompt and response share the context, so there is no other maximum."""
 
 
-async def answer(scope: Scope, context: RequestContext) -> Response | None:
+async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response | None:
     """Answer a request for models, or return None if LiteLLM answers it. Raise ToolgateError."""
     model = scope[MATCH]["id"]
     anthropic = owner_of(scope["path"], Headers(scope=scope)) is MESSAGES
+    if not auth.is_ours():
+        await authorize(scope, context)
+        return await _of_litellm(litellm, scope, model)
     if model is None and not anthropic and (scope.get("query_string") or not has_plain_names()):
         return None
     await authorize(scope, context)
-    if not context.authenticated:
-        return None
     if model is not None:
         return JSONResponse(await _retrieved(model, context, anthropic=anthropic))
     if anthropic:
@@ -61,6 +74,34 @@ async def answer(scope: Scope, context: RequestContext) -> Response | None:
     names = dict.fromkeys(row["model_name"] for row in rows_of(None))
     shown = [_model(name) for name in names if name in usable]
     return JSONResponse({"object": "list", "data": shown})
+
+
+async def _of_litellm(litellm: Forwarding, scope: Scope, model: str | None) -> Response:
+    """Return LiteLLM's list with the context length of our models, or one model of it. Raise
+    ModelNotFound."""
+    if model is not None:
+        path = scope["path"][: -len(model) - 1]
+        scope = {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
+    response = await litellm.answered(scope)
+    listed = json.loads(response.body) if response.status_code == 200 else None
+    if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
+        return response
+    _, asker = await asked(scope, "")
+    shown = {each["id"]: each for each in listed["data"]}
+    if model is None:
+        listed["data"] = [_completed(each, asker) for each in shown.values()]
+        return JSONResponse(listed)
+    if model not in shown:
+        raise not_among([*shown], model)
+    return JSONResponse(_completed(shown[model], asker))
+
+
+def _completed(shown: dict[str, object], asker: Asker) -> dict[str, object]:
+    """Add what LiteLLM does not know of our models to an entry of its list, in its form."""
+    places = placements(str(shown["id"]), asker)
+    if not places:
+        return shown
+    return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(places)}
 
 
 async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) -> dict[str, object]:
@@ -101,15 +142,19 @@ def _model(model: str) -> dict[str, object]:
     shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
     if not placements(model):
         return {**shown, "owned_by": "openai"}  # as LiteLLM shows it
-    shown |= {"created": STARTED, "owned_by": "toolgate"}
-    if (window := _window(model)) is not None:
+    return shown | _of_ours(placements(model))
+
+
+def _of_ours(places: Sequence[Placement]) -> dict[str, object]:
+    """Return the fields of a Toolgate model in OpenAI's form."""
+    shown: dict[str, object] = {"created": STARTED, "owned_by": "toolgate"}
+    if (window := _window(places)) is not None:
         shown |= dict.fromkeys(WINDOW, window) | {"max_output_tokens": _output(window)}
     return shown
 
 
 def _model_info(model: str) -> dict[str, object]:
     """Show a model in Anthropic's form."""
-    window = _window(model)
     created = datetime.fromtimestamp(CREATED, UTC).isoformat().replace("+00:00", "Z")
     return {
         "type": "model",
@@ -117,15 +162,23 @@ def _model_info(model: str) -> dict[str, object]:
         "display_name": model,
         "created_at": created,
         "lifecycle": "active",
+        **_window_of_ours(placements(model)),
+    }
+
+
+def _window_of_ours(places: Sequence[Placement]) -> dict[str, object]:
+    """Return the context length in Anthropic's form."""
+    window = _window(places)
+    return {
         "max_input_tokens": window,
         "max_tokens": None if window is None else _output(window),
     }
 
 
-def _window(model: str) -> int | None:
-    """Return the context length in tokens, the smallest of the model's backends. None until one of
+def _window(places: Sequence[Placement]) -> int | None:
+    """Return the context length in tokens, the smallest of a model's backends. None until one of
     them has responded, and for models of other providers."""
-    found = [gateway().deployments.at(place).backend.last_info for place in placements(model)]
+    found = [gateway().deployments.at(place).backend.last_info for place in places]
     return min((info.limits.max_model_len for info in found if info is not None), default=None)
 
 

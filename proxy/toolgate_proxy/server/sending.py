@@ -26,7 +26,7 @@ class Sending:
 
     async def whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
-        self.host.answered(lambda: whole)
+        self.host.response.begin(lambda: whole)
         async for pieces in events:
             whole.add(pieces)
         self.context.complete = True

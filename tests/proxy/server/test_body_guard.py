@@ -127,8 +127,9 @@ def test_our_models_on_litellms_route_have_no_converted_api(
     monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     """LiteLLM would convert the request to a chat completion, and lose parts of it."""
-    monkeypatch.setattr(body_guard, "is_foreign", lambda model: model == "claude")
-    monkeypatch.setattr(body_guard, "rows_of", lambda model: [{}] if model == "small" else [])
+    monkeypatch.setattr(body_guard, "is_foreign", lambda model, _: model == "claude")
+    monkeypatch.setattr(body_guard, "rows_of", lambda model, _: [{}] if model == "small" else [])
+    monkeypatch.setattr(body_guard, "litellms_reason", lambda *_: "a reason")
     assert check(path, {"model": "claude"}) is False
     with pytest.raises(UnsupportedParameter) as refusal:
         check(path, {"model": "small"})
@@ -181,7 +182,7 @@ def test_unknown_parameters_are_accepted_only_for_other_providers(
     monkeypatch: pytest.MonkeyPatch, path: str, model: str | None, refused: bool
 ) -> None:
     """A path may name another model than the body does."""
-    monkeypatch.setattr(body_guard, "is_foreign", lambda model: model == "claude")
+    monkeypatch.setattr(body_guard, "is_foreign", lambda model, _: model == "claude")
     sent = {"model": model, "messages": [], "new_parameter": 1}
     if not refused:
         assert check(path, sent) is False

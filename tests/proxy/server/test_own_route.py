@@ -11,7 +11,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.shared.sse import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.litellm_host.callbacks import host_side
+from toolgate_proxy.litellm_host.deployments import choice
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -89,7 +89,7 @@ async def test_unexpected_exception_is_a_500_without_its_message(
     def fail() -> Selection:
         raise KeyError("a secret")
 
-    monkeypatch.setattr(host_side, "selection", fail)
+    monkeypatch.setattr(choice, "selection", fail)
     response = await gateway.ask(chat())
     assert (response.status, response.json["error"]["code"]) == (500, "internal_error")
     assert b"secret" not in response.bodies[0]

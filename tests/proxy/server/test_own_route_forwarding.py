@@ -43,16 +43,21 @@ async def test_unsupported_model_is_forwarded_to_litellm_after_the_checks(
 
 
 @pytest.mark.parametrize(
-    ("model", "status", "code"),
+    ("model", "status", "code", "reason"),
     [
-        ("tiny", 400, "unsupported_parameter"),
-        ("mixed", 400, "unsupported_parameter"),
-        ("unheard of", 404, "model_not_found"),
-        (None, 400, "invalid_request"),
+        ("tiny", 400, "unsupported_parameter", "`mock_response` in default_litellm_params"),
+        ("mixed", 400, "unsupported_parameter", "deployments of another provider"),
+        ("unheard of", 404, "model_not_found", "does not exist"),
+        (None, 400, "invalid_request", "model"),
     ],
 )
 async def test_responses_of_our_models_never_come_from_litellm(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, model: str | None, status: int, code: str
+    gateway: Gateway,
+    monkeypatch: pytest.MonkeyPatch,
+    model: str | None,
+    status: int,
+    code: str,
+    reason: str,
 ) -> None:
     """Its bridge marks a call as complete that the maximum number of tokens cut."""
     mixed = (ours(gateway.backend, "mixed"), foreign("mixed"))
@@ -61,6 +66,7 @@ async def test_responses_of_our_models_never_come_from_litellm(
         refused = await gateway.ask({"model": model, "input": "hi"}, path=path)
         assert refused.status == status
         assert (refused.json["error"]["param"], refused.json["error"]["code"]) == ("model", code)
+        assert reason in refused.json["error"]["message"]
     assert not gateway.host.passed
 
 

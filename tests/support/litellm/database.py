@@ -1,11 +1,15 @@
 """LiteLLM's database mode in this process: LiteLLM's real client, authentication, budgets and spend
-writer, on the stand-in for the client that prisma generates."""
+writer, on the stand-in for the client that prisma generates, or on PostgreSQL (`make
+test-database`)."""
 
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import uuid
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Any
 
 import litellm
@@ -18,6 +22,8 @@ from litellm.proxy.utils import PrismaClient, hash_token, update_daily_tag_spend
 from tests.support.litellm import prisma_stand_in
 from tests.support.waiting import until
 
+URL = os.environ.get("TOOLGATE_TEST_DATABASE_URL")
+"""Of a PostgreSQL with LiteLLM's tables; None: the stand-in."""
 QUEUES = (
     "spend_log_transactions",
     "tool_usage_transactions",
@@ -28,31 +34,43 @@ QUEUES = (
 
 
 class Database:
-    """LiteLLM's database, empty. Names of keys, teams and users are unique in the process, so that
-    LiteLLM's caches have none of them."""
+    """LiteLLM's database. Names of keys, teams and users are unique, so that neither LiteLLM's
+    caches nor earlier tests have them."""
 
     def __init__(self, client: PrismaClient) -> None:
         self.client = client
         self.db: Any = client.db
         self.reservations: list[dict[str, Any]] = []
         """Those of the requests that ended, as they were then."""
+        self._earlier: frozenset[str] = frozenset()
+        """The requests in the log at the beginning."""
+
+    async def begin(self) -> None:
+        if not self.db.is_connected():
+            await self.client.connect()
+        self._earlier = frozenset(row.request_id for row in await self.rows())
+
+    async def add(self, table: str, **columns: Any) -> Any:
+        """Add a row. Objects are stored as JSON."""
+        stored = {
+            name: json.dumps(value) if isinstance(value, dict) else value
+            for name, value in columns.items()
+        }
+        return await getattr(self.db, f"litellm_{table}").create(stored)
 
     async def key(self, **columns: Any) -> str:
-        """Add a key."""
         secret = f"sk-{uuid.uuid4().hex}"
-        await self.db.litellm_verificationtoken.create({"token": hash_token(secret), **columns})
+        await self.add("verificationtoken", token=hash_token(secret), **columns)
         return secret
 
     async def team(self, **columns: Any) -> str:
         name = f"team-{uuid.uuid4().hex}"
-        created = {"team_id": name, "members_with_roles": "[]", **columns}
-        await self.db.litellm_teamtable.create(created)
+        await self.add("teamtable", **{"team_id": name, "members_with_roles": "[]"} | columns)
         return name
 
     async def user(self, **columns: Any) -> str:
         name = f"user-{uuid.uuid4().hex}"
-        created = {"user_id": name, "user_role": "internal_user", **columns}
-        await self.db.litellm_usertable.create(created)
+        await self.add("usertable", **{"user_id": name, "user_role": "internal_user"} | columns)
         return name
 
     async def row_of(self, key: str) -> Any:
@@ -67,8 +85,13 @@ class Database:
         await self.settled(1)
         await asyncio.sleep(0.05)  # a second row of the request would come
         await self.write()
-        [row] = await self.db.litellm_spendlogs.find_many()
+        [row] = await self.rows()
         return row
+
+    async def rows(self) -> list[Any]:
+        """Return the rows of the request log, as LiteLLM has written them."""
+        rows = await self.db.litellm_spendlogs.find_many(order={"startTime": "asc"})
+        return [row for row in rows if row.request_id not in self._earlier]
 
     async def write(self) -> None:
         """Run LiteLLM's jobs that write to the database."""
@@ -82,11 +105,15 @@ class Database:
         await release_unbound_budget_reservation(reservation)
 
 
-def started(monkeypatch: pytest.MonkeyPatch) -> Database:
+@asynccontextmanager
+async def started(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     """Start LiteLLM's database mode, as its server does, for the router that is in use."""
-    prisma_stand_in.install(monkeypatch)
+    if URL is None:
+        prisma_stand_in.install(monkeypatch)
+    else:
+        monkeypatch.setenv("DATABASE_URL", URL)
     logging = proxy_server.proxy_logging_obj
-    client = PrismaClient("postgresql://stand-in", logging)
+    client = PrismaClient(URL or "postgresql://stand-in", logging)
     for name in QUEUES:
         monkeypatch.setattr(client, name, [], raising=False)
     monkeypatch.setattr(proxy_server, "prisma_client", client)
@@ -103,4 +130,8 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Database:
     logging._init_litellm_callbacks(proxy_server.llm_router)
     litellm.logging_callback_manager.add_litellm_callback(proxy_server.model_max_budget_limiter)
     proxy_server.cost_tracking()
-    return Database(client)
+    database = Database(client)
+    await database.begin()
+    yield database
+    if URL is not None:
+        await client.disconnect()

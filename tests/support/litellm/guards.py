@@ -12,7 +12,7 @@ from fastapi import HTTPException
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.integrations.custom_logger import CustomLogger
 
-from toolgate_proxy.litellm_host.callbacks import host_side
+from toolgate_proxy.litellm_host.deployments import own_route
 
 SCHEMA = {
     "type": "object",
@@ -132,7 +132,7 @@ class WholeGuardrail(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types 
 
 def use_callback(monkeypatch: pytest.MonkeyPatch, *callbacks: CustomLogger) -> None:
     monkeypatch.setattr(litellm, "callbacks", [*callbacks])
-    host_side.model_routes()._known.clear()
+    own_route.model_routes()._known.clear()
 
 
 def changed(value: Any, change: Change) -> Any:

@@ -17,7 +17,9 @@ from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
 from toolgate_proxy import app, pipeline
 from toolgate_proxy.litellm_host import auth
-from toolgate_proxy.litellm_host.callbacks import host_side, response_guard
+from toolgate_proxy.litellm_host.callbacks import response_guard
+from toolgate_proxy.litellm_host.deployments import choice
+from toolgate_proxy.litellm_host.deployments import own_route as own_routes
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
@@ -75,8 +77,8 @@ async def own_route(
         request_scope,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
-    monkeypatch.setattr(host_side, "selection", lambda: selection)
-    monkeypatch.setattr(host_side, "model_routes", lambda: known)
+    monkeypatch.setattr(choice, "selection", lambda: selection)
+    monkeypatch.setattr(own_routes, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)
     use(monkeypatch, ours(backend))

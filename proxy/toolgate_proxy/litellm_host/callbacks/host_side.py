@@ -7,15 +7,8 @@ Without callbacks and with our own authentication, only the deployment is chosen
 from __future__ import annotations
 
 import logging
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Iterable,
-    Mapping,
-    MutableMapping,
-)
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, Iterable, Mapping, MutableMapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
@@ -33,12 +26,15 @@ from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
+from ..deployments.choice import Choice
 from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
+from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
+from ..deployments.own_route import own_route
 from ..deployments.retries import delay, retries_after
-from ..deployments.router import Target, is_foreign
+from ..deployments.router import Asker, Target, is_foreign
 from ..errors import own_errors
-from ..state import model_routes, selection
+from .collected import Collected
 from .request_data import RequestData
 from .request_events import RequestEvents
 from .response_guard import ResponseGuard
@@ -55,18 +51,24 @@ class HostSide:
         scope: MutableMapping[str, Any],
         context: RequestContext,
         route: ModelRoute,
+        asker: Asker,
         body: Mapping[str, Any],
     ) -> None:
         self.model: str = body["model"]
         """The model's name as the client sent it, as a hook changed it, or that of a fallback."""
         self.body = body
+        self.asker = asker
         self.is_litellms = False
         """LiteLLM's handler serves the fallback at which the request is."""
         self._surface = surface
         self._scope = scope
         self._context = context
+        self._is_counted = not context.authenticated
+        """Another authentication than ours admits the request, and counts the use of its key."""
         self._route = route
         self._first = route
+        self._of_key: Mapping[str, Any] = {}
+        """Router settings of the key in LiteLLM's database."""
         self._fallbacks = Fallbacks()
         self._fallback: Fallback | None = None
         """The fallback at which the request is."""
@@ -74,8 +76,7 @@ class HostSide:
         """The body for it, once it is one of our models and the hooks got it."""
         self._retried = 0
         """Number of retries at the model."""
-        self._held = ExitStack()
-        """The slots of the deployments at which the request is."""
+        self._choice = Choice()
         self._request = Request(scope)
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
@@ -83,32 +84,38 @@ class HostSide:
         """None if nobody observes the request."""
         self.guard: ResponseGuard | None = None
         """None if no hook reads or changes the response."""
-        self._whole: Callable[[], Whole] | None = None
-        """Makes the whole response, once there is one, from all of its events."""
-        self._pieces: list[ResponseEvent] = []
-        """The events of a streamed response, for the log event."""
+        self.response = Collected()
+        """That of the model at which the request is."""
 
-    async def admitted(self, content: bytes) -> Mapping[str, Any]:
-        """Authenticate the caller, if another authentication does it, and check that the key may
-        use the model. Return the body as the hooks left it. `content`: the bytes of the body, which
-        another authentication may read.
+    async def authenticate(self, content: bytes) -> None:
+        """Authenticate the caller, if another authentication does it. `content`: the bytes of the
+        body, which another authentication may read. Raise ToolgateError.
 
-        Raise ToolgateError."""
+        It must not be cancelled: LiteLLM's may have reserved the cost of the request."""
         check_litellms(self.body)
-        key, own = self._context.key, self._context.authenticated
-        if not own:
+        if self._is_counted:
             self._request._body = content
             with own_errors():
                 self._caller = await auth.litellm_caller(self._request, self.body)
             self._context.identity = identity_of(self._caller)
-            if (model := auth.model_of(self._request)) != self.model:
+            model, before = auth.model_of(self._request), self.asker
+            self.asker = auth.asker(self._caller)
+            if model != self.model or self.asker.team != before.team:
                 self._reroute(model)
-        if not own or self._route.events or self._route.hooks:
+            self._of_key = await key_settings(self._caller)
+            check_settings(self._of_key)
+            self._fallbacks = Fallbacks(of_key=self._of_key)
+        if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
+
+    async def admitted(self) -> Mapping[str, Any]:
+        """Check that the key may use the model. Return the body as the hooks left it. Raise
+        ToolgateError."""
+        key = self._context.key
         if key is not None:
             await auth.check_model(key, self.model)
         values = self.body
-        if self._events is not None and (not own or self._route.hooks):
+        if self._events is not None and (self._is_counted or self._route.hooks):
             with own_errors():
                 values = await self._events.before(self._route.guardrails)
             if values.get("model") != self.model:
@@ -117,27 +124,15 @@ class HostSide:
             if key is not None:
                 for model in models_of(requested):
                     await auth.check_model(key, model)
-            self._fallbacks = Fallbacks(requested)
+            self._fallbacks = Fallbacks(requested, self._of_key)
         return values
 
-    @asynccontextmanager
-    async def deployment(self, body: Mapping[str, Any], owner: str) -> AsyncIterator[Target]:
-        """Yield the deployment for the request, and hold a slot of it until the response has ended.
-        `owner`: the key or team that sent the request. Raise ToolgateError."""
-        route, slots = self._route, selection().slots
-        with ExitStack() as self._held:
-            with own_errors():
-                if route.strategy is not None:
-                    choose = selection().choose
-                    target = choose(route.model, route.targets, route.strategy, body, owner)
-                    self._held.enter_context(slots.taken(target.row))
-                else:
-                    assert self._events is not None  # a model whose strategy is None has events
-                    prompt = body.get("messages") or body.get("input")
-                    target = await self._events.choose(route.model, prompt, slots.taken, self._held)
-            if self._events is not None:
-                self._events.chosen(target.row)
-            yield target
+    def deployment(
+        self, body: Mapping[str, Any], owner: str
+    ) -> AbstractAsyncContextManager[Target]:
+        """Hold a deployment for the request until the response has ended. `owner`: the key or team
+        that sent the request. Raise ToolgateError."""
+        return self._choice.target(self._route, body, owner, self._events)
 
     async def sent_to(self, target: Target, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body as hooks before a deployment leave it. Raise ToolgateError."""
@@ -148,8 +143,7 @@ class HostSide:
 
     def alternatives(self, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""
-        rows = [target.row for target in self._route.targets]
-        return selection().alternatives(rows, tried, self._held)
+        return self._choice.alternatives(self._route, tried)
 
     async def fall_back(self, error: ToolgateError) -> None:
         """Repeat the request at its model, which failed with `error`, or go on to the next
@@ -157,10 +151,10 @@ class HostSide:
         if self.guard is not None and self.guard.has_refused:
             raise error
         failed = self.model if self.is_litellms else self._route.model
-        if not self.is_litellms and self._retried < retries_after(failed, error):
+        if not self.is_litellms and self._retried < retries_after(failed, error, self._of_key):
             await delay(self._retried, len(self._route.targets))
             self._retried += 1
-            self._whole, self._pieces = None, []
+            self.response = Collected()
             return
         if self._events is not None and self._events.stays:
             raise error
@@ -218,18 +212,13 @@ class HostSide:
         self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
     ) -> AsyncGenerator[bytes, None]:
         """Yield a stream as the hooks leave it. Raise ToolgateError."""
-        frames = self._frames(stream, events)
-        return guard.stream(frames, self._ended, self._route.model, request)
-
-    def answered(self, whole: Callable[[], Whole]) -> None:
-        """Note that a backend responds. `whole` makes the response, to which the events of
-        `note_events` are added."""
-        self._whole = whole
+        frames = self.response.frames(stream, events, self._context)
+        return guard.stream(frames, self.response.whole, self._route.model, request)
 
     def note_events(self, pieces: Iterable[ResponseEvent]) -> None:
         """Keep events of a streamed response for the log event."""
         if self._events is not None:
-            self._pieces += pieces
+            self.response.note(pieces)
 
     def note_first_event(self) -> None:
         """Note the time of a stream's first event."""
@@ -252,11 +241,11 @@ class HostSide:
         if self.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
-        if self._whole is not None and (failed is None or left):
+        if self.response.has_begun and (failed is None or left):
             if self._caller is not None:
                 budgets.leave_to_event(self._caller)
             stream = is_streamed(self.body)
-            body = (self.guard and self.guard.shown) or self._ended().body()
+            body = (self.guard and self.guard.shown) or self.response.whole().body()
             in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
             in_background(self._events.failed(self._route.model, failed))
@@ -272,37 +261,22 @@ class HostSide:
             self.guard = ResponseGuard(data)
         return RequestEvents(data, guarded=self._route.reads)
 
-    async def _frames(self, stream: Stream, events: Events) -> AsyncGenerator[bytes, None]:
-        async for pieces in events:
-            self.note_events(pieces)
-            if data := stream.events(pieces):
-                yield data
-        self._context.complete = True
-        yield stream.end()
-
-    def _ended(self) -> Whole:
-        """Return a response whose events were all noted."""
-        assert self._whole is not None  # a backend responds
-        whole = self._whole()
-        whole.add(self._pieces)
-        return whole
-
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
         permission for it, unless the configuration requires one."""
         key = self._context.key
-        if key is not None and key.terms.enforced_only and is_foreign(model):
+        if key is not None and key.terms.enforced_only and is_foreign(model, self.asker):
             return False
         if not auth.restricts_fallbacks():
             return True
         return await auth.may_call(self._caller or auth.caller(key), model)
 
     def _go_on(self, fallback: Fallback) -> None:
-        route = own_route(fallback.model)
+        route = own_route(fallback.model, self.asker)
         self.model, self.is_litellms = fallback.model, route is None
-        self._whole, self._pieces, self._retried, self._of_fallback = None, [], 0, None
+        self.response, self._retried, self._of_fallback = Collected(), 0, None
         self._context.go_on(self.model, self._fallbacks.attempted)
-        if is_foreign(self.model):
+        if is_foreign(self.model, self.asker):
             self._context.note_fallback()
         if route is not None:
             self._route = route
@@ -314,7 +288,7 @@ class HostSide:
     def _reroute(self, model: object) -> None:
         """Take the model to which LiteLLM or a hook changed the request. Raise
         GatewayMisconfigured."""
-        route = own_route(model) if isinstance(model, str) else None
+        route = own_route(model, self.asker) if isinstance(model, str) else None
         if route is None:
             raise GatewayMisconfigured(
                 f"LiteLLM or an `async_pre_call_hook` changed the model to {model!r}, which the "
@@ -322,9 +296,3 @@ class HostSide:
             )
         self._route, self.model = route, str(model)
         self.body = {**self.body, "model": self.model}
-
-
-def own_route(model: str) -> ModelRoute | None:
-    """Return how our own route serves a model, or None if requests take LiteLLM's route."""
-    route = model_routes().find(model)
-    return None if route is None or route.reason is not None else route

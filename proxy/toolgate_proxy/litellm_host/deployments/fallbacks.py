@@ -52,10 +52,14 @@ class Fallback:
 
 class Fallbacks:
     """The models of one request, in the order in which they are tried. `requested`: the value of
-    the request's own `fallbacks`, if it has one."""
+    the request's own `fallbacks`, if it has one; `of_key`: settings of its key, which replace those
+    of the router."""
 
-    def __init__(self, requested: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self, requested: Sequence[Any] | None = None, of_key: Mapping[str, Any] | None = None
+    ) -> None:
         self._requested = requested
+        self._of_key = of_key or {}
         self._pending: list[Fallback] = []
         self._seen: list[Fallback] = []
         self.attempted = 0
@@ -87,9 +91,9 @@ class Fallbacks:
         return None
 
     def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
-        held, requested = router(), self._requested
-        fallbacks = held.fallbacks if requested is None else requested
-        for_context = getattr(held, CONTEXT_WINDOW, None)
+        requested = self._requested
+        fallbacks = self._configured(NAME) if requested is None else requested
+        for_context = self._configured(CONTEXT_WINDOW)
         if (
             isinstance(error, ContextLengthExceeded)
             and for_context is not None
@@ -97,6 +101,9 @@ class Fallbacks:
         ):
             fallbacks = for_context
         return _found(fallbacks, model, self.first_model)
+
+    def _configured(self, name: str) -> Any:
+        return self._of_key.get(name) or getattr(router(), name, None)
 
 
 def requested_fallbacks(body: Mapping[str, Any]) -> list[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 from toolgate_core.errors import ModelNotFound, PermissionDenied
@@ -40,8 +41,12 @@ async def check_exists(model: str, key: Key | None) -> None:
 
 
 async def model_not_found(model: str, key: Key | None) -> ModelNotFound:
-    """Return the error, which lists the models if they are few."""
-    names = await usable_models(key)
+    """Return the error, which lists the models that the key may use if they are few."""
+    return not_among(await usable_models(key), model)
+
+
+def not_among(names: Sequence[str], model: str) -> ModelNotFound:
+    """Return the error, which lists `names` if they are few."""
     meant = get_close_matches(model[:200], names, n=1)
     advice = f" Did you mean {meant[0]!r}?" if meant else ""
     if not names:

@@ -25,7 +25,7 @@ from ..callbacks.configured import (
 from ..callbacks.response_cache import is_semantic
 from ..private_names import either
 from .fallbacks import configured_parameters
-from .router import PRICES, Row, Target, is_limited, placement_of, router, rows_of
+from .router import PRICES, Asker, Row, Target, is_limited, placement_of, router, rows_of
 from .selection import OWN_STRATEGIES
 
 FRESH = 1.0
@@ -84,26 +84,28 @@ class ModelRoute:
 class ModelRoutes:
     def __init__(self, settings: Settings) -> None:
         self._forced = settings.route == "litellm"
-        self._known: dict[str, tuple[float, ModelRoute]] = {}
+        self._known: dict[tuple[str, Asker | None], tuple[float, ModelRoute]] = {}
 
-    def find(self, model: str) -> ModelRoute | None:
-        """Return None for an unknown model, or one that has deployments of another provider."""
-        decided = self._known.get(model)
+    def find(self, model: str, asker: Asker | None = None) -> ModelRoute | None:
+        """Return None for an unknown model, or one that has deployments of another provider.
+        `asker`: None for the deployments of all teams."""
+        known = (model, asker)
+        decided = self._known.get(known)
         if decided is not None and decided[0] > time.monotonic():
             return decided[1]
-        model_route = self._decided(model)
+        model_route = self._decided(model, asker)
         if model_route is None:
-            self._known.pop(model, None)
+            self._known.pop(known, None)
             return None
         if len(self._known) >= MOST:
             self._known.clear()
-        self._known[model] = (time.monotonic() + FRESH, model_route)
+        self._known[known] = (time.monotonic() + FRESH, model_route)
         return model_route
 
-    def _decided(self, model: str) -> ModelRoute | None:
+    def _decided(self, model: str, asker: Asker | None) -> ModelRoute | None:
         aliases = litellm.model_alias_map or {}
         name = aliases.get(model, model)
-        rows = rows_of(name)
+        rows = rows_of(name, asker)
         targets = [target for row in rows if (target := target_of(row)) is not None]
         if not targets or len(targets) < len(rows):
             return None
@@ -145,8 +147,6 @@ def _reasons(model: str, rows: Sequence[Row]) -> Iterator[str]:
         for name, value in row["litellm_params"].items():
             if value not in (None, False, {}, []) and name not in _CARRIED:
                 yield f"`{name}` in litellm_params"
-        if (row.get("model_info") or {}).get("team_id"):
-            yield "a deployment of one of LiteLLM's teams"
 
 
 PARAMETERS = frozenset(BY_NAME) - {

@@ -37,6 +37,15 @@ class Target:
     """Default request parameters in the deployment's `litellm_params`."""
 
 
+@dataclass(frozen=True)
+class Asker:
+    """The sender of a request, as far as it decides to which deployments the request may go."""
+
+    team: str | None = None
+    """LiteLLM's team."""
+    is_administrator: bool = False
+
+
 def router() -> Any:
     """Return LiteLLM's router; None before LiteLLM has started."""
     from litellm.proxy import proxy_server  # importing it reads the environment
@@ -44,11 +53,21 @@ def router() -> Any:
     return proxy_server.llm_router
 
 
-def rows_of(model: str | None) -> list[Row]:
+def rows_of(model: str | None, asker: Asker | None = None) -> list[Row]:
     """Return the deployments of a model, by a name, alias, routing group or wildcard match; None:
-    of all models."""
+    of all models. `asker`: only those that may serve its requests."""
     held = router()
-    return (held.get_model_list(model) or []) if held is not None else []
+    if held is None:
+        return []
+    if asker is None or model is None:
+        return held.get_model_list(model) or []
+    rows: list[Row] = held.get_model_list(model, team_id=asker.team) or []
+    usable = [row for row in rows if team_of(row) in (None, asker.team)]
+    if usable or asker.team is not None or not asker.is_administrator:
+        return usable
+    # As in LiteLLM, the administrator may use the models of a team, if they are of only one.
+    rows = rows or [row for row in held.get_model_list() or () if public_name_of(row) == model]
+    return rows if len({team_of(row) for row in rows}) == 1 else []
 
 
 def are_all_ours() -> bool:
@@ -57,16 +76,16 @@ def are_all_ours() -> bool:
     return bool(rows) and all(placement_of(row) is not None for row in rows)
 
 
-def placements(model: str | None) -> list[Placement]:
+def placements(model: str | None, asker: Asker | None = None) -> list[Placement]:
     """Return the Toolgate deployments of a model; None: of all models."""
-    found = [placement_of(row) for row in rows_of(model)]
+    found = [placement_of(row) for row in rows_of(model, asker)]
     return [placement for placement in found if placement is not None]
 
 
-def is_foreign(model: str) -> bool:
+def is_foreign(model: str, asker: Asker | None = None) -> bool:
     """Return whether all deployments of a model are another provider's; False for an unknown
     model."""
-    rows = rows_of(model)
+    rows = rows_of(model, asker)
     return bool(rows) and all(placement_of(row) is None for row in rows)
 
 
@@ -102,6 +121,18 @@ def placement_of(row: Row) -> Placement | None:
     if provider != PROVIDER:
         return None
     return Placement(model, params.get("api_base"), params.get("api_key"))
+
+
+def team_of(row: Row) -> str | None:
+    """Return the only team of LiteLLM's database that may use a deployment; None: all may."""
+    team: str | None = (row.get("model_info") or {}).get("team_id")
+    return team
+
+
+def public_name_of(row: Row) -> str:
+    """Return the name by which requests ask for a deployment."""
+    info = row.get("model_info") or {}
+    return str(info.get("team_public_model_name") or row["model_name"])
 
 
 def weights_of(rows: Sequence[Row]) -> list[float]:

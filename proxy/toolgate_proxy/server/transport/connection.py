@@ -10,8 +10,8 @@ an event in the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -203,6 +203,7 @@ class Disconnect:
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
         self._listening: asyncio.Task[None] | None = None
+        self._is_held = False
         self.happened = False
 
     async def __aenter__(self) -> Disconnect:
@@ -210,6 +211,18 @@ class Disconnect:
         assert task is not None
         self._listening = asyncio.create_task(self._listen(task))
         return self
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """If the client disconnects meanwhile, cancel the body behind this part of it."""
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._is_held = False
+            task = asyncio.current_task()
+            if self.happened and task is not None:
+                task.cancel()
 
     def ignore(self) -> None:
         """Stop watching. Call it before sending the last message: after that message the ASGI
@@ -234,7 +247,8 @@ class Disconnect:
         while (await self._receive())["type"] != "http.disconnect":
             pass
         self.happened = True
-        task.cancel()
+        if not self._is_held:
+            task.cancel()
 
 
 def _length(content: bytes) -> Header:

@@ -232,3 +232,25 @@ async def test_alias_has_its_own_fallbacks(monkeypatch: pytest.MonkeyPatch, name
     expected = await tried_by_litellm(monkeypatch, router, FAILED, model="nick")
     assert expected == (["tiny", "b"] if name == "nick" else ["tiny"])
     assert len(await tried(FAILED, model="nick")) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("of_key", "error", "expected"),
+    [
+        ({"fallbacks": [{"tiny": ["c"]}]}, FAILED, "c"),
+        ({"context_window_fallbacks": [{"tiny": ["c"]}]}, TOO_LONG, "c"),
+        ({"context_window_fallbacks": [{"tiny": ["c"]}]}, FAILED, "b"),
+        ({"fallbacks": []}, FAILED, "b"),
+    ],
+)
+async def test_settings_of_a_key_replace_those_of_the_router(
+    monkeypatch: pytest.MonkeyPatch, of_key: Row, error: ToolgateError, expected: str
+) -> None:
+    use(monkeypatch, *(row(name, group=name) for name in MODELS), fallbacks=[{"tiny": ["b"]}])
+    fallbacks = Fallbacks(of_key=of_key)
+    fallbacks.note_failure("tiny", error)
+
+    async def may_use(model: str) -> bool:
+        return True
+
+    assert await fallbacks.next(may_use) == Fallback(expected)

@@ -161,6 +161,5 @@ def test_settings_of_other_paths_and_of_addresses_change_no_route(
     assert reason(monkeypatch) is None
 
 
-def test_team_deployment_sends_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = reason(monkeypatch, row("a", info={"team_id": "t"}))
-    assert found == "a deployment of one of LiteLLM's teams"
+def test_team_deployment_changes_no_route(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reason(monkeypatch, row("a", info={"team_id": "t"})) is None

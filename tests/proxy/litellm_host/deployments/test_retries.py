@@ -47,7 +47,7 @@ def test_policy_allows_retries_by_the_class_of_the_error(
     """A request that is invalid is not repeated."""
     reset_litellm(monkeypatch)
     use(monkeypatch, row("a"), **settings)
-    assert retries_after("tiny", error) == retries
+    assert retries_after("tiny", error, {}) == retries
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_without_a_policy_there_are_no_retries(
     """A request has moved to the other backends of its model."""
     reset_litellm(monkeypatch)
     use(monkeypatch, row("a"), **settings)
-    assert retries_after("tiny", BackendTimeout("No.")) == 0
+    assert retries_after("tiny", BackendTimeout("No."), {}) == 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import httpx
@@ -37,8 +37,8 @@ async def ask_litellm(path: str, body: Mapping[str, Any], key: str) -> httpx.Res
 
 
 @pytest.fixture
-def database(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Database:
+async def database(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     use(monkeypatch, ours(gateway.backend, **PRICES), theirs())
-    made = started(monkeypatch)
-    gateway._app = BudgetReservationReleaseMiddleware(gateway._app, release=made.release)
-    return made
+    async with started(monkeypatch) as made:
+        gateway._app = BudgetReservationReleaseMiddleware(gateway._app, release=made.release)
+        yield made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
 import pytest
@@ -23,20 +24,22 @@ async def test_a_model_of_the_database_is_found(
 ) -> None:
     monkeypatch.setenv("LITELLM_SALT_KEY", "sk-salt")
     params = {"model": "toolgate/tiny", "api_base": gateway.backend.url, "api_key": KEY}
-    stored = await database.db.litellm_proxymodeltable.create(
-        {
-            "model_id": "added",
-            "model_name": "added-in-the-ui",
-            "litellm_params": {name: encrypt_value_helper(value) for name, value in params.items()},
-            "model_info": {"id": "added", "db_model": True},
-        }
+    identity = f"added-{uuid.uuid4().hex}"
+    stored = await database.add(
+        "proxymodeltable",
+        model_id=identity,
+        model_name="added-in-the-ui",
+        litellm_params={name: encrypt_value_helper(value) for name, value in params.items()},
+        model_info={"id": identity, "db_model": True},
+        created_by="x",
+        updated_by="x",
     )
     body = body_of(api) | {"model": "added-in-the-ui"}
     proxy_server.proxy_config._add_deployment(db_models=[stored])
     response = await gateway.ask(body, path=PATHS[api], key=await database.key())
     assert response.status == 200
     assert not gateway.host.passed
-    assert (await database.logged()).model_id == "added"
+    assert (await database.logged()).model_id == identity
 
 
 @pytest.mark.parametrize("disabled", [False, True])
@@ -70,8 +73,9 @@ async def test_an_alias_of_a_key_or_team_names_a_model_of_ours(
     if holder == "key":
         columns: dict[str, Any] = {"aliases": {"fast": "tiny"}}
     else:
-        row = await database.db.litellm_modeltable.create(
-            {"model_aliases": {"fast": "tiny"}, "created_by": "x", "updated_by": "x"}
+        aliases = {"fast": "tiny"}
+        row = await database.add(
+            "modeltable", model_aliases=aliases, created_by="x", updated_by="x"
         )
         columns = {"team_id": await database.team(model_id=row.id)}
     body = body_of(api) | {"model": "fast"}

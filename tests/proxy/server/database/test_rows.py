@@ -36,7 +36,7 @@ async def test_the_log_has_what_litellm_logs_of_its_own_models(
     assert (await gateway.ask(body, path=PATHS[api], key=key, headers=client)).status == 200
     await database.settled(2)
     await database.write()
-    theirs, mine = await database.db.litellm_spendlogs.find_many()
+    theirs, mine = await database.rows()
     assert (theirs.model_group, mine.model_group) == (THEIRS, "tiny")
     assert filled(theirs.model_dump()) - filled(mine.model_dump()) == set()
     assert filled(theirs.metadata) - filled(mine.metadata) == RETRIES

@@ -67,7 +67,7 @@ async def test_cost_is_written_for_key_team_user_and_customer(
     ):
         assert (await table.find_unique(name)).spend == pytest.approx(row.spend)
     assert held.spend == pytest.approx(row.spend)
-    [daily] = await database.db.litellm_dailyuserspend.find_many()
+    [daily] = await database.db.litellm_dailyuserspend.find_many(where={"user_id": user})
     assert (daily.user_id, daily.spend) == (user, pytest.approx(row.spend))
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
     assert await counted("team", team) == pytest.approx(row.spend)
@@ -119,6 +119,45 @@ async def test_a_stream_that_its_client_left_costs_what_was_sent(
     row = await database.logged()
     assert row.spend == pytest.approx(cost(row)) != 0.0
     assert await counted("key", hash_token(key)) == pytest.approx(row.spend)
+
+
+@APIS
+@pytest.mark.parametrize("kept_alive", [False, True])
+async def test_a_stream_that_its_client_left_before_its_first_token_is_logged(
+    gateway: Gateway, database: Database, api: str, kept_alive: bool
+) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=0)
+    if not kept_alive:
+        gateway.configure(keepalive_seconds=0.0)
+    key = await database.key(max_budget=100.0)
+    body = body_of(api, "hang", stream=True)
+    await gateway.ask(body, path=PATHS[api], key=key, leave_after=0.5)
+    row = await database.logged()
+    assert (row.status, row.spend, row.completion_tokens) == ("failure", 0.0, 0)
+    assert row.metadata["error_information"]["error_code"] == "499"
+    assert await counted("key", hash_token(key)) == NOTHING
+
+
+@APIS
+async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    """LiteLLM has reserved the cost before its authentication ends."""
+    check, left = auth.litellm_caller, asyncio.Event()
+
+    async def leaving(*arguments: Any) -> Any:
+        caller = await check(*arguments)
+        left.set()
+        await asyncio.sleep(0.05)
+        return caller
+
+    monkeypatch.setattr(auth, "litellm_caller", leaving)
+    key = await database.key(max_budget=100.0)
+    await gateway.ask(body_of(api), path=PATHS[api], key=key, leave_after=left)
+    row = await database.logged()
+    assert (row.status, row.spend) == ("failure", 0.0)
+    assert await counted("key", hash_token(key)) == NOTHING
+    assert gateway.backend.requests == []
 
 
 async def test_counting_tokens_costs_nothing(gateway: Gateway, database: Database) -> None:

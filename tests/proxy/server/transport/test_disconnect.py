@@ -128,6 +128,20 @@ async def test_work_that_handles_the_cancellation_ends_without_an_error(client: 
     await asyncio.sleep(0)
 
 
+async def test_work_that_must_end_is_cancelled_behind_it(client: Client) -> None:
+    done: list[str] = []
+    async with asyncio.timeout(5):
+        async with Disconnect(client.receive) as disconnect:
+            with disconnect.held():
+                client.leave()
+                await asyncio.sleep(0.02)
+                done.append("held")
+            await asyncio.sleep(0)
+            done.append("behind")
+    assert done == ["held"]
+    assert disconnect.happened
+
+
 async def test_server_cancellation_is_propagated(client: Client) -> None:
     entered = asyncio.Event()
 

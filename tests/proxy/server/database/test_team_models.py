@@ -1,0 +1,103 @@
+"""Models of one team of LiteLLM's database (`model_info.team_id`) on the gateway's own route."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proxy.server.database.conftest import ask_litellm, theirs
+from tests.proxy.server.database.test_keys import APIS
+from tests.support.litellm.database import Database
+from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of, chat, ours
+from tests.support.litellm.router import Row, row, use
+from toolgate_proxy.litellm_host.deployments.router import Asker, rows_of
+
+PUBLIC = "reserved"
+"""The name by which the team asks for its model."""
+
+
+def of_team(gateway: Gateway, team: str, public: str = PUBLIC) -> Row:
+    """A deployment as LiteLLM names it when a team adds a model."""
+    named = ours(gateway.backend, group=f"model_name_{team}_1")
+    info = {"id": f"of {team}", "team_id": team, "team_public_model_name": public}
+    return named | {"model_info": info}
+
+
+async def team_with_model(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, public: str = PUBLIC
+) -> str:
+    team = await database.team(models=[public])
+    use(monkeypatch, ours(gateway.backend), theirs(), of_team(gateway, team, public))
+    return team
+
+
+@APIS
+@pytest.mark.parametrize("named", ["public", "internal"])
+async def test_a_key_of_the_team_may_use_its_model(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, api: str, named: str
+) -> None:
+    team = await team_with_model(gateway, database, monkeypatch)
+    model = PUBLIC if named == "public" else f"model_name_{team}_1"
+    key = await database.key(team_id=team)
+    response = await gateway.ask(body_of(api) | {"model": model}, path=PATHS[api], key=key)
+    assert response.status == 200, response.json
+    log = await database.logged()
+    assert (log.model_id, log.model_group, log.team_id) == (f"of {team}", model, team)
+    assert not gateway.host.passed
+
+
+@APIS
+@pytest.mark.parametrize("team", [False, True], ids=["without a team", "of another team"])
+@pytest.mark.parametrize("named", ["public", "internal"])
+async def test_another_key_may_not(
+    gateway: Gateway,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    api: str,
+    team: bool,
+    named: str,
+) -> None:
+    owner = await team_with_model(gateway, database, monkeypatch)
+    model = PUBLIC if named == "public" else f"model_name_{owner}_1"
+    columns: dict[str, Any] = {"team_id": await database.team()} if team else {}
+    body, key = body_of(api) | {"model": model}, await database.key(**columns)
+    response = await gateway.ask(body, path=PATHS[api], key=key)
+    assert response.status == (299 if api == "chat" else 404)  # LiteLLM's app judges it
+    assert (await ask_litellm(PATHS[api], body, key)).status_code >= 400
+    assert gateway.backend.requests == []
+
+
+async def test_a_model_of_the_team_is_preferred_to_one_of_the_same_name(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = await team_with_model(gateway, database, monkeypatch, public="tiny")
+    for key in (await database.key(team_id=team), await database.key()):
+        assert (await gateway.ask(chat(), key=key)).status == 200
+    await database.settled(2)
+    await database.write()
+    assert [row.model_id for row in await database.rows()] == [f"of {team}", "a"]
+
+
+async def test_the_master_key_may_use_a_model_of_one_team(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await team_with_model(gateway, database, monkeypatch)
+    assert (await gateway.ask(chat(model=PUBLIC), key=MASTER)).status == 200
+    use(monkeypatch, of_team(gateway, "one"), of_team(gateway, "two"))
+    administrator = Asker(is_administrator=True)
+    assert rows_of(PUBLIC, administrator) == []
+    assert len(rows_of("model_name_two_1", administrator)) == 1
+
+
+async def test_a_fallback_may_be_a_model_of_the_team(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team = await database.team(models=["tiny", PUBLIC])
+    broken = row("broken", api_base="http://127.0.0.1:9")
+    use(monkeypatch, broken, of_team(gateway, team), fallbacks=[{"tiny": [PUBLIC]}])
+    response = await gateway.ask(chat(), key=await database.key(team_id=team))
+    assert response.status == 200, response.json
+    response = await gateway.ask(chat(), key=await database.key())
+    assert response.status >= 299
+    assert len(gateway.backend.requests) == 1
