@@ -92,6 +92,8 @@ class RequestContext:
     """Ends the reservation of memory for the body. None after it was called."""
     on_prompt: Callable[[int], Awaitable[None]] | None = None
     """Reserves what a prompt of that many tokens has beyond its estimate. Raises RateLimited."""
+    on_files: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    """Reserves what the texts of PDFs have beyond their estimate. Raises RateLimited."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None without a reservation."""
     settled: Tokens | None = None
@@ -203,6 +205,13 @@ class RequestContext:
         if self.on_prompt is not None and prompt and not self.prompt_admitted:
             await self.on_prompt(self.earlier_tokens.total + prompt)
             self.prompt_admitted = True
+
+    async def admit_files(self, texts: Sequence[str]) -> None:
+        """Check the limits again when the texts of PDFs were read, which later attempts do again.
+        Raise RateLimited."""
+        if self.on_files is not None and texts:
+            await self.on_files(texts)
+            self.on_files = None
 
     def begin_counting(self) -> None:
         """Note that no generation of the request has ended. An earlier attempt does not count."""
