@@ -55,3 +55,8 @@ def answered(body: Any, text: str) -> list[Any]:
         for item in body["output"]
         if item["type"] == "function_call"
     ]
+
+
+def content(response: Response) -> bytes:
+    """What was sent, without keep-alives."""
+    return b"".join(each for each in response.bodies if not each.startswith(b":"))

@@ -17,6 +17,7 @@ from tests.proxy.server.stored.background_requests import (
     events_of,
     get,
     queued,
+    running,
 )
 from tests.support.apis.responses_api import check_response
 from tests.support.litellm.own_route import Gateway
@@ -86,15 +87,22 @@ async def test_a_gateway_that_dies_leaves_it_as_failed(
     assert (await get(gateway, shown["id"])).json == last
 
 
+@pytest.mark.parametrize("begun", [True, False])
 async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(
-    gateway: Gateway, script: Script
+    gateway: Gateway, script: Script, begun: bool
 ) -> None:
+    script.queued = 0 if begun else 60
     shown = await queued(gateway)
+    live = running(gateway, shown["id"]).live
+    assert live is not None
+    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
     await until(lambda: gateway.backend.running)
+    await until(lambda: not begun or (live.log and live.log.entries))
     await gateway.here.responses.background.aclose()
     await until(lambda: not gateway.here.responses.live.find(OWNER, shown["id"]))
     last = (await get(gateway, shown["id"])).json
     assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
+    assert events_of(await follower)[-1]["type"] == "response.failed"
 
 
 async def test_a_lost_record_ends_the_generation(

@@ -12,6 +12,7 @@ from tests.proxy.server.stored.response_requests import (
     answered,
     ask,
     code,
+    content,
     created,
     get,
 )
@@ -57,11 +58,11 @@ async def test_only_the_owner_has_access(gateway: Gateway) -> None:
 
 async def test_a_stream_is_replayed(gateway: Gateway) -> None:
     response = await ask(gateway, "call", tools=[LOOK], stream=True)
-    sent = b"".join(response.bodies)
+    sent = content(response)
     events = read_events(sent)
     name = events[0]["response"]["id"]
     replayed = await get(gateway, name, stream="true")
-    assert b"".join(replayed.bodies) == sent
+    assert content(replayed) == sent
     assert replayed.headers[b"content-type"].startswith(b"text/event-stream")
     for after in (0, 3, len(events) - 1, 10_000):
         rest = await get(gateway, name, stream="true", starting_after=after)
@@ -79,9 +80,9 @@ async def test_a_stream_is_replayed(gateway: Gateway) -> None:
 async def test_a_stream_with_logprobs_is_replayed(gateway: Gateway) -> None:
     include = ["message.output_text.logprobs"]
     response = await ask(gateway, stream=True, include=include, top_logprobs=2)
-    sent = b"".join(response.bodies)
+    sent = content(response)
     name = read_events(sent)[0]["response"]["id"]
-    assert b"".join((await get(gateway, name, stream="true")).bodies) == sent
+    assert content(await get(gateway, name, stream="true")) == sent
 
 
 async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
