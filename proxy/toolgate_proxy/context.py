@@ -92,6 +92,8 @@ class RequestContext:
     """Ends the reservation of memory for the body. None after it was called."""
     on_prompt: Callable[[int], Awaitable[None]] | None = None
     """Reserves what a prompt of that many tokens has beyond its estimate. Raises RateLimited."""
+    on_files: Callable[[Sequence[str]], Awaitable[None]] | None = None
+    """Reserves what the texts of PDFs have beyond their estimate. Raises RateLimited."""
     on_settle: Callable[[], Awaitable[None]] | None = None
     """Settles the reservation by the tokens used. None without a reservation."""
     on_tool_call: Callable[[], Awaitable[None]] | None = None
@@ -213,6 +215,13 @@ class RequestContext:
         if self.on_tool_call is not None:
             await self.on_tool_call()
         self.tool_calls += 1
+
+    async def admit_files(self, texts: Sequence[str]) -> None:
+        """Check the limits again when the texts of PDFs were read, which later attempts do again.
+        Raise RateLimited."""
+        if self.on_files is not None and texts:
+            await self.on_files(texts)
+            self.on_files = None
 
     def begin_counting(self) -> None:
         """Note that no generation of the request has ended. An earlier attempt does not count."""

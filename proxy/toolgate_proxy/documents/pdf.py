@@ -9,6 +9,14 @@ from .wrapping import wrapped
 
 PDF = "pdf"
 """Type of a content part with a PDF, and its member with the `Pdf`."""
+BEGIN = b"%PDF-"
+BEGIN_WITHIN = 1024
+"""Bytes in which a PDF must begin. Some programs write other bytes before it."""
+
+
+def is_pdf(content: bytes) -> bool:
+    """Return whether a file that begins with `content` is a PDF."""
+    return BEGIN in content[:BEGIN_WITHIN]
 
 
 @dataclass(frozen=True)

@@ -84,11 +84,13 @@ class Documents:
         PDF without text in the result of a call is left out, which is noted in `context`: a tool
         can't know what models read, and a refusal would end the conversation.
 
-        Raise InvalidRequest, ChecksBusy and ChecksFailed."""
+        Raise InvalidRequest, ChecksBusy and ChecksFailed, and RateLimited if the texts are more
+        than the limits have room for."""
         if not request.documents:
             return request
         reading = _Reading(self, owner, context)
         messages = [await reading.read(message) for message in request.messages]
+        await context.admit_files(reading.texts)
         return replace(request, messages=tuple(messages), documents=False)
 
     async def result_of(self, pdf: Pdf, owner: str) -> PdfResult:
@@ -148,6 +150,8 @@ class _Reading:
         self._context = context
         self._deadline = time.monotonic() + REQUEST_SECONDS
         self._left = MAX_CHARACTERS
+        self.texts: list[str] = []
+        """Those of the PDFs so far, as the model sees them."""
 
     async def read(self, message: dict[str, Any]) -> dict[str, Any]:
         content = message.get("content")
@@ -161,17 +165,22 @@ class _Reading:
         return {**message, "content": parts}
 
     async def _part(self, pdf: Pdf, *, is_result: bool) -> dict[str, Any]:
+        part = pdf.as_text(await self._text(pdf, is_result=is_result))
+        self.texts.append(part["text"])
+        return part
+
+    async def _text(self, pdf: Pdf, *, is_result: bool) -> str:
         result = PdfResult(problem="limits")
         if time.monotonic() < self._deadline:
             result = await self._documents.result_of(pdf, self._owner)
         self._left -= len(result.text)
         problem: Problem | None = "characters" if self._left < 0 else result.problem
         if problem is None:
-            return pdf.as_text(result.text)
+            return result.text
         if not is_result:
             raise InvalidRequest(f"{pdf.param!r}: {PROBLEMS[problem]}", param=pdf.param)
         self._context.note_changes([HistoryChange("left_out", pdf.place)])
-        return pdf.as_text(f"[left out: {PROBLEMS[problem]}]")
+        return f"[left out: {PROBLEMS[problem]}]"
 
 
 def _digest(data: str) -> bytes:

@@ -6,10 +6,13 @@ itself is not changed. The backend's counts replace the estimate.
 
 from __future__ import annotations
 
+import base64
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from ..documents.pdf import is_pdf
+from ..documents.wrapping import wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
@@ -17,7 +20,8 @@ from ..request_fields import as_integer
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
 TOKENS_PER_FILE = 1366
-"""Tokens of an image or a file, however long its base64 is."""
+"""Tokens of an image, however long its base64 is, and of a file without known text. Those of a PDF
+are reserved once its text is read."""
 PARTS = ("messages", "input", "system", "prompt")
 """Fields with content parts, which can be images and files, or with ids of tokens."""
 TEXTS = (
@@ -43,6 +47,8 @@ FILE_PARTS = {
     "input_file": "file_data",
 }
 """Types of content parts that are files, and the field with the file."""
+FILE_DATA = {"document": "data", "file": "file_data", "input_file": "file_data"}
+"""Those that can be files of text, and the member of the file with its base64 or data URL."""
 TEXT_SOURCES = ("text", "content")
 """Types of Anthropic's documents that are text of the prompt."""
 SUMMARY = "compaction"
@@ -87,7 +93,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
     for name in TEXTS:
         _collect(body.get(name), texts, parts=False)
     files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
-    return tokens + TOKENS_PER_FILE * files + text_tokens(texts)
+    return tokens + files + text_tokens(texts)
 
 
 def _since_summary(entries: Any) -> Any:
@@ -110,9 +116,9 @@ def _has_summary(entry: object) -> bool:
 
 
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:
-    """Add all texts in a value to `texts`. Returns its number of files. `parts`: whether it can
+    """Add all texts in a value to `texts`. Returns the tokens of its files. `parts`: whether it can
     have content parts that are files."""
-    files, left = 0, [(value, parts)]
+    tokens, left = 0, [(value, parts)]
     while left:
         each, parts = left.pop()
         if isinstance(each, list):
@@ -121,7 +127,8 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
             if not parts and each.get("defer_loading") is True:
                 continue  # the prompt has no deferred tools
             file = _file_of(each) if parts else None
-            files += file is not None
+            if file is not None:
+                tokens += _file_tokens(each["type"], each[file])
             for name, inner in each.items():
                 if not parts:
                     texts += (SYNTAX, name)
@@ -131,7 +138,7 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
             texts.append(each)
         elif each is not None:
             texts.append("0" if parts else _number(each))
-    return files
+    return tokens
 
 
 def _file_of(part: Mapping[str, Any]) -> str | None:
@@ -141,6 +148,30 @@ def _file_of(part: Mapping[str, Any]) -> str | None:
     source = part.get(field) if field is not None else None
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
     return None if source is None or is_text else field
+
+
+def _file_tokens(kind: str, file: Any) -> int:
+    """Return the tokens of a file: those of its text, without a copy that is as large."""
+    data = file.get(FILE_DATA.get(kind)) if isinstance(file, dict) else file
+    if kind not in FILE_DATA or not isinstance(data, str):
+        return TOKENS_PER_FILE
+    begin = data.find(",") + 1 if data.startswith("data:") else 0
+    sixths = _sixths(wrapped("", None).encode())
+    for at in range(begin, len(data), SLICE):
+        try:
+            content = base64.b64decode(data[at : at + SLICE], validate=True)
+        except ValueError:
+            return TOKENS_PER_FILE
+        if b"\0" in content or (at == begin and is_pdf(content)):
+            return TOKENS_PER_FILE
+        sixths += _sixths(content)
+    return -(-sixths // 6)
+
+
+def files_beyond_estimate(texts: Sequence[str]) -> int:
+    """Return the tokens of the texts of PDFs beyond those that were estimated before they were
+    read."""
+    return max(0, text_tokens(texts) - TOKENS_PER_FILE * len(texts))
 
 
 def _number(value: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from ..keys.metrics import REDIS_BREAKER
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
-from .estimate import estimate
+from .estimate import estimate, files_beyond_estimate
 from .headers import headers
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
@@ -108,9 +108,12 @@ class Limiter:
             one = Tokens(tool_calls=1)
             await finished(self._reserve_more(key, reservation, one, one))
 
+        async def admit_files(texts: Sequence[str]) -> None:
+            await admit_prompt(context.reserved_tokens.input + files_beyond_estimate(texts))
+
         context.on_settle = lambda: self.reservations.close(reservation)
         if key.limits.counts_output:
-            context.on_prompt = admit_prompt
+            context.on_prompt, context.on_files = admit_prompt, admit_files
         if key.limits.counts_tool_calls:
             context.on_tool_call = admit_tool_call
 
@@ -156,7 +159,7 @@ class Limiter:
         self, key: Key, reservation: Reservation, reserved: Tokens, prompt: int
     ) -> None:
         """Reserve what a prompt has beyond its estimate. `prompt`: its tokens as a backend has
-        counted them. Raises RateLimited."""
+        counted them, or as they are estimated with the texts of PDFs. Raises RateLimited."""
         extra = prompt - reserved.input
         if extra > 0:
             needed = Tokens(prompt, reserved.output)

@@ -60,7 +60,7 @@ class ProviderUsage:
             if self._is_stream and not found.input:  # the last event of Anthropic's API
                 found = Tokens(self._prompt, found.output)
             self._noted = True
-            self._context.note_tokens(*found)
+            self._context.note_tokens(found.input, found.output)
             return
         if not self._is_stream:
             return

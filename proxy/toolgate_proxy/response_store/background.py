@@ -228,6 +228,8 @@ class BackgroundResponse:
             if not self._ended:
                 await self._fail(error or STOPPED)
         finally:
+            # If it was abandoned before its first event, its readers still wait for one.
+            self._end_live(gateway_stopped(self._response.body))
             await self._release()
 
     async def _fail(self, error: Mapping[str, object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from toolgate_proxy.limits.estimate import (
     TEXTS,
     TOKENS_PER_FILE,
     estimate,
+    files_beyond_estimate,
     text_tokens,
 )
 
@@ -84,6 +86,7 @@ def test_small_limits_reserve_less_output() -> None:
 
 
 DATA = "data:image/png;base64," + "A" * 1_000_000
+"""Bytes that are 0, as no text has."""
 SOURCE = {"type": "base64", "media_type": "image/png", "data": "A" * 1_000_000}
 FILES: list[dict[str, Any]] = [
     {"type": "image_url", "image_url": {"url": DATA}},
@@ -103,6 +106,48 @@ def test_images_and_files_count_the_same_however_they_are_sent(part: dict[str, A
     for content in ([part], [result]):
         body = {"messages": [{"role": "user", "content": content}], "max_tokens": 1}
         assert TOKENS_PER_FILE < total(body) < TOKENS_PER_FILE + 100
+
+
+def encoded(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def files_of(content: bytes) -> list[dict[str, Any]]:
+    """The content parts that can have it."""
+    data = encoded(content)
+    source = {"type": "base64", "media_type": "text/plain", "data": data}
+    url = f"data:text/plain;base64,{data}"
+    return [
+        {"type": "document", "source": source},
+        {"type": "file", "file": {"file_data": url, "filename": "a.txt"}},
+        {"type": "input_file", "file_data": url, "filename": "a.txt"},
+        {"type": "input_file", "file_data": data},
+    ]
+
+
+def of_part(part: dict[str, Any]) -> int:
+    return total({"messages": [{"role": "user", "content": [part]}], "max_tokens": 1})
+
+
+@pytest.mark.parametrize("size", [30, 3_000_000])
+def test_a_file_of_text_counts_as_its_text(size: int) -> None:
+    text = ("ab é 1 " * size)[:size]
+    tokens = text_tokens([text])
+    for part in files_of(text.encode()):
+        assert tokens < of_part(part) < tokens + 60
+
+
+@pytest.mark.parametrize("content", [b"%PDF-1.7\n" + b"x" * 9000, b"\x89PNG\0" + b"x" * 9000])
+def test_a_file_without_known_text_counts_the_same_however_long_it_is(content: bytes) -> None:
+    for part in files_of(content):
+        assert TOKENS_PER_FILE < of_part(part) < TOKENS_PER_FILE + 60
+    not_base64 = {"type": "input_file", "file_data": "é" * 9000}
+    assert TOKENS_PER_FILE < of_part(not_base64) < TOKENS_PER_FILE + 60
+
+
+def test_the_text_of_a_pdf_counts_beyond_what_was_estimated() -> None:
+    assert files_beyond_estimate(["x" * 300]) == 0
+    assert files_beyond_estimate(["x" * 30_000, "x" * 300]) == 10_100 - 2 * TOKENS_PER_FILE
 
 
 LONG = {"type": "image_url", "image_url": {"url": "data:" + "x" * 9000}}

@@ -11,6 +11,7 @@ from tests.support.documents.calls import CALLED
 from tests.support.documents.pdfs import in_base64
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import key_of
 from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.server.response_headers import own_headers
@@ -107,6 +108,23 @@ async def test_a_stored_conversation_keeps_its_file(gateway: Gateway) -> None:
     response = await ask(gateway, "responses", last, **more)
     assert response.status == 200, response.json
     assert gateway.backend.messages()[0]["content"][0]["text"] == SHOWN
+
+
+KEY = "sk-tg-limited"
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_the_text_of_a_pdf_counts_before_a_backend_gets_it(
+    gateway: Gateway, api: str
+) -> None:
+    name = "input" if api == "responses" else "messages"
+    body = {**body_of(api), name: sent(api, "x" * 30_000)}
+    for limit, status in ((9_000, 429), (12_000, 200)):
+        gateway.add_key(KEY, key_of(KEY, tpm=limit))
+        gateway.backend.turns[:] = [Script(("Hello",))]
+        response = await gateway.ask(body, path=PATHS[api], key=KEY)
+        assert response.status == status, response.json
+        assert len(gateway.backend.requests) == (status == 200)
 
 
 async def test_the_tokens_of_a_file_are_counted(gateway: Gateway) -> None:

@@ -9,15 +9,12 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ...documents.pdf import Pdf
+from ...documents.pdf import BEGIN_WITHIN, Pdf, is_pdf
 from ...documents.wrapping import wrapped
 from ...request_fields import Fields
 
 DATA_URL = re.compile(r"data:(?P<type>[^;,]{0,200})(?:;[^,;]{1,200}){0,8};base64,")
 PDF_TYPE = "application/pdf"
-PDF_BEGIN = b"%PDF-"
-PDF_BEGIN_WITHIN = 1024
-"""Bytes in which a PDF must begin. Some programs write other bytes before it."""
 FILE_ID, FILE_URL = "files are not stored", "files are not fetched"
 """Why a file that is not in the request is refused."""
 
@@ -48,8 +45,8 @@ def read_file(
                 param=path,
             )
         media_type, data = head["type"], data[head.end() :]
-    begin = _decoded(data[: 2 * PDF_BEGIN_WITHIN], path)[:PDF_BEGIN_WITHIN]
-    if media_type.lower() == PDF_TYPE or PDF_BEGIN in begin:
+    begin = _decoded(data[: 2 * BEGIN_WITHIN], path)
+    if media_type.lower() == PDF_TYPE or is_pdf(begin):
         if not data.isascii():
             raise _not_base64(path)
         field = path.removeprefix(f"{part.place}.")

@@ -73,7 +73,7 @@ class LimitHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not 
             return
         found = tokens_of(usage if isinstance(usage, Mapping) else vars(usage))
         if found is not None:
-            context.note_tokens(*found)
+            context.note_tokens(found.input, found.output)
             if context.settled is not None:
                 await context.settle()
 

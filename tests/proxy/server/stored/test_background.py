@@ -1,104 +1,33 @@
-"""Responses of the background on the gateway's own route: polled, followed, cancelled, given up."""
+"""Responses of the background on the gateway's own route: polled, followed, cancelled."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from typing import Any
-from urllib.parse import urlencode
 
 import httpx
 import openai
 import pytest
 import uvicorn
 
+from tests.proxy.server.stored.background_requests import (
+    ACTIVE,
+    OWNER,
+    ask,
+    code,
+    ended,
+    events_of,
+    get,
+    queued,
+    running,
+)
 from tests.support.apis.responses_api import LOOK, check_event, check_response
-from tests.support.apis.typed_events import read_events
-from tests.support.litellm.own_route import MASTER, Gateway, Response
-from tests.support.servers.script import Script, call
+from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_proxy.response_store import background, lease
-from toolgate_proxy.response_store.background import BackgroundResponse
-from toolgate_proxy.response_store.sealed_store import StoreUnavailable
-from toolgate_proxy.server import live_replay
 from toolgate_proxy.server.request_scope import RequestScope
-
-PATH = "/v1/responses"
-TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
-TOKENS = 12
-ACTIVE = ("queued", "in_progress")
-OWNER = "master key"
-
-
-@pytest.fixture
-def script(gateway: Gateway) -> Script:
-    """Waits in the middle, until `hang_after` is None."""
-    made = gateway.backend.scripts["wait"] = Script((TEXT,), hang_after=TOKENS, pause=0.01)
-    return made
-
-
-async def ask(gateway: Gateway, given: Any = "wait", **params: Any) -> Response:
-    key, leave = params.pop("key", MASTER), params.pop("leave_after", None)
-    body = {"model": "tiny", "input": given, "background": True, "tools": [LOOK], **params}
-    return await gateway.ask(body, path=PATH, key=key, leave_after=leave)
-
-
-async def queued(gateway: Gateway, given: Any = "wait", **params: Any) -> Any:
-    response = await ask(gateway, given, **params)
-    assert response.status == 200, response.json
-    check_response(response.json)
-    shown = response.json
-    assert (shown["status"], shown["background"], shown["store"]) == ("queued", True, True)
-    assert (shown["output"], shown["usage"]) == ([], None)
-    return shown
-
-
-async def get(
-    gateway: Gateway, name: str, rest: str = "", method: str = "GET", **query: Any
-) -> Response:
-    key, leave = query.pop("key", MASTER), query.pop("leave_after", None)
-    return await gateway.ask(
-        b"",
-        path=f"{PATH}/{name}{rest}",
-        method=method,
-        key=key,
-        query=urlencode(query),
-        leave_after=leave,
-    )
-
-
-async def ended(gateway: Gateway, name: str) -> Any:
-    """The response object, once it has ended."""
-    async with asyncio.timeout(20):
-        while True:
-            found = (await get(gateway, name)).json
-            if found.get("status") not in ACTIVE:
-                return found
-            await asyncio.sleep(0.01)
-
-
-def running(gateway: Gateway, name: str, owner: str = OWNER) -> BackgroundResponse:
-    return gateway.here.responses.background.running[owner, name]
-
-
-def code(response: Response) -> tuple[int, str, str | None]:
-    error = response.json["error"]
-    return response.status, error["code"], error["param"]
-
-
-def events_of(response: Response) -> list[Any]:
-    return read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
-
-
-def elsewhere(
-    gateway: Gateway, name: str, monkeypatch: pytest.MonkeyPatch, owner: str = OWNER
-) -> BackgroundResponse:
-    """As another gateway sees a response in flight: only the store has it."""
-    job = running(gateway, name, owner)
-    monkeypatch.delitem(gateway.here.responses.live._responses, (owner, name))
-    monkeypatch.delitem(gateway.here.responses.background.running, (owner, name))
-    return job
 
 
 async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, script: Script) -> None:
@@ -301,146 +230,6 @@ async def test_it_adds_a_turn_to_its_conversation(gateway: Gateway, script: Scri
         b"", path=f"/v1/conversations/{name}/items", method="GET", key=MASTER, query="order=asc"
     )
     assert listed.json["data"][1:] == last["output"]
-
-
-async def test_another_gateway_sees_and_cancels_it(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
-    job = elsewhere(gateway, shown["id"], monkeypatch)
-    assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
-    assert (await get(gateway, shown["id"], method="DELETE")).status == 400
-    cancelled = (await get(gateway, shown["id"], "/cancel", "POST")).json
-    assert cancelled["status"] == "cancelled"
-    await until(job.stopped.is_set)
-    assert job.live is not None
-    assert job.live.last == {"type": "response.failed", "response": cancelled}
-    assert await gateway.backend.idle_within(5)
-    assert (await get(gateway, shown["id"])).json == cancelled
-
-
-async def test_another_gateway_streams_it_when_it_has_ended(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(live_replay, "POLL_SECONDS", 0.02)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
-    elsewhere(gateway, shown["id"], monkeypatch)
-    follower = asyncio.create_task(get(gateway, shown["id"], stream="true", starting_after=0))
-    await asyncio.sleep(0.1)
-    assert not follower.done()
-    script.hang_after = None
-    events = events_of(await follower)
-    assert events[0]["sequence_number"] == 1
-    assert events[-1]["type"] == "response.completed"
-    whole = await get(gateway, shown["id"], stream="true")
-    assert events_of(whole)[1:] == events
-
-
-async def test_a_gateway_that_dies_leaves_it_as_failed(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
-    job = elsewhere(gateway, shown["id"], monkeypatch)
-    assert job._watching is not None
-    assert job._lease is not None
-    assert job._lease._prolonging is not None
-    for task in (job._watching, job._lease._prolonging):
-        task.cancel()  # it is dead
-    last = await ended(gateway, shown["id"])
-    check_response(last)
-    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
-    events = events_of(await get(gateway, shown["id"], stream="true"))
-    assert events[-1]["response"] == last
-    # It was only slow: what it generated comes too late.
-    script.hang_after = None
-    await until(lambda: job._ended)
-    assert (await get(gateway, shown["id"])).json == last
-
-
-async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(
-    gateway: Gateway, script: Script
-) -> None:
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
-    await gateway.here.responses.background.aclose()
-    await until(lambda: not gateway.here.responses.live.find(OWNER, shown["id"]))
-    last = (await get(gateway, shown["id"])).json
-    assert (last["status"], last["error"]["code"]) == ("failed", "gateway_stopped")
-
-
-async def test_a_lost_record_ends_the_generation(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
-    shown = await queued(gateway)
-    follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
-    await until(lambda: gateway.backend.running)
-    gateway.here.responses._store._owners.clear()  # type: ignore[attr-defined]
-    assert events_of(await follower)[-1]["response"]["error"]["code"] == "gateway_stopped"
-    assert await gateway.backend.idle_within(5)
-    assert code(await get(gateway, shown["id"])) == (404, "response_not_found", None)
-
-
-async def test_an_end_that_can_not_be_stored_is_stored_later(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(background, "PAUSE", 0.02)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
-    store, tried = gateway.here.responses._store, asyncio.Event()
-
-    async def replace(*_: Any) -> str:
-        tried.set()
-        return "unavailable"
-
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "replace", replace)
-        script.hang_after = None
-        await tried.wait()
-        await asyncio.sleep(0.1)
-        assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
-    assert (await ended(gateway, shown["id"]))["status"] == "completed"
-
-
-async def test_an_end_that_can_never_be_stored_is_a_failure(
-    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, seconds in (("PAUSE", 0.01), ("PATIENCE", 0.05)):
-        monkeypatch.setattr(background, name, seconds)
-    asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine"))
-    await until(lambda: gateway.backend.running)
-
-    async def replace(*_: Any) -> str:
-        return "unavailable"
-
-    monkeypatch.setattr(gateway.here.responses._store, "replace", replace)
-    script.hang_after = None
-    last = events_of(await asked)[-1]["response"]
-    assert (last["status"], last["error"]["code"]) == ("failed", "responses_unavailable")
-
-
-async def test_an_unavailable_store_is_a_503(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = gateway.here.responses._store
-
-    async def put(*_: Any) -> str:
-        return "unavailable"
-
-    async def failing(*_: Any, **__: Any) -> Any:
-        raise StoreUnavailable("Redis does not respond")
-
-    for name, fault in (("put", put), ("hold", failing)):
-        monkeypatch.setattr(store, name, fault)
-        refused = await ask(gateway)
-        assert code(refused)[:2] == (503, "responses_unavailable")
-        assert refused.headers[b"retry-after"] == b"1"
-    assert not gateway.backend.requests
 
 
 async def test_without_stored_responses_it_is_refused(gateway: Gateway) -> None:

@@ -1,0 +1,219 @@
+"""Stored responses on the gateway's own route: retrieval, owners, faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.proxy.server.stored.response_requests import (
+    ITEM,
+    USER,
+    answered,
+    ask,
+    code,
+    content,
+    created,
+    get,
+)
+from tests.support.apis.responses_api import LOOK
+from tests.support.apis.typed_events import read_events
+from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy.response_store import memory_store
+from toolgate_proxy.response_store.sealed_store import StoreUnavailable
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_response_is_retrieved_as_it_was_sent(gateway: Gateway, stream: bool) -> None:
+    body = await created(gateway, "call", tools=[LOOK], stream=stream, metadata={"a": "b"})
+    assert body["store"] is True
+    assert (await get(gateway, body["id"])).json == body
+
+
+async def test_only_the_owner_has_access(gateway: Gateway) -> None:
+    assert gateway.here.key_sync is not None
+    teams = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
+    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
+    gateway.here.key_sync.key_cache.replace(made)
+    keys["admin"] = MASTER
+    friends = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
+    for owner, friendly in friends.items():
+        body = await created(gateway, key=keys[owner])
+        reference = [{"type": "item_reference", "id": body["output"][0]["id"]}, USER]
+        for name, key in keys.items():
+            statuses = [
+                (await get(gateway, body["id"], key=key)).status,
+                (await get(gateway, f"{body['id']}/input_items", key=key)).status,
+                (await ask(gateway, reference, key)).status,
+                (await ask(gateway, "next", key, previous_response_id=body["id"])).status,
+            ]
+            assert statuses == ([200] * 4 if name in friendly else [404, 404, 404, 400]), name
+        for name in sorted(keys, key=lambda name: name in friendly):
+            deleted = await get(gateway, body["id"], "DELETE", keys[name])
+            assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
+
+
+async def test_a_stream_is_replayed(gateway: Gateway) -> None:
+    response = await ask(gateway, "call", tools=[LOOK], stream=True)
+    sent = content(response)
+    events = read_events(sent)
+    name = events[0]["response"]["id"]
+    replayed = await get(gateway, name, stream="true")
+    assert content(replayed) == sent
+    assert replayed.headers[b"content-type"].startswith(b"text/event-stream")
+    for after in (0, 3, len(events) - 1, 10_000):
+        rest = await get(gateway, name, stream="true", starting_after=after)
+        assert read_events(b"".join(rest.bodies)) == events[after + 1 :]
+    whole = await created(gateway)
+    assert code(await get(gateway, whole["id"], stream="true")) == (
+        400,
+        "invalid_request",
+        "stream",
+    )
+    refused = await get(gateway, name, starting_after=1)
+    assert code(refused) == (400, "invalid_request", "starting_after")
+
+
+async def test_a_stream_with_logprobs_is_replayed(gateway: Gateway) -> None:
+    include = ["message.output_text.logprobs"]
+    response = await ask(gateway, stream=True, include=include, top_logprobs=2)
+    sent = content(response)
+    name = read_events(sent)[0]["response"]["id"]
+    assert content(await get(gateway, name, stream="true")) == sent
+
+
+async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
+    gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
+    body = await created(gateway, "breaks", stream=True)
+    assert (body["status"], body["store"]) == ("failed", False)
+    assert (await get(gateway, body["id"])).status == 404
+
+
+async def test_input_items_come_in_pages(gateway: Gateway) -> None:
+    first = await created(gateway, "call", tools=[LOOK])
+    second = await created(gateway, answered(first, "result"), previous_response_id=first["id"])
+    given = [
+        {"role": "user", "content": "and"},
+        {"role": "assistant", "content": "yes"},
+        {"role": "developer", "content": [{"type": "input_text", "text": "go on"}]},
+        "next",
+    ]
+    third = await created(gateway, given, previous_response_id=second["id"])
+    path = f"{third['id']}/input_items"
+    whole = (await get(gateway, path, order="asc")).json
+    types = [item["type"] for item in whole["data"]]
+    assert types == [
+        "message", "reasoning", "function_call", "function_call_output", "message", "message",
+        "message", "message", "message",
+    ]  # fmt: skip
+    for item in whole["data"]:
+        ITEM.validate_python(item, strict=True)
+    ids = [item["id"] for item in whole["data"]]
+    assert len(set(ids)) == len(ids)
+    assert whole["data"][-4]["content"] == [{"type": "input_text", "text": "and"}]
+    assert (whole["has_more"], whole["object"]) == (False, "list")
+    seen: list[str] = []
+    query: dict[str, Any] = {"limit": 3}
+    while True:
+        page = (await get(gateway, path, **query)).json
+        seen += [item["id"] for item in page["data"]]
+        assert (page["first_id"], page["last_id"]) == (seen[-len(page["data"])], seen[-1])
+        if not page["has_more"]:
+            break
+        query["after"] = page["last_id"]
+    assert seen == ids[::-1]
+    for wrong in ({"limit": 0}, {"limit": 101}, {"limit": "x"}, {"order": "up"}, {"after": "x"}):
+        response = await get(gateway, path, **wrong)
+        assert code(response) == (400, "invalid_request", next(iter(wrong)))
+
+
+async def test_delete_and_cancel(gateway: Gateway) -> None:
+    body = await created(gateway)
+    refused = await get(gateway, f"{body['id']}/cancel", "POST")
+    assert refused.status == 400
+    deleted = await get(gateway, body["id"], "DELETE")
+    assert deleted.json == {"id": body["id"], "object": "response", "deleted": True}
+    for method, rest in (("DELETE", ""), ("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        response = await get(gateway, body["id"] + rest, method)
+        assert code(response) == (404, "response_not_found", None)
+        assert (await get(gateway, body["id"] + rest, method, "sk-wrong")).status == 401
+
+
+async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
+    first = await created(gateway, request_id="mine")
+    assert first["id"] == "resp_mine"
+    again = await created(gateway, "next", request_id="mine", previous_response_id="resp_mine")
+    assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
+    assert (await get(gateway, "resp_mine")).json == first
+
+
+async def test_a_response_that_is_too_large_says_so(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
+    for stream in (True, False):
+        body = await created(gateway, stream=stream)
+        assert (body["store"], body["toolgate"]) == (False, {"not_stored": "too_large"})
+
+
+async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await created(gateway)
+
+    async def put(*_: Any) -> str:
+        return "unavailable"
+
+    async def failing(*_: Any, **__: Any) -> Any:
+        raise StoreUnavailable("Redis does not respond")
+
+    store = gateway.here.responses._store
+    monkeypatch.setattr(store, "put", put)
+    for name in ("read", "events", "delete"):
+        monkeypatch.setattr(store, name, failing)
+    body = await created(gateway)
+    assert (body["store"], body["toolgate"]) == (False, {"not_stored": "unavailable"})
+    assert (await created(gateway, store=False)).get("toolgate") is None
+    refused = await ask(gateway, previous_response_id=first["id"])
+    assert code(refused)[:2] == (503, "responses_unavailable")
+    assert refused.headers[b"retry-after"] == b"1"
+    for method, rest in (("DELETE", ""), ("GET", ""), ("GET", "/input_items"), ("POST", "/cancel")):
+        response = await get(gateway, first["id"] + rest, method)
+        assert code(response)[:2] == (503, "responses_unavailable")
+
+
+@pytest.mark.parametrize("name", ["\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*"])
+async def test_hostile_ids_are_unknown(gateway: Gateway, name: str) -> None:
+    refused = await ask(gateway, previous_response_id=name)
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
+    for given in (f"msg_{name}_0", name):
+        response = await ask(gateway, [{"type": "item_reference", "id": given}])
+        assert code(response) == (404, "item_not_found", "input[0].id")
+
+
+async def test_invalid_requests_stay_400s(gateway: Gateway) -> None:
+    first = await created(gateway)
+    for params, param in (
+        ({"given": 5}, "input"),
+        ({"given": []}, "input"),
+        ({"given": ""}, "input"),
+        ({"given": [{"type": "message", "role": "x", "content": "y"}]}, "input[0].role"),
+        ({"previous_response_id": 5}, "previous_response_id"),
+        ({"previous_response_id": ""}, "previous_response_id"),
+        ({"store": "yes"}, "store"),
+        ({"background": True, "store": False}, "background"),
+        ({"given": [{"type": "item_reference"}]}, "input[0].type"),
+    ):
+        response = await ask(gateway, **{"previous_response_id": first["id"], **params})
+        assert (response.status, response.json["error"]["param"]) == (400, param), response.json
+
+
+async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None:
+    sent = "sk-a-key-with-a-limit-01"
+    gateway.add_key(sent, key_of(sent, rpm=3))
+    body = await created(gateway, "hi", sent)
+    statuses = [(await get(gateway, body["id"], key=sent)).status for _ in range(3)]
+    assert statuses == [200, 200, 429]
