@@ -24,8 +24,6 @@ class EnforcementPlan:
     reasoning_budget: int | None = None
     on_budget: wire.OnBudget = "cut"
     call_tokens: int | None = None
-    seen_call_tokens: int | None = None
-    """Length of nearly all earlier calls of the candidates. A usual call is at least as long."""
     repetition_guard: bool = True
     content: Tool | None = None
     """The schema of the content, as a tool without a name."""
@@ -55,7 +53,6 @@ class EnforcementPlan:
             reasoning_budget=self.reasoning_budget,
             on_budget=self.on_budget,
             call_tokens=self.call_tokens,
-            seen_call_tokens=self.seen_call_tokens,
             repetition_guard=None if self.repetition_guard else False,
             content=grammar_keys[self.content.hash] if self.content else None,
             earlier_calls=earlier_calls,

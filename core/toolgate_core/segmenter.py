@@ -64,12 +64,6 @@ class Segmenter:
         return self._form.trigger_token()
 
     @property
-    def call_tokens(self) -> tuple[int, ...]:
-        """About the number of tokens of each complete call: of tokens that arrive together, up to
-        `RUN` before and after the call count as the call's."""
-        return self._turn.calls.lengths
-
-    @property
     def reasoning_tokens(self) -> int:
         return self._turn.reasoning_tokens
 

@@ -100,23 +100,6 @@ def test_reasoning_content_and_two_calls_become_separate_events() -> None:
     ]
 
 
-@pytest.mark.parametrize("together", [False, True])
-def test_tokens_of_complete_calls_are_counted(together: bool) -> None:
-    first = call("a", '{"x": "', *("x" for _ in range(40)), '"}')
-    second = call("b", "{}")
-    tokens = [*text("Let me ", "look."), *first, *text("\n"), *second[:-1]]
-    segmenter = Segmenter(QWEN3, MARKS)
-    parts = [tokens] if together else [[token] for token in tokens]
-    for part in parts:
-        segmenter.feed([i for i, _ in part], [t for _, t in part])
-    assert segmenter.call_tokens == (len(first),)
-    twin = segmenter.copy()
-    segmenter.feed([second[-1][0]], [second[-1][1]])
-    # The mark of a further call arrived before the text that also belongs to its beginning.
-    assert segmenter.call_tokens == (len(first), len(second) - 1)
-    assert twin.call_tokens == (len(first),)
-
-
 def test_content_without_calls_keeps_its_white_space() -> None:
     assert run([*text(" a\n", "\nb", " \n"), mark(5)]) == [
         ContentDelta(" a\n\nb \n"),

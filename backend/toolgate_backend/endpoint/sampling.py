@@ -46,7 +46,6 @@ def make_spec(
         accepted=accepted,
         excluded=request.excluded or (),
         call_tokens=enforcement.call_tokens,
-        seen_call_tokens=enforcement.seen_call_tokens or 0,
         repetition_tokens=0 if enforcement.repetition_guard is False else repetition_tokens,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,

@@ -42,11 +42,9 @@ class Budget:
 
     def usual_call(self, spec: Spec) -> int:
         """Tokens to leave for a required call: as many as the longest of the tools' usual calls,
-        by their schemas or by earlier calls, or as requested. Not more than half of the budget, and
-        not less than the shortest call."""
-        wanted = spec.call_tokens
-        if wanted is None:
-            wanted = max(self._usual, spec.seen_call_tokens)
+        by their schemas, or as requested. Not more than half of the budget, and not less than the
+        shortest call."""
+        wanted = self._usual if spec.call_tokens is None else spec.call_tokens
         if spec.budget is not None:
             wanted = min(wanted, spec.budget // 2)
         return max(wanted, self._shortest_first)

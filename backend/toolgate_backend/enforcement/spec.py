@@ -32,8 +32,6 @@ class Spec:
     """Maximum number of tokens of the sequence, `accepted` included; None: unlimited."""
     call_tokens: int | None = None
     """Tokens to leave for a required call; None: as many as its usual length."""
-    seen_call_tokens: int = 0
-    """Least usual length of a call, because earlier calls were that long."""
     close_at_budget: bool = False
     """Close a call that would exceed the budget, instead of truncating it."""
     repetition_tokens: int = 0

@@ -22,26 +22,16 @@ class CallSequence:
         self._schemas = schemas
         self._reader: CallReader | None = None
         self._after = ""  # text after a call
-        self._tokens = 0
-        self._tokens_before = 0  # before those that are read now
-        self._began = 0
         self.in_call = False
         """Whether a call has begun and is not complete."""
         self.complete = 0
         """Number of complete calls."""
-        self.lengths: tuple[int, ...] = ()
-        """About the number of tokens of each complete call: tokens that arrive together with its
-        beginning or its end count as the call's."""
 
     def copy(self) -> CallSequence:
         """An independent copy with the same state."""
         twin = copy(self)
         twin._reader = self._reader.copy() if self._reader is not None else None
         return twin
-
-    def count(self, tokens: int) -> None:
-        """Count the tokens of the turn that are read next."""
-        self._tokens_before, self._tokens = self._tokens, self._tokens + tokens
 
     def begin(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
         """Read the text with which the first call begins."""
@@ -65,7 +55,6 @@ class CallSequence:
 
     def _begin(self, parts: tuple[Part, ...]) -> None:
         self.in_call = True
-        self._began = self._tokens_before
         self._reader = CallReader(self._form, parts, self._schemas, self.complete)
 
     def _read(self, text: str, logprobs: tuple[TokenLogprob, ...], events: list[Event]) -> None:
@@ -74,7 +63,6 @@ class CallSequence:
         events += reader.feed(text, logprobs)
         if reader.finished:
             self.complete += 1
-            self.lengths += (self._tokens - self._began,)
             self.in_call, self._after = False, ""
             if reader.rest:
                 self._follow(reader.rest, events)

@@ -79,7 +79,6 @@ class TurnReader:
         """Count the tokens that are read next."""
         if self._phase is _Phase.REASONING:
             self.reasoning_tokens += tokens
-        self.calls.count(tokens)
 
     def mark(self, symbol: str) -> list[Event]:
         """Read the character of a mark."""

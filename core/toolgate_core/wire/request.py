@@ -109,9 +109,6 @@ class Enforcement(Message):
     call_tokens: int | None = Field(default=None, ge=0)
     """Tokens of `max_tokens` that the reasoning leaves for a required call, at most half of them.
     None leaves as many as such a call usually needs."""
-    seen_call_tokens: int | None = Field(default=None, ge=0)
-    """Length of nearly all earlier calls of the candidates. A usual call is at least as long. None
-    leaves the field out, so that earlier backends understand the message."""
     repetition_guard: Literal[False] | None = None
     """False lets calls and content of a format repeat themselves. None leaves the field out, so
     that earlier backends understand the message."""

@@ -78,9 +78,8 @@ class Choice:
         """Text that precedes the generated content; empty once it was sent."""
         self._ids_sent = 0
         self._started = False
-        self._called: dict[int, str] = {}
-        """The names of the calls by their index."""
-        self._closed = False
+        self._called: set[int] = set()
+        """The indices of the calls."""
         self.finished = False
         self.token_count = 0
         self.resample: Resample | None = None
@@ -104,14 +103,6 @@ class Choice:
     @property
     def reasoning_tokens(self) -> int:
         return self._segmenter.reasoning_tokens
-
-    @property
-    def call_lengths(self) -> list[tuple[str, int]]:
-        """The name and the number of tokens of each complete call. Empty if a call was closed,
-        which makes it shorter than the model would."""
-        if self._closed:
-            return []
-        return list(zip(self._called.values(), self._segmenter.call_tokens, strict=False))
 
     async def tokens(self, event: wire.TokensEvent) -> list[ChoiceEvent]:
         """Raises EnforcementFailed if the tokens contradict the plan, and ToolSchemaViolation if a
@@ -209,7 +200,7 @@ class Choice:
         """Verifies the plan, which masks enforce. Detects a backend that did not apply them."""
         for at, event in enumerate(events):
             if isinstance(event, CallStart):
-                self._called[event.index] = event.name
+                self._called.add(event.index)
                 max_calls = self._plan.max_calls
                 too_many = max_calls is not None and event.index >= max_calls
                 if event.name not in self._names or too_many:
@@ -221,8 +212,7 @@ class Choice:
                     )
             elif isinstance(event, Finish):
                 self.finished = True
-                self._closed = event.call == "closed"
-                if self._closed:
+                if event.call == "closed":
                     metrics.CLOSED_CALLS.labels(self._plan.on_budget).inc()
                 if self._plan.named and event.reason == "tool_calls":
                     # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
-from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.plan import make_plan
 from toolgate_core.tools import Tool
 
 from ..context import RequestContext
-from ..grammars.call_lengths import CallLengths
 from ..grammars.service import LoadedGrammars
 from ..routing.deployments import Deployment
 from ..settings import Settings
@@ -27,7 +26,7 @@ class Constraints:
     """What constrains the response to a request."""
 
     prepared: Prepared
-    """Without invalid tools, and with room for a required call."""
+    """Without invalid tools."""
     loaded: LoadedGrammars
     resample: Resample | None
     """The choice that is continued; None: the request begins."""
@@ -65,11 +64,8 @@ class ConstraintLoader:
         """Load the grammars at the backend. Tools whose schemas can't be enforced are left out, if
         the settings omit them. Raise ToolgateError."""
         loaded, prepared = await self._loaded(prepared.plan.grammars, prepared, deployment, context)
-        request, plan = prepared.request, prepared.plan
         context.grammars.note(len(loaded.keys), loaded.tier, loaded.milliseconds)
-        used = [loaded.keys[tool.hash] for tool in plan.candidates]
-        plan = with_room_for_call(plan, request.sampling, deployment.call_lengths, used)
-        return Constraints(replace(prepared, plan=plan), loaded, resample)
+        return Constraints(prepared, loaded, resample)
 
     async def offered(
         self, prepared: Prepared, deployment: Deployment, context: RequestContext
@@ -105,22 +101,3 @@ class ConstraintLoader:
         request = without(prepared.request, invalid.errors)
         plan = make_plan(request, prepared.dialect)
         return loaded, replace(prepared, request=request, plan=plan)
-
-
-def with_room_for_call(
-    plan: EnforcementPlan,
-    sampling: wire.Sampling,
-    lengths: CallLengths,
-    keys: Iterable[str],
-) -> EnforcementPlan:
-    """Return the plan with the number of tokens that earlier calls of the tools with the grammar
-    keys `keys` needed. A request that sets the number itself keeps it.
-
-    What was learnt changes with the traffic. Requests with a seed or the temperature 0 do without
-    it, so that they always have the same response.
-    """
-    if plan.choice != "required" or plan.call_tokens is not None:
-        return plan
-    if sampling.seed is not None or sampling.temperature == 0:
-        return plan
-    return replace(plan, seen_call_tokens=lengths.usual(keys))

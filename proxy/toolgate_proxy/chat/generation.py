@@ -12,7 +12,6 @@ from toolgate_core import wire
 from .. import tracing
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
-from ..grammars.call_lengths import CallLengths
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
 from . import spans
@@ -31,7 +30,6 @@ class Generation:
     constraints: Constraints
     events: Source
     span: tracing.Span
-    call_lengths: CallLengths
     is_kept: bool = False
     """The events are of an earlier request. Nothing is computed."""
 
@@ -85,8 +83,6 @@ class Generation:
                 yield events
                 if response.complete:
                     break
-        for name, tokens in () if self.is_kept else response.call_lengths:
-            self.call_lengths.note(self.constraints.keys[name], tokens)
 
 
 async def begun(
@@ -111,7 +107,7 @@ async def begun(
     request, plan = constraints.prepared.request, constraints.prepared.plan
     context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
     context.note_corrections(plan.grammars)
-    return Generation(constraints, events, span, deployment.call_lengths, kept is not None)
+    return Generation(constraints, events, span, kept is not None)
 
 
 @dataclass(frozen=True)

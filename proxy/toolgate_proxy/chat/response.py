@@ -176,13 +176,6 @@ class ChatResponse:
         ended_here = any(c.stopped or c.resample for c in choices)
         return ended_here and all(c.finished or c.resample for c in choices)
 
-    @property
-    def call_lengths(self) -> list[tuple[str, int]]:
-        """The name and the number of tokens of each complete call, once all choices have ended."""
-        if not all(choice.finished for choice in self._choices):
-            return []
-        return [call for choice in self._choices for call in choice.call_lengths]
-
     def take_resample(self) -> Resample | None:
         """Returns a choice that must be sampled again, or None. The next events that are fed must
         be those of that choice."""

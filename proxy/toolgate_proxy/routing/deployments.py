@@ -13,8 +13,6 @@ import httpx
 from pydantic import SecretStr
 
 from ..backend_client.client import Backend
-from ..grammars.call_lengths import CallLengths
-from ..grammars.lifetimes import GRAMMAR_TTL
 from ..grammars.redis_cache import RedisCache
 from ..grammars.service import GrammarService
 from ..settings import Settings
@@ -142,7 +140,6 @@ class Deployment:
     backend: Backend
     grammars: GrammarService
     state: BackendState
-    call_lengths: CallLengths
     load: Load = field(default_factory=Load)
 
 
@@ -152,8 +149,6 @@ class Deployments:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.shared_cache = RedisCache.from_settings(settings)
-        redis = self.shared_cache.redis if self.shared_cache is not None else None
-        self.call_lengths = CallLengths(redis, GRAMMAR_TTL)
         self._deployments: dict[tuple[str, str], Deployment] = {}
 
     def get(self, api_base: str | None, api_key: str | None) -> Deployment:
@@ -166,16 +161,15 @@ class Deployments:
             backend = Backend(url, key, self._settings)
             grammars = GrammarService(backend, self.shared_cache, label=label)
             probing = self._settings.health_interval + PROBE_SECONDS
-            state, lengths = BackendState(label, MISSED_PROBES * probing), self.call_lengths
-            self._deployments[name] = Deployment(label, backend, grammars, state, lengths)
+            state = BackendState(label, MISSED_PROBES * probing)
+            self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
 
     def at(self, placement: Placement) -> Deployment:
         return self.get(placement.api_base, placement.api_key)
 
     async def aclose(self) -> None:
-        """Write what was not written yet, and close all connections."""
-        await self.call_lengths.flush()
+        """Close all connections."""
         if self.shared_cache is not None:
             await self.shared_cache.aclose()
         for deployment in self._deployments.values():
