@@ -131,9 +131,8 @@ class _Exchange:
         self.host.report(failed, begun=self.reply.has_output)
 
     async def _respond(self, disconnect: Disconnect) -> None:
-        with disconnect.held():
-            await self.host.authenticate(self.content)
-        values = await self.host.admitted()
+        with nullcontext() if self.context.authenticated else disconnect.held():
+            values = await self.host.admitted(self.content)
         adds = self.pipeline.counting is None
         turn = turn_of(self.scope, self.context) if adds else None
         async with turn or nullcontext():

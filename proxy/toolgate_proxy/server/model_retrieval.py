@@ -83,7 +83,7 @@ async def _of_litellm(litellm: Forwarding, scope: Scope, model: str | None) -> R
         path = scope["path"][: -len(model) - 1]
         scope = {**scope, "path": path, "raw_path": path.encode(), "query_string": b""}
     response = await litellm.answered(scope)
-    listed = json.loads(response.body) if response.status_code == 200 else None
+    listed = json.loads(bytes(response.body)) if response.status_code == 200 else None
     if not isinstance(listed, dict) or not isinstance(listed.get("data"), list):
         return response
     _, asker = await asked(scope, "")

@@ -135,7 +135,7 @@ class Batch:
 
     def __getattr__(self, name: str) -> Any:
         held = getattr(self._client, name)
-        return _Later(held, self._work) if isinstance(held, Table) else self._later(held)
+        return self._later(held) if callable(held) else _Later(held, self._work)
 
     async def __aenter__(self) -> Batch:
         return self
@@ -178,13 +178,19 @@ class _Errors(ModuleType):
 
 def install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Put the package where LiteLLM imports it from."""
-    package = ModuleType("prisma")
-    vars(package).update(Prisma=Prisma, Json=lambda value: value, __path__=[])
-    modules = [package, *(_Errors(f"prisma.{name}") for name in ("errors", "models", "types"))]
-    for module in modules:
-        module.__spec__ = ModuleSpec(module.__name__, None)
+    for module in modules(Prisma):
         monkeypatch.setitem(sys.modules, module.__name__, module)
+
+
+def modules(client: type[Prisma]) -> list[ModuleType]:
+    """Return the package and its modules."""
+    package = ModuleType("prisma")
+    vars(package).update(Prisma=client, Json=lambda value: value, __path__=[])
+    made = [package, *(_Errors(f"prisma.{name}") for name in ("errors", "models", "types"))]
+    for module in made:
+        module.__spec__ = ModuleSpec(module.__name__, None)
         setattr(package, module.__name__.rpartition(".")[2], module)
+    return made
 
 
 def _taken(row: Row, prefix: str, names: tuple[str, ...]) -> Row:

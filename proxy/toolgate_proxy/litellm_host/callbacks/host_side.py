@@ -87,12 +87,15 @@ class HostSide:
         self.response = Collected()
         """That of the model at which the request is."""
 
-    async def authenticate(self, content: bytes) -> None:
-        """Authenticate the caller, if another authentication does it. `content`: the bytes of the
-        body, which another authentication may read. Raise ToolgateError.
+    async def admitted(self, content: bytes) -> Mapping[str, Any]:
+        """Authenticate the caller, if another authentication does it, and check that the key may
+        use the model. Return the body as the hooks left it. `content`: the bytes of the body, which
+        another authentication may read. Raise ToolgateError.
 
-        It must not be cancelled: LiteLLM's may have reserved the cost of the request."""
+        With another authentication it must not be cancelled: LiteLLM may have reserved the cost of
+        the request, or a slot."""
         check_litellms(self.body)
+        key = self._context.key
         if self._is_counted:
             self._request._body = content
             with own_errors():
@@ -107,11 +110,6 @@ class HostSide:
             self._fallbacks = Fallbacks(of_key=self._of_key)
         if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
-
-    async def admitted(self) -> Mapping[str, Any]:
-        """Check that the key may use the model. Return the body as the hooks left it. Raise
-        ToolgateError."""
-        key = self._context.key
         if key is not None:
             await auth.check_model(key, self.model)
         values = self.body

@@ -224,3 +224,24 @@ async def test_request_context_records_tokens_and_enforcement(
     assert context.completion_tokens > 0
     assert own_headers(context)["x-toolgate-enforced"] == "full"
     assert backend.requests[-1].request_id.startswith("mine.chatcmpl-")
+
+
+@pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])
+async def test_litellms_rules_apply(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch, backend: FakeBackend, name: str
+) -> None:
+    backend.scripts["hi"] = Script(("secret",))
+    monkeypatch.setattr(litellm, name, [lambda text: "secret" not in text])
+    with pytest.raises(litellm.APIResponseValidationError):
+        await ask("a secret" if name == "pre_call_rules" else "hi")
+    assert len(backend.requests) == (0 if name == "pre_call_rules" else 1)
+
+
+async def test_litellms_mock_response_replaces_the_backends(
+    recorder: Recorder, backend: FakeBackend
+) -> None:
+    router = made(row("a", mock_response="Hello"))
+    messages = [{"role": "user", "content": "hi"}]
+    response = await router.acompletion(model="tiny", messages=messages)
+    assert response.choices[0].message.content == "Hello"
+    assert backend.requests == []

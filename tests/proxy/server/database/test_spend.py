@@ -18,6 +18,7 @@ from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth
+from toolgate_proxy.litellm_host.callbacks.request_events import RequestEvents
 
 NOTHING = pytest.approx(0.0, abs=1e-9)
 MORE: dict[str, Any] = {
@@ -158,6 +159,28 @@ async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
     assert (row.status, row.spend) == ("failure", 0.0)
     assert await counted("key", hash_token(key)) == NOTHING
     assert gateway.backend.requests == []
+
+
+async def test_a_client_that_leaves_while_hooks_run_holds_no_place(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM's limits are among the hooks."""
+    run, left = RequestEvents.before, asyncio.Event()
+
+    async def leaving(*arguments: Any) -> Any:
+        values = await run(*arguments)
+        left.set()
+        await asyncio.sleep(0.05)
+        return values
+
+    key = await database.key(max_parallel_requests=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(RequestEvents, "before", leaving)
+        await gateway.ask(chat(), key=key, leave_after=left)
+    row = await database.logged()
+    assert row.status == "failure"
+    assert gateway.backend.requests == []
+    assert (await gateway.ask(chat(), key=key)).status == 200
 
 
 async def test_counting_tokens_costs_nothing(gateway: Gateway, database: Database) -> None:
