@@ -39,6 +39,7 @@ def _date_check(name: str) -> Callable[[str], bool]:
 
 
 _DATES = {name: _date_check(name) for name in WITH_YEAR}
+_HALF = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _COMPLETE = re.compile(r"\\u[dD][89abAB]\w\w\\u[dD][c-fC-F]\w\w|\\[^u]")
 """A pair of surrogates, or an escape sequence that is not numeric."""
@@ -146,7 +147,10 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def has_lone_surrogate(text: str) -> bool:
     """Return whether JSON text contains half of a surrogate pair. That is not valid Unicode, and
-    strict parsers reject it."""
+    strict parsers reject it. A half that is not escaped stands for a mark inside the call, from a
+    backend that did not apply the masks."""
+    if not text.isascii() and _HALF.search(text):
+        return True
     if not _SURROGATE.search(text):
         return False
     return _SURROGATE.search(_COMPLETE.sub("", text)) is not None

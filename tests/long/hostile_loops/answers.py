@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
-from tests.support.apis import messages_api, responses_api
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from tests.support.apis import responses_api
 from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import Response
 
@@ -15,6 +20,13 @@ FAILED = ("error", "response.failed")
 """Types of the last events of streams that failed."""
 RANDOM = ("id", "tool_use_id", "call_id", "item_id", "signature", "encrypted_content")
 """Members that are others in each response."""
+DELTAS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
+"""The member of a block's delta, by its type."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +42,18 @@ class Answer:
 def read(api: str, response: Response, *, streamed: bool) -> Answer:
     """Raise AssertionError, LookupError, TypeError or ValueError for a response that breaks the
     rules of its API."""
-    if not streamed or response.headers[b"content-type"] == b"application/json":
-        body = json.loads(response.bodies[-1]) if response.status != 200 else response.json
-        if response.status != 200:
-            return Answer(ending=_code(body), failed=True)
-        check = responses_api.check_response if api == "responses" else messages_api.check_message
-        check(body)
-        return _answer(api, body)
-    data = b"".join(response.bodies)
-    events = read_events(data)
+    if response.status != 200:
+        return Answer(ending=_code(json.loads(response.bodies[-1])), failed=True)
+    if not streamed:
+        return _answer(api, response.json)
+    events = read_events(b"".join(response.bodies))
     last = events[-1]
     if last["type"] in FAILED:
         return Answer(ending=_code(last.get("response", last)), failed=True)
     if api == "messages":
-        return _answer(api, messages_api.accumulated(events))
-    body = last["response"]
-    if responses_api.accumulated(events) != body["output"]:
-        raise ValueError("the events do not add up to the response")
-    responses_api.check_response(body)
-    return _answer(api, body)
+        return _answer(api, _message(events))
+    _check_items(events, last["response"]["output"])
+    return _answer(api, last["response"])
 
 
 def comparable(value: Any) -> Any:
@@ -59,8 +64,67 @@ def comparable(value: Any) -> Any:
 
 
 def _answer(api: str, body: Json) -> Answer:
-    parts, ending = ("output", "status") if api == "responses" else ("content", "stop_reason")
-    return Answer(body[parts], str(body[ending]), body["usage"])
+    if api == "messages":
+        BetaMessage.model_validate_json(json.dumps(body), strict=True)
+        return Answer(body["content"], body["stop_reason"], body["usage"])
+    responses_api.check_response(body)
+    return Answer(body["output"], body["status"], body["usage"])
+
+
+def _check_items(events: list[Json], output: list[Json]) -> None:
+    """The items of the events are those of the response, and the deltas add up to them."""
+    done: dict[int, Json] = {}
+    texts: defaultdict[str, str] = defaultdict(str)
+    for event in events[2:-1]:
+        responses_api.check_event(event)
+        if event["type"] == "response.output_item.done":
+            done[event["output_index"]] = event["item"]
+        elif "delta" in event:
+            texts[event["item_id"]] += event["delta"]
+    for at, item in enumerate(output):
+        assert done.get(at, item) == item
+        assert at in done or item["status"] == "incomplete"
+        whole = item.get("arguments") or "".join(
+            part.get("text", "") for part in item.get("content") or ()
+        )
+        assert at not in done or texts[item["id"]] == whole
+    assert set(done) <= set(range(len(output)))
+
+
+def _message(events: list[Json]) -> Json:
+    """Return the message that the events add up to."""
+    message: Json = {}
+    texts: defaultdict[str, str] = defaultdict(str)
+    for event in events:
+        if event["type"] == "ping":
+            continue
+        _beta_event().validate_json(json.dumps(event), strict=True)
+        match event["type"]:
+            case "message_start":
+                message = event["message"]
+            case "content_block_start":
+                assert event["index"] == len(message["content"])
+                message["content"].append(event["content_block"])
+                texts.clear()
+            case "content_block_delta":
+                delta = event["delta"]
+                texts[DELTAS[delta["type"]]] += delta[DELTAS[delta["type"]]]
+            case "content_block_stop":
+                block = message["content"][-1]
+                parts = dict(texts)
+                if (written := parts.pop("partial_json", None)) is not None:
+                    block["input"] = json.loads(written or "{}")
+                block |= parts
+            case "message_delta":
+                message |= event["delta"]
+                message["usage"] |= event["usage"]
+    assert events[-1]["type"] == "message_stop"
+    return message
+
+
+@cache
+def _beta_event() -> TypeAdapter[Any]:
+    return TypeAdapter(BetaRawMessageStreamEvent)
 
 
 def _code(body: Json) -> str:

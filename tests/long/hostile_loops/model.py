@@ -74,7 +74,7 @@ class RandomModel(FakeBackend):
             self.written["call of a client's tool"] += 1
             return call(name, {"id": 1})
         arguments = instance(rng.choice(SCHEMAS[tool]), rng) | {LOOP: loop}
-        kind = "valid" if rng.random() < 0.8 else rng.choice((*DAMAGES, "unknown tool"))
+        kind = "valid" if rng.random() < 0.92 else rng.choice((*DAMAGES, "unknown tool"))
         self.written[f"call: {kind}"] += 1
         if kind == "unknown tool":
             return call("hostile-secret", arguments)

@@ -33,9 +33,9 @@ from tests.support.servers.fake_backend import running
 from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
-PER_SEED = 250
-SECONDS = 4.0
-"""Longest times of a list, of a call, and of a pause of the backend."""
+PER_SEED = 100
+CALL_SECONDS, IDLE_SECONDS = 5.0, 10.0
+"""Longest times of a call, and of a pause of the backend."""
 REQUEST_SECONDS = 60.0
 
 
@@ -48,9 +48,8 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
         running(RandomModel(seed)) as model,
     ):
         assert isinstance(model, RandomModel)
-        monkeypatch.setattr(mcp, "LIST_SECONDS", SECONDS)
-        monkeypatch.setattr(mcp, "CALL_SECONDS", SECONDS)
-        changes = {"idle_timeout": SECONDS, "request_timeout": REQUEST_SECONDS}
+        monkeypatch.setattr(mcp, "CALL_SECONDS", CALL_SECONDS)
+        changes = {"idle_timeout": IDLE_SECONDS, "request_timeout": REQUEST_SECONDS}
         calls = Path(folder) / "calls"
         calls.touch()
         async with servers(calls), own_route(model, monkeypatch, **changes) as gateway:

@@ -129,6 +129,7 @@ def main() -> None:
         os._exit(0)
 
     signal.signal(signal.SIGTERM, end)
+    print("ready", flush=True)
     while True:
         child = os.fork()
         if child == 0:

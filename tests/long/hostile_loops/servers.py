@@ -34,8 +34,10 @@ def _server(name: str, calls: Path) -> Any:
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         number = listener.fileno()
         command = [sys.executable, "-m", "tests.long.hostile_loops.server", str(number), str(calls)]
-        process = subprocess.Popen([*command, name], pass_fds=[number])
+        process = subprocess.Popen([*command, name], pass_fds=[number], stdout=subprocess.PIPE)
+        assert process.stdout is not None
         try:
+            assert process.stdout.readline(), "The server did not start."
             yield {"transport": "http", "url": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}
         finally:
             process.terminate()

@@ -90,6 +90,7 @@ def test_invalid_json_is_a_violation(arguments: str) -> None:
     ("arguments", "complete"),
     [
         ('{"a": "\\ud83d"}', False),
+        ('{"a": "\ud800"}', False),  # a mark
         ('{"a": [{"b": "x \\uDE42 y"}]}', False),
         ('{"a\\ud83d": 1}', False),
         ('{"a": "\\ude42\\ud83d"}', False),
