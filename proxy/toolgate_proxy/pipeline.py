@@ -132,7 +132,8 @@ class _Exchange:
             client = client_of(self.scope, self.context, turn)
             values, recalled = await self.pipeline.surface.recall(values, client)
             if self.context.key is not None:
-                await gateway().limiter.reserve(self.context, values, output=adds)
+                sent = gateway().reader.searching(self.pipeline.surface, values)
+                await gateway().limiter.reserve(self.context, sent, output=adds)
             if entries := mcp_entries(values):
                 client = replace(client, mcp=await listings(entries, self.host.caller))
             await self._generate(values, client, recalled, disconnect)

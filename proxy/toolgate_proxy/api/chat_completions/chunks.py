@@ -50,6 +50,8 @@ class Chunks:
         self._call_done = response.request.call_done
         self._custom: set[tuple[int, int]] = set()
         """Calls of custom tools: the choice, and the call's index in it."""
+        self._numbers: dict[tuple[int, int], int] = {}
+        """The numbers of the calls of each choice. The client does not see all calls."""
         self._started: set[int] = set()
         self._role_only: set[int] = set()
         """Choices that have sent their role and nothing else."""
@@ -66,8 +68,11 @@ class Chunks:
             if not isinstance(event, Traced):
                 self._role_only.discard(choice)
             logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
-            if isinstance(event, CallStart) and event.custom:
-                self._custom.add((choice, event.index))
+            if isinstance(event, CallStart):
+                number = sum(at == choice for at, _ in self._numbers)
+                self._numbers[choice, event.index] = number
+                if event.custom:
+                    self._custom.add((choice, event.index))
             match event:
                 case ChoiceStarted():
                     self._role_only.add(choice)
@@ -82,7 +87,7 @@ class Chunks:
                 case Finish() as finish:
                     reason = finish_reason(finish, legacy=self._legacy)
                     yield self._chunk(choice, {}, reason, **finish_fields(finish))
-                case _ if (delta := self._delta(event)) is not None:
+                case _ if (delta := self._delta(choice, event)) is not None:
                     yield self._chunk(choice, delta, logprobs=logprobs)
                 case _ if logprobs:
                     yield self._chunk(choice, {}, logprobs=logprobs)
@@ -100,7 +105,7 @@ class Chunks:
         elif request.receipt:
             yield with_receipt(self._body([]), self._response)
 
-    def _delta(self, event: ChoiceEvent) -> dict[str, Any] | None:
+    def _delta(self, choice: int, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:
             case ContentDelta(text):
                 return {"content": text}
@@ -110,23 +115,19 @@ class Chunks:
                 return {"function_call": {"name": name, "arguments": ""}}
             case CallStart(index, name, custom=True):
                 custom = {"name": name, "input": ""}
-                call_id = self._response.call_id(event)
-                return {
-                    "tool_calls": [
-                        {"index": index, "id": call_id, "type": "custom", "custom": custom}
-                    ]
-                }
+                call = {"id": self._response.call_id(event), "type": "custom", "custom": custom}
+                return self._of_call(choice, index, call)
             case CallStart(index, name):
                 function = {"name": name, "arguments": ""}
                 call_id = self._response.call_id(event)
-                call = {"index": index, "id": call_id, "type": "function", "function": function}
-                return {"tool_calls": [call]}
+                call = {"id": call_id, "type": "function", "function": function}
+                return self._of_call(choice, index, call)
             case ArgumentsDelta(_, text) if self._legacy:
                 return {"function_call": {"arguments": text}}
             case ArgumentsDelta(index, text):
-                return {"tool_calls": [{"index": index, "function": {"arguments": text}}]}
+                return self._of_call(choice, index, {"function": {"arguments": text}})
             case InputDelta(index, text):
-                return {"tool_calls": [{"index": index, "custom": {"input": text}}]}
+                return self._of_call(choice, index, {"custom": {"input": text}})
             case _:
                 return None  # CallEnd: unless asked for, the next call or finish_reason implies it
 
@@ -135,8 +136,12 @@ class Chunks:
         if self._legacy:
             return {"function_call": {"arguments": ""}}
         if (choice, index) in self._custom:
-            return {"tool_calls": [{"index": index, "custom": {"input": ""}}]}
-        return {"tool_calls": [{"index": index, "function": {"arguments": ""}}]}
+            return self._of_call(choice, index, {"custom": {"input": ""}})
+        return self._of_call(choice, index, {"function": {"arguments": ""}})
+
+    def _of_call(self, choice: int, index: int, call: dict[str, Any]) -> dict[str, Any]:
+        number = self._numbers.get((choice, index), index)
+        return {"tool_calls": [{"index": number, **call}]}
 
     def _chunk(
         self,

@@ -21,11 +21,13 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
+from ..shared.tool_search import ToolSearch
 from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
 from .functions import choice_of, define, is_legacy, read_definitions
 from .messages import parse_messages
 from .parameters import BY_NAME
+from .search import NAME, Searches, requested_search
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
@@ -45,13 +47,20 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    tools = read_definitions(values, hosted, open_objects=open_objects, on_invalid=on_invalid)
+    choice, method = choice_of(values), requested_search(values)
+    tools = read_definitions(
+        values, hosted, open_objects=open_objects, on_invalid=on_invalid, search=method
+    )
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
-    messages, paths = parse_messages(values.get("messages"), history, tools, defined)
+    searches = Searches(tools, choice) if method else None
+    messages, paths = parse_messages(values.get("messages"), history, tools, defined, searches)
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     _check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
+    if method:
+        search = ToolSearch(method, tools, finds_any=choice == "required")
+        parsed.request |= {"gateway_tools": {NAME: search}, "hidden_tools": frozenset({NAME})}
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
     return chat_request(
@@ -63,7 +72,7 @@ def parse_request(
         history=history,
         tools=tools,
         hosted=hosted,
-        choice=choice_of(values),
+        choice=choice,
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
     )

@@ -91,11 +91,6 @@ class HostedTools:
         self._left_out.append(_LeftOut(kind, entry.get("name"), path))
         return True
 
-    def others(self, tools: Sequence[object]) -> list[tuple[str, object]]:
-        """The tools that are not hosted, with their paths in the request."""
-        placed = [(f"tools[{at}]", entry) for at, entry in enumerate(tools)]
-        return [(path, entry) for path, entry in placed if not self.leaves_out(entry, path)]
-
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
         """Raises InvalidTools if the choice names a tool that was left out."""
         names = {tool.name for tool in offered}
