@@ -115,11 +115,12 @@ class Searches:
 
 def _method(tool: object) -> Method | None:
     """Return how a search that the gateway runs searches, in OpenAI's or Anthropic's form."""
-    if not isinstance(tool, dict):
+    kind = tool.get("type") if isinstance(tool, dict) else None
+    if not isinstance(tool, dict) or kind in OFFERED:
         return None
-    if tool.get("type") == NAME and tool.get("execution") in (None, "server"):
+    if kind == NAME and tool.get("execution") in (None, "server"):
         return "bm25"
-    return method_of(tool.get("type"))
+    return method_of(kind)
 
 
 def _is_possible(body: Mapping[str, Any]) -> bool:
