@@ -34,10 +34,6 @@ class EngineSettings(Section):
     max_requests: int = Field(default=2048, gt=0)
     """Maximum number of active requests, including queued ones. Further requests get a 503 with
     Retry-After."""
-    repetition_tokens: int = Field(default=1024, ge=0)
-    """Number of tokens after which a call or the content of a `response_format` is closed that has
-    repeated the same text or items all that time, at least eight times. 0: never. Backends of one
-    model need the same value."""
 
 
 class TraceSettings(Section):

@@ -1,7 +1,7 @@
 """Cost of enforcement by number of tools, streams and tokens, and memory by number of schemas.
 
-    python -m bench growth MODEL_DIR [--only tools,streams,output,schemas] [--rounds N]
-        [--schemas N] [--every N] [--calls] > report.md
+    python -m bench growth MODEL_DIR [--only tools,streams,output,schemas,deferred] [--rounds N]
+        [--schemas N] [--every N] [--calls] [--requests N] > report.md
 
 Parts:
 
@@ -9,6 +9,7 @@ Parts:
 - streams: tokens per second of 1 to 128 streams
 - output: ms per token as one response grows to 10,000 tokens
 - schemas: memory of a backend that loads `--schemas` different schemas (schemas.py)
+- deferred: `--requests` pairs of requests with 10 and with 10,000 tools (deferred.py)
 
 The first three run on one backend, and compare enforced requests with the same requests without
 enforcement. Rounds are interleaved. Reported are the median ratio of the rounds and its 95 %
@@ -29,7 +30,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.growth import schemas
+from bench.growth import deferred, schemas
 from bench.growth.load import Batch, Load, Pair
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
@@ -178,7 +179,7 @@ PARTS: Mapping[str, Part] = {
     "output": output_part,
 }
 """The parts that need a server."""
-SCHEMAS = "schemas"
+SCHEMAS, DEFERRED = "schemas", "deferred"
 
 
 async def served(url: str, parts: Sequence[str], rounds: int) -> None:
@@ -198,15 +199,18 @@ async def served(url: str, parts: Sequence[str], rounds: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", type=Path)
-    parser.add_argument("--only", default=",".join((*PARTS, SCHEMAS)), help="names of parts")
+    parser.add_argument(
+        "--only", default=",".join((*PARTS, SCHEMAS, DEFERRED)), help="names of parts"
+    )
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--schemas", type=int, default=40_000, help="number of schemas to load")
     parser.add_argument("--every", type=int, default=2_000, help="schemas per row")
     parser.add_argument("--calls", action="store_true", help="write a call of each schema")
+    parser.add_argument("--requests", type=int, default=500, help="pairs with deferred tools")
     options = parser.parse_args()
     exit_on_sigterm()
     parts, model = options.only.split(","), options.model.resolve()
-    if unknown := set(parts) - {*PARTS, SCHEMAS}:
+    if unknown := set(parts) - {*PARTS, SCHEMAS, DEFERRED}:
         parser.error(f"argument --only: unknown parts: {', '.join(sorted(unknown))}")
     if on_server := [name for name in parts if name in PARTS]:
         port = free_port()
@@ -218,3 +222,6 @@ def main() -> None:
         print(f"\n### {SCHEMAS}\n", flush=True)
         load = schemas.grow(str(model), options.schemas, options.every, with_calls=options.calls)
         asyncio.run(load)
+    if DEFERRED in parts:
+        with running("toolgate", model, label="deferred") as server:
+            print(f"\n### {DEFERRED}\n\n{deferred.measured(server, options.requests)}", flush=True)

@@ -73,6 +73,8 @@ class ChatRequest:
     the definitions of others, each where it was added (`wire.TOOL_DEFINITIONS`)."""
     gateway_tools: Mapping[str, GatewayTool] = field(default_factory=dict)
     """Those of `tools` and `deferred_tools` that the gateway runs, by name."""
+    hidden_tools: frozenset[str] = frozenset()
+    """The names of those of `gateway_tools` of whose calls the client sees nothing."""
     pending_calls: tuple[PendingCall, ...] = ()
     """Calls that the gateway runs before the response."""
     max_tool_calls: int | None = None

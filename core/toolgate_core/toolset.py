@@ -70,6 +70,10 @@ class Toolset:
     def is_loaded(self, name: str) -> bool:
         return name in self._loaded
 
+    def is_deferred(self, name: str) -> bool:
+        """Return whether a tool is not added so far."""
+        return name in self._deferred
+
     def has(self, name: str) -> bool:
         """Return whether a tool of this name was declared so far."""
         return name in self._shown or name in self._deferred

@@ -139,7 +139,8 @@ class _Exchange:
             client = client_of(self.scope, self.context, turn)
             values, recalled = await self.pipeline.surface.recall(values, client)
             if self.context.key is not None:
-                await gateway().limiter.reserve(self.context, values, output=adds)
+                sent = gateway().reader.searching(self.pipeline.surface, values)
+                await gateway().limiter.reserve(self.context, sent, output=adds)
             if values.get("tools") and search_tools():
                 client = replace(client, search_engine=await permitted_search(self.host.caller))
             if entries := mcp_entries(values):

@@ -19,6 +19,10 @@ from ..adapters import vllm_host
 from ..enforcement.spec import ReasoningStart, Spec
 from ..tokens.vocabulary import Vocabulary
 
+REPETITION_TOKENS = 1024
+"""Number of tokens after which a call or formatted content is closed that has repeated the same
+text or items all that time. Requests can turn this off (`repetition_guard`)."""
+
 
 def make_spec(
     request: wire.GenerateRequest,
@@ -27,7 +31,6 @@ def make_spec(
     *,
     reasoning: ReasoningStart,
     budget: int,
-    repetition_tokens: int,
     least_tokens: Callable[[str], int | None],
 ) -> Spec:
     """Return the constraints of the sequence, as `enforcement` of the request asks. `budget` is the
@@ -46,7 +49,7 @@ def make_spec(
         accepted=accepted,
         excluded=request.excluded or (),
         call_tokens=enforcement.call_tokens,
-        repetition_tokens=0 if enforcement.repetition_guard is False else repetition_tokens,
+        repetition_tokens=0 if enforcement.repetition_guard is False else REPETITION_TOKENS,
         close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,

@@ -47,7 +47,6 @@ class Service:
         self._in_flight = InFlightRequests(configured.max_requests)
         self._tracer = Tracer(vocabulary)
         self._max_grammars = configured.max_grammars
-        self._repetition_tokens = configured.repetition_tokens
         self._registry, self._quarantine = make_registry(self._rpc, vocabulary, configured)
 
     @classmethod
@@ -174,7 +173,6 @@ class Service:
                         continues=continues_message(request.prompt),
                     ),
                     budget=budget,
-                    repetition_tokens=self._repetition_tokens,
                     least_tokens=self._registry.least_tokens,
                 )
             params = sampling_params(

@@ -22,6 +22,11 @@ class RequestReader:
         self._settings = settings
         self._sealer = None if settings.prefix_cache == "shared" else sealer
 
+    def searching(self, surface: Surface, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body with a search for the tools that the settings leave out of the prompt."""
+        listed = self._settings.listed_tools
+        return body if listed is None else surface.with_search(body, listed)
+
     def read(
         self,
         surface: Surface,
@@ -41,7 +46,7 @@ class RequestReader:
         settings = self._settings
         invalid = InvalidTools(context, omit=settings.invalid_tools == "omit")
         request = surface.parse(
-            body,
+            self.searching(surface, body),
             model=model,
             open_objects=settings.open_objects,
             omit_hosted=settings.hosted_tools == "omit",

@@ -148,6 +148,10 @@ class Surface(Form, Protocol):
         """Return the body with the defaults of a deployment, which are parameters of chat
         completions, where the body does not set them."""
 
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        """Return the body with a search for tools instead of those after the first `listed` ones,
+        if the API has no form for such a search."""
+
     def parse(
         self,
         body: Mapping[str, Any],
@@ -185,6 +189,9 @@ class Stateless:
 
     async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
         pass
+
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        return body
 
     async def keep(self) -> None:
         pass

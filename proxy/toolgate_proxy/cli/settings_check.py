@@ -14,8 +14,8 @@ from ..settings import Settings
 PREFIX = "TOOLGATE_"
 OTHERS = frozenset({
     "ADAPTER", "BLOB_CACHE_MB", "DIALECT", "FORCED_DRAFTS", "GRAPH_MB", "MAX_GRAMMARS",
-    "MAX_REQUESTS", "MEMBER_ORDER", "QUARANTINE_MEMORY_MB", "REPETITION_TOKENS",
-    "RULES_CACHE_MB", "API_KEY", "MODEL", "PORT", "VERIFY_KEY",
+    "MAX_REQUESTS", "MEMBER_ORDER", "QUARANTINE_MEMORY_MB", "RULES_CACHE_MB",
+    "API_KEY", "MODEL", "PORT", "VERIFY_KEY",
     "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
 })  # fmt: skip
 """Variables of the backend, of clients, and of tests, without the prefix."""

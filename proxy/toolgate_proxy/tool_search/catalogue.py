@@ -1,8 +1,8 @@
 """An index of the definitions of tools, for ranked search by words and for search by pattern.
 
 The ranking is BM25 of SQLite's full-text search (https://sqlite.org/fts5.html), over names,
-descriptions, and the names, descriptions and values of arguments. Patterns are read by RE2, in
-linear time.
+descriptions, and the names, descriptions and values of arguments. Parts of the words count as well,
+so that a word also finds longer ones that it is in. Patterns are read by RE2, in linear time.
 """
 
 from __future__ import annotations
@@ -23,11 +23,34 @@ MAX_TEXT = 4_000
 MAX_DEPTH = 5
 """Levels of objects and arrays whose arguments are searched."""
 WEIGHTS = (4, 2, 1)
-"""Weights of names, descriptions and arguments in the ranking. On 845 questions of BFCL over its
-1,233 tools, 85 % of the right tools are among the first five, 91 % among the first ten."""
+"""Weights of names, descriptions and arguments in the ranking."""
+PARTS_WEIGHT = 0.3
+"""Weight of parts of words. On 845 questions of BFCL over its 1,233 tools, 87 % of the right tools
+are among the first five, and 92 % among the first ten: 84 and 89 % by words alone, 85 and 90 %
+without STOP_WORDS."""
 RANKED = """
-    select rowid from tools where tools match ? order by bm25(tools, ?, ?, ?), rowid limit ?
+    with by_word as materialized (
+        select rowid, bm25(tools, ?, ?, ?) as score from tools where tools match ?
+    ), by_part as materialized (
+        select rowid, bm25(parts) as score from parts where parts match ?
+    )
+    select by_word.rowid from by_word left join by_part using (rowid)
+    order by by_word.score + ? * coalesce(by_part.score, 0), by_word.rowid limit ?
 """
+PART = 3
+"""Characters of a part of a word."""
+MIN_SPLIT = 4
+"""Fewest characters of a word that is searched by its parts."""
+MAX_PARTS = 200
+"""Most parts of a query."""
+COMMON = """
+    a an and are as at be been but by can could did do does for from had has have he her his how i
+    if in into is it its me my no not of on or our she so than that the their them then there these
+    they this those to us was we were what when where which while who whom why will with would you
+    your
+"""
+STOP_WORDS = frozenset(COMMON.split())
+"""Words that say nothing about a tool. They are rare in descriptions, and would count for much."""
 WORD = re.compile(r"[^\W_]+")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -54,6 +77,16 @@ class Catalogue:
                 for at, (name, description, arguments) in enumerate(self._texts)
             ),
         )
+        self._index.execute(
+            "create virtual table parts using fts5(text, content='', tokenize='trigram')"
+        )
+        self._index.executemany(
+            "insert into parts(rowid, text) values (?, ?)",
+            (
+                (at, _words(f"{name} {description}"))
+                for at, (name, description, _) in enumerate(self._texts)
+            ),
+        )
 
     @property
     def size(self) -> int:
@@ -62,11 +95,18 @@ class Catalogue:
 
     def ranked(self, query: str, limit: int) -> list[str]:
         """Return the names of the tools that have words of the query, the best first."""
-        words = list(dict.fromkeys(word.lower() for word in WORD.findall(_split(query))))
-        if not words:
+        words = dict.fromkeys(word.lower() for word in WORD.findall(_split(query)))
+        telling = [word for word in words if word not in STOP_WORDS][:MAX_WORDS]
+        if not telling:
             return []
-        either = " OR ".join(f'"{word}"' for word in words[:MAX_WORDS])
-        found = self._index.execute(RANKED, (either, *WEIGHTS, limit))
+        parts = dict.fromkeys(
+            word[at : at + PART]
+            for word in telling
+            if len(word) >= MIN_SPLIT
+            for at in range(len(word) - PART + 1)
+        )
+        either, inside = _either(telling), _either([*parts][:MAX_PARTS])
+        found = self._index.execute(RANKED, (*WEIGHTS, either, inside, PARTS_WEIGHT, limit))
         return [self._names[at] for (at,) in found]
 
     def matching(self, pattern: str, limit: int) -> list[str]:
@@ -118,6 +158,11 @@ def _arguments(schema: object, depth: int) -> Iterator[str]:
             yield from (each for each in described if isinstance(each, str))
             yield from _arguments(inner, depth - 1)
     yield from _arguments(schema.get("items"), depth - 1)
+
+
+def _either(words: Sequence[str]) -> str:
+    """Return the query for any of the words."""
+    return " OR ".join(f'"{word}"' for word in words) or '""'
 
 
 def _words(text: str) -> str:

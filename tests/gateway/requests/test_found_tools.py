@@ -1,8 +1,9 @@
 """Tools that a search has found, with a model that calls anything: found ones are enforced, and
-deferred ones are never called."""
+deferred ones are never called. The prompt grows only at its end."""
 
 from __future__ import annotations
 
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tests.gateway.servers import Gateway
 from tests.long.api_conformance.checks import violations
 from tests.support.apis import replies
+from tests.support.apis.found_sessions import FORMS, bodies
 from tests.support.apis.found_tools import SEARCH, with_search
 from tests.support.servers.http_client import bearer
 from toolgate_verify.asking import request
@@ -21,6 +23,10 @@ from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool
 
 SEEDS = range(8)
+BLOCK = 128
+"""Tokens of a block of the cache."""
+TURNS = 20
+SYSTEM = "word " * 2_500
 
 
 def tool(name: str, **properties: Any) -> Tool:
@@ -77,3 +83,27 @@ def test_only_found_tools_are_called(
     with ThreadPoolExecutor(len(SEEDS)) as pool:
         names = set().union(*pool.map(called, SEEDS))
     assert len(names) > 1, "the model chooses"
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_prompts_are_cached_while_tools_are_found(gateway: Gateway, model: str, form: str) -> None:
+    prompts, cached = [], []
+    api = FORMS[form].api
+    for body in bodies(FORMS[form], f"{form} {uuid.uuid4().hex} {SYSTEM}", TURNS):
+        response = httpx.post(
+            gateway.url + replies.PATHS[api],
+            json={"model": model, **body},
+            headers=bearer(gateway.key),
+            timeout=300,
+            verify=False,
+        )
+        assert response.status_code == 200, response.text
+        [reply] = replies.read(api, response.content, streamed=False)
+        assert reply.answer.usage is not None
+        prompts.append(reply.answer.usage.prompt)
+        cached.append(reply.answer.usage.cached or 0)
+    assert prompts == sorted(prompts)
+    assert all(hit > before - BLOCK for before, hit in zip(prompts, cached[1:], strict=False)), (
+        list(zip(prompts, cached, strict=True))
+    )
+    assert sum(cached[1:]) >= 0.95 * sum(prompts[1:])

@@ -36,11 +36,13 @@ def biases(dialect: Dialect, model: Path) -> list[dict[str, float]]:
     return [by_token(each, model) for each in wanted]
 
 
-def tool_set(rng: Random) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
+def tool_set(rng: Random, *, found: bool = False) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
     """The tools that can be called, and deferred ones that can't. If there are such, the first tool
-    is a search, which has found the others."""
+    is a search, which has found the others. `found`: there always are."""
     offered = _tools(rng)
-    if len(offered) == 1 or rng.random() < 0.3:
+    while found and len(offered) == 1:
+        offered = _tools(rng)
+    if len(offered) == 1 or (not found and rng.random() < 0.3):
         return offered, ()
     later = tuple(replace(each, name=f"later_{at}") for at, each in enumerate(_tools(rng)))
     return (replace(offered[0], name=SEARCH), *offered[1:]), later

@@ -46,6 +46,8 @@ class Load:
     markup: Sequence[str]
     """Texts that content must not contain."""
     outcome: Outcome
+    found: bool = False
+    """Whether a search has found the tools of all requests."""
 
     async def run(self, sets: int, concurrency: int) -> None:
         slots = asyncio.Semaphore(concurrency)
@@ -53,7 +55,7 @@ class Load:
 
     async def _tool_set(self, number: int, slots: asyncio.Semaphore) -> None:
         rng = Random(f"hostile-{self.outcome.seed}-{number}")
-        offered, later = tool_set(rng)
+        offered, later = tool_set(rng, found=self.found)
         engines: dict[str, str] | None = None
         ways = [*product(Api, (False, True))]
         for at in range(PER_TOOL_SET):

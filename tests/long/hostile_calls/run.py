@@ -2,6 +2,7 @@
 
     python -m tests.long hostile-calls --calls 100000 --out FILE
     python -m tests.long hostile-calls --seed 17                  # one of them again
+    python -m tests.long hostile-calls --found --calls 5000       # only tools that were found
 
 Each seed is a gateway and a backend with one adapter and a random model in the form of one family.
 The tools are those of `walks`. The temperatures are 0 to 2, with biases that make the model
@@ -22,6 +23,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from itertools import count
 from random import Random
 
@@ -62,7 +64,7 @@ def settings(seed: int) -> tuple[str, str]:
     return FAMILIES[at], ADAPTERS[(at + rounds) % 2]
 
 
-def run(seed: int, sets: int, concurrency: int) -> Outcome:
+def run(seed: int, sets: int, concurrency: int, *, found: bool) -> Outcome:
     """Raises NotStarted."""
     family, adapter = settings(seed)
     outcome = Outcome(seed, labels={"family": family, "adapter": adapter})
@@ -72,7 +74,7 @@ def run(seed: int, sets: int, concurrency: int) -> Outcome:
     began = time.monotonic()
     with running("toolgate", model, label="hostile", env={"TOOLGATE_ADAPTER": adapter}) as server:
         drawn, markup = biases(dialect, model), mark_texts.markup(dialect)
-        asyncio.run(_send(server, outcome, drawn, markup, sets, concurrency))
+        asyncio.run(_send(server, outcome, drawn, markup, sets, concurrency, found=found))
         if not server.alive():
             outcome.violations.append("the server died")
     outcome.seconds = time.monotonic() - began
@@ -86,6 +88,8 @@ async def _send(
     markup: Sequence[str],
     sets: int,
     concurrency: int,
+    *,
+    found: bool,
 ) -> None:
     headers = {"authorization": f"Bearer {server.key}"}
     # The server closes a connection after five idle seconds, possibly while the client reuses it.
@@ -93,7 +97,7 @@ async def _send(
     async with httpx.AsyncClient(
         base_url=server.url, headers=headers, timeout=TIMEOUT, trust_env=False, limits=limits
     ) as http:
-        load = Load(http, server.model_name(), drawn, markup, outcome)
+        load = Load(http, server.model_name(), drawn, markup, outcome, found)
         await load.run(sets, concurrency)
 
 
@@ -107,16 +111,18 @@ def main() -> int:
     parser.add_argument("--sets", type=int, default=20, help="sets of tools of each seed")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--concurrency", type=int, default=48)
+    parser.add_argument("--found", action="store_true", help="a search has found all tools")
     add_options(parser)
     options = parser.parse_args()
     exit_on_sigterm()
+    started = partial(run, sets=options.sets, concurrency=options.concurrency, found=options.found)
     if options.seed is not None:
-        done = {options.seed: run(options.seed, options.sets, options.concurrency)}
+        done = {options.seed: started(options.seed)}
     else:
         done = kept(options.out)
         while sum(each.counts["calls: complete"] for each in done.values()) < options.calls:
             seed = next(seed for seed in count(options.first) if seed not in done)
-            done[seed] = run(seed, options.sets, options.concurrency)
+            done[seed] = started(seed)
             keep(options.out, done[seed])
             done |= kept(options.out)
     outcomes = [done[seed] for seed in sorted(done)]

@@ -46,6 +46,12 @@ def test_requests_are_repeated_exactly(api: Api) -> None:
     assert len({json.dumps(body) for body in bodies[0]}) == 20
 
 
+def test_a_search_can_have_found_the_tools_of_all_requests() -> None:
+    rng = Random(1)
+    sets = [tool_set(rng, found=True) for _ in range(20)]
+    assert all(later and len(offered) > 1 for offered, later in sets)
+
+
 def outcome_of(answer: Handler) -> Outcome:
     """The outcome of one set of tools with a gateway that answers so."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_proxy.api.reader import RequestReader
+from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.surfaces import COMPLETIONS
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.sealing import Sealer
@@ -39,3 +40,11 @@ def test_owners_and_their_own_salts_have_different_salts() -> None:
 @pytest.mark.parametrize("sent", [None, "pepper"])
 def test_shared_caches_have_the_salts_of_clients(sent: str | None) -> None:
     assert salt(SHARED, "team a", sent) == sent
+
+
+def test_a_search_takes_the_place_of_the_tools_that_are_not_listed() -> None:
+    reader = RequestReader(Settings(tool_search=1), Sealer(b"s" * 32))
+    tools = [{"type": "function", "function": {"name": name}} for name in ("a", "b", "c")]
+    sent = reader.searching(COMPLETIONS, {"tools": tools})["tools"]
+    assert [tool.get("defer_loading") for tool in sent] == [None, True, True, None]
+    assert reader.searching(Responses(), {"tools": tools})["tools"] == tools

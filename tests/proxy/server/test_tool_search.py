@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.own_route import CHAT, Gateway, Response
+from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
 
@@ -264,13 +264,3 @@ async def test_a_last_message_of_the_assistant_is_refused(gateway: Gateway) -> N
     response = await ask(gateway, "messages", messages=messages)
     assert response.status == 400
     assert "last message" in response.json["error"]["message"]
-
-
-async def test_chat_completions_leave_a_hosted_search_out(gateway: Gateway) -> None:
-    """It has no form for a search that the gateway runs, so deferred tools are loaded at once."""
-    tool = {"type": "function", "function": {"name": "look", "parameters": SCHEMA}}
-    gateway.backend.scripts["Close the window."] = Script(("Done.",))
-    sent = {"messages": [HI], "tools": [{"type": "tool_search"}, {**tool, "defer_loading": True}]}
-    response = await gateway.ask({"model": "tiny", **sent}, path=CHAT)
-    assert response.status == 200, response.bodies
-    assert gateway.backend.listed_tools() == ["look"]

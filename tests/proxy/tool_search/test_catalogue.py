@@ -33,6 +33,7 @@ TOOLS = [
         ("orders", "mcp__shop__list_orders"),
         ("ubersetzt einen Text", "translate"),
         ("unit", "get_weather"),
+        ("what is this order of a customer", "mcp__shop__list_orders"),
     ],
 )
 def test_words_of_names_descriptions_and_arguments_are_found(query: str, first: str) -> None:
@@ -42,6 +43,11 @@ def test_words_of_names_descriptions_and_arguments_are_found(query: str, first: 
 @pytest.mark.parametrize("query", ["", "?!", "nothing matches", '"', "name:* OR NEAR(", "-"])
 def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
     assert Catalogue(TOOLS).ranked(query, 3) == []
+
+
+def test_parts_of_words_decide_between_tools() -> None:
+    tools = [tool("calcSum", "Of numbers."), tool("multiplication", "Of numbers.")]
+    assert Catalogue(tools).ranked("multiply numbers", 1) == ["multiplication"]
 
 
 def test_equal_ranks_keep_the_order_of_the_request() -> None:

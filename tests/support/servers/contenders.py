@@ -99,7 +99,7 @@ def environment(contender: str, extra: Mapping[str, str] = {}) -> dict[str, str]
         # By default idle connections are closed after 5 s, possibly while a client reuses one.
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": "300",
         "TOOLGATE_MASTER_KEY": MASTER_KEY,
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "backend"), str(ROOT / "core")]),
+        "PYTHONPATH": os.pathsep.join(str(ROOT / each) for each in ("proxy", "backend", "core")),
     }
     if contender != "toolgate":
         # Unset, vLLM loads every installed plug-in, including Toolgate's.

@@ -52,6 +52,8 @@ class Chunks:
         self._call_done = response.request.call_done
         self._custom: set[tuple[int, int]] = set()
         """Calls of custom tools: the choice, and the call's index in it."""
+        self._numbers: dict[tuple[int, int], int] = {}
+        """The numbers of the calls of each choice. The client does not see all calls."""
         self._started: set[int] = set()
         self._role_only: set[int] = set()
         """Choices that have sent their role and nothing else."""
@@ -72,8 +74,11 @@ class Chunks:
             if not isinstance(event, Traced | ChoiceStarted):
                 self._role_only.discard(choice)
             logprobs = event_logprobs(event) if getattr(event, "logprobs", None) else None
-            if isinstance(event, CallStart) and event.custom:
-                self._custom.add((choice, event.index))
+            if isinstance(event, CallStart):
+                number = sum(at == choice for at, _ in self._numbers)
+                self._numbers[choice, event.index] = number
+                if event.custom:
+                    self._custom.add((choice, event.index))
             match event:
                 case CallEnd(index) if self._call_done:
                     last, done = self._last_delta(choice, index), {"call_done": True}
@@ -87,7 +92,7 @@ class Chunks:
                     reason = finish_reason(finish, legacy=self._legacy)
                     last_delta = self._gateway_calls.at_end()
                     yield self._chunk(choice, last_delta, reason, **finish_fields(finish))
-                case _ if (delta := self._delta(event)) is not None:
+                case _ if (delta := self._delta(choice, event)) is not None:
                     yield self._chunk(choice, delta, logprobs=logprobs)
                 case _ if logprobs:
                     yield self._chunk(choice, {}, logprobs=logprobs)
@@ -105,7 +110,7 @@ class Chunks:
         elif request.receipt:
             yield with_receipt(self._body([]), self._response)
 
-    def _delta(self, event: ChoiceEvent) -> dict[str, Any] | None:
+    def _delta(self, choice: int, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:
             case ContentDelta(text):
                 return {"content": text}
@@ -115,20 +120,19 @@ class Chunks:
                 return {"function_call": {"name": name, "arguments": ""}}
             case CallStart(index, name, custom=True):
                 custom = {"name": name, "input": ""}
-                call_id = self._response.call_id(event)
-                call = {"id": call_id, "type": "custom", "custom": custom}
-                return self._call(index, call)
+                call = {"id": self._response.call_id(event), "type": "custom", "custom": custom}
+                return self._of_call(choice, index, call)
             case CallStart(index, name):
                 function = {"name": name, "arguments": ""}
                 call_id = self._response.call_id(event)
                 call = {"id": call_id, "type": "function", "function": function}
-                return self._call(index, call)
+                return self._of_call(choice, index, call)
             case ArgumentsDelta(_, text) if self._legacy:
                 return {"function_call": {"arguments": text}}
             case ArgumentsDelta(index, text):
-                return self._call(index, {"function": {"arguments": text}})
+                return self._of_call(choice, index, {"function": {"arguments": text}})
             case InputDelta(index, text):
-                return self._call(index, {"custom": {"input": text}})
+                return self._of_call(choice, index, {"custom": {"input": text}})
             case _:
                 return None  # CallEnd: unless asked for, the next call or finish_reason implies it
 
@@ -137,12 +141,12 @@ class Chunks:
         if self._legacy:
             return {"function_call": {"arguments": ""}}
         if (choice, index) in self._custom:
-            return self._call(index, {"custom": {"input": ""}})
-        return self._call(index, {"function": {"arguments": ""}})
+            return self._of_call(choice, index, {"custom": {"input": ""}})
+        return self._of_call(choice, index, {"function": {"arguments": ""}})
 
-    def _call(self, index: int, part: dict[str, Any]) -> dict[str, Any]:
-        """Return the delta with a part of a call. `index`: of the call in the response."""
-        return {"tool_calls": [{"index": self._gateway_calls.number(index), **part}]}
+    def _of_call(self, choice: int, index: int, call: dict[str, Any]) -> dict[str, Any]:
+        number = self._numbers.get((choice, index), index)
+        return {"tool_calls": [{"index": number, **call}]}
 
     def _chunk(
         self,

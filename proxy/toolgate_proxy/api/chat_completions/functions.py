@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,18 +15,20 @@ from toolgate_core.toolset import Toolset
 from ...request_fields import Fields, unknown_value
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
+from ..shared.tool_search import Method, search_function
 from ..shared.tools import (
     MODES,
     function_name,
+    function_of,
     other_form,
     read_functions,
     read_tool_choice,
     read_tools,
 )
 from .mcp import McpReader
+from .search import DEFERRED, NAME, flag_of, is_search
 
 CHOICES = ("none", "auto")
-DEFERRED = "defer_loading"
 
 
 def is_legacy(values: Mapping[str, Any]) -> bool:
@@ -51,10 +53,11 @@ def read_definitions(
     *,
     open_objects: bool,
     on_invalid: OnInvalid = refuse,
+    search: Method | None = None,
 ) -> Toolset:
-    """Return the tools of a request. `on_invalid` gets the errors of names and schemas, but those
-    of MCP servers are left out if they are invalid. Raise InvalidRequest, InvalidTools, whose
-    `param` is the invalid entry, and UnsupportedParameter."""
+    """Return the tools of a request, with the search that the gateway runs. `on_invalid` gets the
+    errors of names and schemas, but those of MCP servers are left out if they are invalid. Raise
+    InvalidRequest, InvalidTools, whose `param` is the invalid entry, and UnsupportedParameter."""
 
     def leave_out(name: str, error: InvalidRequest) -> None:
         if name not in mcp.names:
@@ -69,11 +72,17 @@ def read_definitions(
                 on_invalid=on_invalid,
             )
         )
+    given = enumerate(values.get("tools", ()))
+    offered = [(f"tools[{at}]", each) for at, each in given if not (search and is_search(each))]
+    entries = [*_entries(offered, hosted, mcp)]
+    if search:
+        function = search_function(NAME, search)
+        entries.append(_Entry("tools", {"type": "function", "function": function}))
     return read_toolset(
-        [*_entries(values.get("tools", ()), hosted, mcp)],
+        entries,
         partial(_parsed, open_objects=open_objects),
         name_of=lambda entry: function_name(entry.tool),
-        function_of=lambda entry: Fields(entry.tool).mapping("function") or {},
+        function_of=lambda entry: function_of(entry.tool),
         is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
         on_invalid=leave_out,
@@ -94,9 +103,11 @@ class _Entry:
     deferred: bool = False
 
 
-def _entries(tools: Sequence[object], hosted: HostedTools, mcp: McpReader) -> Iterator[_Entry]:
-    for at, entry in enumerate(tools):
-        path = f"tools[{at}]"
+def _entries(
+    tools: Iterable[tuple[str, object]], hosted: HostedTools, mcp: McpReader
+) -> Iterator[_Entry]:
+    """`tools`: with their paths."""
+    for path, entry in tools:
         if isinstance(entry, dict) and mcp.takes(entry, path):
             fields = Fields(entry, path)
             deferred = fields.flag(DEFERRED) is True
@@ -108,27 +119,31 @@ def _entries(tools: Sequence[object], hosted: HostedTools, mcp: McpReader) -> It
 
 
 def _entry(tool: object, path: str) -> _Entry:
-    """`defer_loading` is a member of the tool or of the function. Templates do not show it."""
+    """A deferred tool is checked when it is added: a request can have thousands."""
+    deferred = flag_of(tool)
+    return _Entry(path, tool if deferred is True else _checked(tool, path), deferred is True)
+
+
+def _checked(tool: object, path: str) -> object:
+    """The tool without `defer_loading`, which is a member of the tool or of the function."""
     if not isinstance(tool, dict):
-        return _Entry(path, tool)
+        return tool
     if (other := other_form(tool, "chat completions")) is not None:
         raise InvalidTools(f"{path!r} is no tool of chat completions. {other}", param=path)
-    deferred = Fields(tool, path).flag(DEFERRED)
+    Fields(tool, path).flag(DEFERRED)
     kept = {name: value for name, value in tool.items() if name != DEFERRED}
     inner = tool.get("function")
     if isinstance(inner, dict) and DEFERRED in inner:
-        own = Fields(inner, f"{path}.function").flag(DEFERRED)
-        deferred = own if deferred is None else deferred
-        rest = {name: value for name, value in inner.items() if name != DEFERRED}
-        kept["function"] = rest
-    return _Entry(path, kept, deferred is True)
+        Fields(inner, f"{path}.function").flag(DEFERRED)
+        kept["function"] = {name: value for name, value in inner.items() if name != DEFERRED}
+    return kept
 
 
 def _parsed(
     entries: Sequence[_Entry], on_invalid: OnInvalid, *, open_objects: bool
 ) -> tuple[Tool, ...]:
     paths = [entry.path for entry in entries]
-    tools = [entry.tool for entry in entries]
+    tools = [_checked(each.tool, each.path) if each.deferred else each.tool for each in entries]
     own = on_invalid_at(paths, on_invalid)
     return at_own_places(read_tools(tools, open_objects=open_objects, on_invalid=own), paths)
 

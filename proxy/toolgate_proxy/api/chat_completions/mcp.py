@@ -81,8 +81,6 @@ class GatewayCalls:
         self._listed: list[dict[str, Any]] = response.request.repeated.get(LISTED, [])
         self._running: dict[int, _Call] = {}
         self._ran: list[_Call] = []
-        self._shown: dict[int, int] = {}
-        """The numbers of the client's calls, by their indexes in the response."""
 
     def take(self, event: ChoiceEvent) -> bool:
         """Return whether the client does not get the event."""
@@ -91,9 +89,6 @@ class GatewayCalls:
         match event:
             case CallStart(index, name) if name in self._tools:
                 self._running[index] = _Call(self._response.call_id(event), name)
-            case CallStart(index):
-                self._shown[index] = len(self._shown)
-                return False
             case ArgumentsDelta(index, text) if index in self._running:
                 self._running[index].arguments.append(text)
             case InputDelta(index) | CallEnd(index) if index in self._running:
@@ -106,10 +101,6 @@ class GatewayCalls:
             case _:
                 return False
         return True
-
-    def number(self, index: int) -> int:
-        """Return the place of a call among those of the client."""
-        return self._shown.get(index, index)
 
     def at_start(self) -> dict[str, Any]:
         """Return the field of the first delta of a stream."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 from .mcp import FIELDS, turns_of
+from .search import Searches
 
 SYSTEM_ROLES = ("system", "developer")
 MEDIA_ROLES = ("user", "tool")
@@ -28,19 +29,31 @@ PLACE = re.compile(r"(?<![\w.])messages\[(\d+)\]")
 
 
 def parse_messages(
-    messages: object, history: History, tools: Toolset, define: Define
+    messages: object,
+    history: History,
+    tools: Toolset,
+    define: Define,
+    searches: Searches | None = None,
 ) -> tuple[tuple[dict[str, Any], ...], tuple[str, ...]]:
     """The messages in the order of the prompt, and their paths in the request. Unknown fields are
     passed on unchanged, because a template may use them. `define` parses the definition of a
-    tool."""
+    tool. `searches`: those that the gateway ran inside earlier responses."""
     if not isinstance(messages, list) or not messages:
         raise invalid_value("messages", "a non-empty array of messages", messages)
     reader = _Reader(history, tools, define)
-    paths = [f"messages[{at}]" for at in range(len(messages))]
-    parsed = [reader.read(each, path) for each, path in zip(messages, paths, strict=True)]
-    given = zip(_without_functions(parsed, history), paths, strict=True)
-    placed = [(each, path) for each, path in given if each is not None]
-    paired = with_results(_with_gateway_calls(placed, history), history)
+    placed: list[tuple[dict[str, Any], str]] = []
+    for at, each in enumerate(messages):
+        path = f"messages[{at}]"
+        message = reader.read(each, path)
+        if message is None:
+            continue
+        for turn in _with_gateway_calls(_without_function(message, path, history), path, history):
+            if searches is not None:
+                placed += [(search, path) for search in searches.before(turn)]
+            placed.append((turn, path))
+    if searches is not None and placed:
+        placed += [(search, placed[-1][1]) for search in searches.at_end()]
+    paired = with_results(placed, history)
     if not paired:
         raise InvalidRequest("'messages' must have a message with content.", param="messages")
     return tuple(message for message, _ in paired), tuple(path for _, path in paired)
@@ -132,37 +145,27 @@ def _with_content(
     return checked | {"tool_calls": [call for call in calls if call]} if calls else checked
 
 
-def _without_functions(
-    messages: list[dict[str, Any] | None], history: History
-) -> Iterator[dict[str, Any] | None]:
+def _without_function(message: dict[str, Any], path: str, history: History) -> dict[str, Any]:
     """Convert the deprecated `function_call` and the role `function` to tool calls and results."""
-    for at, message in enumerate(messages):
-        if message is None:
-            yield None
-            continue
-        function = message.get("function_call")
-        if function is not None and message["role"] == "assistant":
-            call = _call({"function": function}, f"messages[{at}].function_call", history)
-            rest = {name: value for name, value in message.items() if name != "function_call"}
-            yield rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
-        elif message["role"] == "function":
-            yield message | {"role": "tool"}
-        else:
-            yield message
+    function = message.get("function_call")
+    if function is not None and message["role"] == "assistant":
+        call = _call({"function": function}, f"{path}.function_call", history)
+        rest = {name: value for name, value in message.items() if name != "function_call"}
+        return rest | {"tool_calls": [*(message.get("tool_calls") or ()), call]}
+    return message | {"role": "tool"} if message["role"] == "function" else message
 
 
 def _with_gateway_calls(
-    messages: Iterable[tuple[dict[str, Any], str]], history: History
-) -> Iterator[tuple[dict[str, Any], str]]:
-    """Put calls that the gateway ran in earlier responses, and their results, before the messages
-    that have them in a field."""
-    for message, path in messages:
-        turns = [*turns_of(message)]
-        for turn in turns:
-            if calls := turn.get("tool_calls"):
-                turn["tool_calls"] = [_call(call, f"{path}.{FIELDS}", history) for call in calls]
-            yield turn, path
-        yield {name: value for name, value in message.items() if name != FIELDS or not turns}, path
+    message: dict[str, Any], path: str, history: History
+) -> Iterator[dict[str, Any]]:
+    """Put calls that the gateway ran in an earlier response, and their results, before the message
+    that has them in a field."""
+    turns = [*turns_of(message)]
+    for turn in turns:
+        if calls := turn.get("tool_calls"):
+            turn["tool_calls"] = [_call(call, f"{path}.{FIELDS}", history) for call in calls]
+        yield turn
+    yield {name: value for name, value in message.items() if name != FIELDS or not turns}
 
 
 def _part(part: object, param: str, role: str, history: History) -> dict[str, Any] | None:

@@ -21,12 +21,14 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
+from ..shared.tool_search import ToolSearch
 from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
 from .functions import choice_of, define, is_legacy, read_definitions
 from .mcp import LISTED, McpReader
 from .messages import parse_messages
 from .parameters import BY_NAME
+from .search import NAME, Searches, requested_search
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 
@@ -46,14 +48,21 @@ def parse_request(
     values = parsed.values
     legacy = is_legacy(values)
     history, hosted = History(), HostedTools(omit_hosted)
-    mcp = McpReader(client.mcp)
-    tools = read_definitions(values, hosted, mcp, open_objects=open_objects, on_invalid=on_invalid)
+    choice, method, mcp = choice_of(values), requested_search(values), McpReader(client.mcp)
+    tools = read_definitions(
+        values, hosted, mcp, open_objects=open_objects, on_invalid=on_invalid, search=method
+    )
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
-    messages, paths = parse_messages(values.get("messages"), history, tools, defined)
+    searches = Searches(tools, choice) if method else None
+    messages, paths = parse_messages(values.get("messages"), history, tools, defined, searches)
     check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     _check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
+    runners = {name: tool for name, tool in mcp.runners.items() if tools.has(name)}
+    if method:
+        runners[NAME] = ToolSearch(method, tools, finds_any=choice == "required")
+        parsed.request["hidden_tools"] = frozenset({NAME})
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)
     return chat_request(
@@ -64,10 +73,10 @@ def parse_request(
         paths=paths,
         history=history,
         tools=tools,
-        gateway_tools={name: tool for name, tool in mcp.runners.items() if tools.has(name)},
+        gateway_tools=runners,
         optional_tools=mcp.names,
         hosted=hosted,
-        choice=choice_of(values),
+        choice=choice,
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
         repeated={LISTED: mcp.listed()},

@@ -20,6 +20,7 @@ from .messages import in_order_of_request
 from .parameters import BY_NAME
 from .request import parse_request
 from .response import WholeResponse
+from .search import with_search
 
 PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"
@@ -61,6 +62,9 @@ class ChatCompletions(Stateless):
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
+
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        return with_search(body, listed)
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

@@ -14,8 +14,6 @@ from ..shared.web_fetch import PageFetcher, WebFetch
 from ..shared.web_search import SearchEngine, WebSearch
 from .conversation.content import check_fields
 
-SEARCH = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
-"""Types of the searches for deferred tools, which the gateway runs."""
 WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
 """Types of web searches, which the gateway runs if the operator has configured a search engine."""
 WEB_FETCH = re.compile(r"web_fetch_[0-9]{8}")

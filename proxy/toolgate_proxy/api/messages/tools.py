@@ -16,7 +16,7 @@ from ...request_fields import Fields, unknown_value
 from ...sealing import OwnerSeal
 from ..shared.deferred_tools import read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
-from ..shared.tool_search import Method, search_function
+from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import WRITTEN, Mode, other_form, read_functions
 from ..shared.web_fetch import FUNCTION as FETCH
 from ..shared.web_fetch import PageFetcher, WebFetch
@@ -25,7 +25,6 @@ from .client_tools.table import client_tool, known_fields, versions
 from .conversation.content import check_fields
 from .mcp import McpReader
 from .searches import (
-    SEARCH,
     SEARCH_FIELDS,
     WEB_FETCH,
     WEB_FETCH_FIELDS,
@@ -129,7 +128,7 @@ class ToolReader:
             return False
         has_engine = self.engine is not None and WEB_SEARCH.fullmatch(kind) is not None
         has_fetcher = self.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
-        return has_engine or has_fetcher or SEARCH.fullmatch(kind) is not None
+        return has_engine or has_fetcher or method_of(kind) is not None
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -141,8 +140,7 @@ class ToolReader:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
         fields = Fields(entry, path)
-        if (search := SEARCH.fullmatch(fields.text("type") or "")) is not None:
-            method: Method = "regex" if search[1] == "regex" else "bm25"
+        if (method := method_of(fields.text("type"))) is not None:
             name = search_name(fields, SEARCH_FIELDS)
             self.searches[name] = method
             return _Entry(path, search_function(name, method), deferred=False)

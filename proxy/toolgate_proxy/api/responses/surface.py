@@ -65,6 +65,9 @@ class Responses:
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return with_defaults(body, defaults)
 
+    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
+        return body
+
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
     ) -> ResponseStream:

@@ -14,8 +14,8 @@ from .hosted_tools import HostedTools
 
 MAX_LOADED = 1_000
 """Most tools of a request that are not deferred."""
-MAX_TOOLS = 10_000
-"""Most tools of a request."""
+MAX_TOOLS = 10_001
+"""Most tools of a request: 10,000 and a search."""
 
 Entry = TypeVar("Entry")
 Read = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]

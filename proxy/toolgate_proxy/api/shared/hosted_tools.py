@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
@@ -128,5 +129,6 @@ def _own(text: str, paths: Sequence[str]) -> str:
     return PLACE.sub(path, text)
 
 
+@lru_cache(maxsize=256)
 def _is_hosted(kind: str) -> bool:
     return kind in HOSTED or VERSIONED.fullmatch(kind) is not None

@@ -4,6 +4,7 @@ result of a call, which loads the tools that were found."""
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -16,6 +17,8 @@ from ...tool_search.catalogues import CATALOGUES
 from .tool_changes import ToolChanges
 
 Method = Literal["bm25", "regex"]
+TYPE = re.compile(r"tool_search_tool_(bm25|regex)(?:_[0-9]{8})?")
+"""Anthropic's types of the search."""
 MAX_FOUND = 5
 """Most tools that one search loads."""
 NOTHING_FOUND = "No tool was found. Search again with other words."
@@ -43,6 +46,14 @@ class Found:
     """Why the query could not be read."""
 
 
+def method_of(kind: object) -> Method | None:
+    """Return how a tool of this type of Anthropic's searches; None if it is no search."""
+    found = TYPE.fullmatch(kind) if isinstance(kind, str) else None
+    if found is None:
+        return None
+    return "regex" if found[1] == "regex" else "bm25"
+
+
 def search_function(name: str, method: Method) -> dict[str, Any]:
     """Return the search as a function in OpenAI's form."""
     query = {"type": "string", "description": QUERIES[method]}
@@ -65,6 +76,9 @@ class ToolSearch:
     method: Method
     tools: Toolset
     """After the history was read."""
+    finds_any: bool = False
+    """Whether it finds the first tools if none has words of the query: a call is required, and
+    there may be no other tool."""
 
     @property
     def label(self) -> ToolLabel:
@@ -83,6 +97,8 @@ class ToolSearch:
             names = await search(searched, query, MAX_FOUND)
         except InvalidPattern as error:
             return GatewayResult(str(error), Found(error=str(error)), result="error")
+        if self.finds_any and not names:
+            names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]
         # In the order of the request: an API that shows the tools by namespace has no other.
         places = {str(tool["name"]): at for at, tool in enumerate(searched)}
         names.sort(key=lambda name: places[name])

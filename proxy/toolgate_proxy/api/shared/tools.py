@@ -94,11 +94,14 @@ def read_tool_choice(choice: object) -> ToolChoice:
 
 def function_name(entry: object) -> str | None:
     """The name in `{"function": {"name": …}}`, `{"custom": {"name": …}}` or `{"name": …}`."""
-    if not isinstance(entry, dict):
-        return None
-    function = entry.get("custom" if entry.get("type") == "custom" else "function", entry)
+    function = function_of(entry) if isinstance(entry, dict) else None
     name = function.get("name") if isinstance(function, dict) else None
     return name if isinstance(name, str) else None
+
+
+def function_of(entry: Mapping[str, Any]) -> Any:
+    """The function or custom tool of an entry, which may be without an object around it."""
+    return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
 
 
 def _allowed_tools(choice: Fields) -> AllowedTools:

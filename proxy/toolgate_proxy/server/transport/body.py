@@ -23,11 +23,14 @@ from toolgate_core.errors import (
 from ...json_values import exceeds
 from ...limits.body_budget import BodyReservation
 
-MAX_VALUES = 200_000
-"""Maximum number of JSON values in a body. A value of two bytes takes a hundred bytes of memory
-once it is parsed, and the parser does not let other requests continue."""
+MAX_VALUES = 500_000
+"""Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
+a hundred bytes of memory once it is parsed, and the parser does not let other requests continue."""
 LARGE = 1_000_000
 """Size in bytes from which a body is parsed and checked in a thread."""
+AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
+LONG_INTEGER = b"0" * 19
+"""The digits that an integer of more than 64 bits has at least."""
 PLAIN = (b"", b"identity")
 READ = "toolgate.body"
 """Key in the ASGI scope of a RequestBody that was read before."""
@@ -163,9 +166,9 @@ def from_json(content: bytes) -> Any:
     try:
         if len(content) > LARGE:
             # orjson copies its input, and this parser does so with a bytearray.
-            return _as_orjson_reads(
-                pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
-            )
+            read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
+            has_long = LONG_INTEGER in content.translate(AS_ZEROS)
+            return _as_orjson_reads(read) if has_long else read
         return orjson.loads(content)
     except ValueError as error:
         if len(content) <= LARGE:
