@@ -197,8 +197,8 @@ def _failed(url: str, problem: Problem, result: CallResult) -> GatewayResult:
 def fetched_text(shown: Fetched) -> str:
     """Return what the model sees of a page, or of a code of an error."""
     if shown.problem is not None:
-        known: dict[str, str] = {**ERRORS}
-        reason = known.get(shown.problem, shown.problem)
+        named = (text for code, text in ERRORS.items() if code == shown.problem)
+        reason = next(named, shown.problem)
         return f"The fetch did not succeed: {reason}. Answer with what is known."
     return "\n".join(line for line in (shown.title, shown.url, shown.text) if line)
 
