@@ -20,7 +20,8 @@ from tempfile import TemporaryFile
 TWO_PROCESSES = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
 FAST = (*TWO_PROCESSES, "-m", "not vllm and not litellm_process and not exhaustive and not slow")
 SERVERS = (
-    (*TWO_PROCESSES, "-m", "(litellm_process or timed) and not slow"),
+    # A test of vLLM may be timed, too. It would start a second set of servers here.
+    (*TWO_PROCESSES, "-m", "(litellm_process or timed) and not vllm and not slow"),
     ("-m", "vllm and not slow"),
 )
 # One process imports vLLM, and the other one LiteLLM.

@@ -84,13 +84,15 @@ def hostile(
     machine: Automaton, found: DialectModel, liked: Callable[[bytes], bool], seed: int = 0
 ) -> list[int]:
     """The tokens of a model that writes what is `liked` wherever it may, and else anything."""
-    rng, texts = random.Random(seed), found.vocabulary.token_bytes
+    rng = random.Random(seed)
+    likes = np.array([*map(liked, found.vocabulary.token_bytes)])
     row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
     tokens: list[int] = []
     while len(tokens) < LIMIT and not machine.is_terminated():
         machine.fill_bitmask(row)
-        may = masks.unpack(row).tolist()
-        token = rng.choice([each for each in may if liked(texts[each])] or may)
+        may = masks.unpack(row)
+        wanted = may[likes[may]]
+        token = int(rng.choice(wanted if len(wanted) else may))
         assert machine.accept_tokens([token])
         tokens.append(token)
     assert machine.is_terminated(), found.text(tokens)[:1500]
@@ -112,10 +114,9 @@ def write(machine: Automaton, found: DialectModel, text: bytes) -> bytes:
     row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
     while at < len(text):
         machine.fill_bitmask(row)
-        may = [t for t in masks.unpack(row).tolist() if texts[t] and text.startswith(texts[t], at)]
-        if not may:
+        token = found.longest(row, text, at)
+        if token is None:
             break
-        token = max(may, key=lambda each: len(texts[each]))
         assert machine.accept_tokens([token])
         at += len(texts[token])
     return text[:at]
@@ -235,15 +236,16 @@ def test_nesting_of_formats_ends(nested: bytes) -> None:
 def closed(machine: Automaton, found: DialectModel) -> bool:
     """Whether a text ends that closes what it can."""
     ends = [b'"', b"'", b"]", b"}", b"1", b"\n", b"<", b">", b")"]
-    texts = found.vocabulary.token_bytes
+    ranks = np.array(
+        [ends.index(t) if t in ends else len(ends) for t in found.vocabulary.token_bytes]
+    )
     row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
     for _ in range(1000):
         if machine.is_terminated():
             return True
         machine.fill_bitmask(row)
-        may = masks.unpack(row).tolist()
-        token = min(may, key=lambda t: ends.index(texts[t]) if texts[t] in ends else len(ends))
-        assert machine.accept_tokens([token])
+        may = masks.unpack(row)
+        assert machine.accept_tokens([int(may[np.argmin(ranks[may])])])
     return False
 
 
@@ -293,10 +295,9 @@ def test_content_that_repeats_itself_is_closed(dialect: str) -> None:
     begun, at = True, 0
     while not machine.is_terminated():
         machine.fill_bitmask(mask)
-        may = masks.unpack(mask).tolist()
-        wanted = [t for t in may if texts[t] and liked[begun].startswith(texts[t], at)]
-        token = max(wanted or may, key=lambda t: len(texts[t]) if wanted else -t)
-        if wanted:
+        wanted = found.longest(mask, liked[begun], at)
+        token = int(masks.unpack(mask)[0]) if wanted is None else wanted
+        if wanted is not None:
             at += len(texts[token])
         elif begun and at > 100:
             begun, at = False, 0

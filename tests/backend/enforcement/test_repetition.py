@@ -83,13 +83,15 @@ def loop(machine: Automaton, found: DialectModel, liked: Sequence[bytes], seed: 
 
 def written(machine: Automaton, found: DialectModel, text: bytes) -> bytes:
     """Accepts `text` in the longest tokens that are allowed, until something is forced."""
-    texts, rest = found.vocabulary.token_bytes, text
-    while rest and not machine.state.forced:
-        may = [token for token in allowed(machine, found) if texts[token]]
-        token = max((t for t in may if rest.startswith(texts[t])), key=lambda t: len(texts[t]))
+    at = 0
+    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
+    while at < len(text) and not machine.state.forced:
+        machine.fill_bitmask(row)
+        token = found.longest(row, text, at)
+        assert token is not None
         assert machine.accept_tokens([token])
-        rest = rest[len(texts[token]) :]
-    return text[: len(text) - len(rest)]
+        at += len(found.vocabulary.token_bytes[token])
+    return text[:at]
 
 
 def accept_forced(machine: Automaton) -> None:

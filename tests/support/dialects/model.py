@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from itertools import pairwise
 from typing import Any
@@ -22,6 +23,7 @@ from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.completions.codec_search import closers
 from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import Event
 from toolgate_core.dialects.dialect import Dialect
@@ -48,6 +50,40 @@ def _tiny() -> tuple[Any, int, Any]:
     )
 
 
+@dataclass(frozen=True)
+class _Parts:
+    vocabulary: Vocabulary
+    data: ModelData
+    compiler: Compiler
+
+    @cached_property
+    def spellings(self) -> dict[bytes, list[int]]:
+        """The tokens of each text, in their order."""
+        found: dict[bytes, list[int]] = {}
+        for token, text in enumerate(self.vocabulary.token_bytes):
+            found.setdefault(text, []).append(token)
+        return found
+
+    @cached_property
+    def longest(self) -> int:
+        return max(map(len, self.spellings))
+
+
+@lru_cache(maxsize=12)
+def _parts(dialect: Dialect, tokens: Sequence[str], special: bool) -> _Parts:
+    """What models with other tools share. It takes a quarter of a second of processor time. The
+    tests of a module use a dozen dialects at most."""
+    from transformers import AddedToken
+
+    made, size, ends = _tiny()
+    tokenizer = copy.deepcopy(made) if tokens else made
+    tokenizer.add_tokens([AddedToken(text, special=special, normalized=False) for text in tokens])
+    size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
+    vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+    return _Parts(vocabulary, ModelData(vocabulary), compiler)
+
+
 class DialectModel:
     """`tokens` are the marks that are tokens; all other marks are text. `special`: whether the
     tokenizer calls them special. Conversations have five earlier calls."""
@@ -59,18 +95,12 @@ class DialectModel:
         offered: Sequence[Any] = tools.ALL,
         special: bool = True,
     ) -> None:
-        from transformers import AddedToken
-
-        made, size, ends = _tiny()
-        tokenizer = copy.deepcopy(made) if tokens else made
-        tokenizer.add_tokens(
-            [AddedToken(text, special=special, normalized=False) for text in tokens]
-        )
-        size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
+        parts = _parts(dialect, tuple(tokens), special)
         self.dialect = dialect
-        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
-        self.data = ModelData(self.vocabulary)
-        self.compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+        self.vocabulary = parts.vocabulary
+        self.data = parts.data
+        self.compiler = parts.compiler
+        self._parts = parts
         self._offered = parse_tools(list(offered))
 
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
@@ -92,6 +122,15 @@ class DialectModel:
         ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
         written = (self.vocabulary.token_bytes[t] for t in tokens if t not in ends)
         return b"".join(written).decode(errors="replace")
+
+    def longest(self, row: BitmaskRow, text: bytes, at: int = 0) -> int | None:
+        """The longest token that a mask allows and that `text` has at this place."""
+        spellings = self._parts.spellings
+        for end in range(min(len(text), at + self._parts.longest), at, -1):
+            for token in spellings.get(text[at:end], ()):
+                if row[token // 32] >> (token % 32) & 1:
+                    return token
+        return None
 
     def segment(
         self,
