@@ -23,8 +23,14 @@ from ....chat.compaction.sealed import sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
 from ..conversation.call_ids import server_id, shown_id
-from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from .compaction import CompactionBlock
+from .blocks import (
+    CompactionBlock,
+    Event,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from .gateway_results import WEB_RESULT, result_block
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
