@@ -27,14 +27,13 @@ Errors have the form of [OpenAI's errors](https://platform.openai.com/docs/guide
 {"error": {"message": "…", "type": "…", "param": "…", "code": "…"}}
 ```
 
-`param` names the parameter of the request, or is `null`. Some errors have further members. In a
-stream that has begun, an error is an event with the same object. The Messages API has [Anthropic's
-form](messages.md#errors). Errors that LiteLLM raises have other codes.
+In a stream that has begun, an error is an event with the same object. The Messages API has
+[Anthropic's form](messages.md#errors). Errors that LiteLLM raises have other codes.
 
-A place in a request (`param`) is a path with the names of that API: `messages[0].content`. A name
-that is no identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of
-a call. `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places
-in files have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
+`param` is null, or the path of a parameter in that API: `messages[0].content`. A name that is no
+identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the arguments of a call.
+`pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in files
+have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
 
 Each error has its code, status and type, when it occurs, and what to do.
 

@@ -9,9 +9,8 @@ HEAD = """\
 ## Limits of a key
 
 A virtual key can have any of these limits, in the order in which they are checked. `field` is the
-name in the key file and in the output of `toolgate keys`, `option` that of `toolgate keys create`
-and `update` (with `update`, 0 removes the limit), and `label` is the label of the metric
-`toolgate_limited_total`.
+name in the key file, `option` that of `toolgate keys create` and `update` (where 0 removes the
+limit), and `label` that of the metric `toolgate_limited_total`.
 
 """
 TABLE = """\
@@ -24,10 +23,9 @@ WINDOWS = {
     "in_flight": "until the response has ended",
 }
 TAIL = """
-A refused request gets a 429 and counts against no limit. `Retry-After` is the time until it would
-be admitted. It is absent if the request exceeds a limit by itself. Tokens are reserved before the
-request, and settled by the counts of the backend or of the other provider. A client that leaves is
-charged for what was read and generated until then ([details](decisions.md#14-limits)).
+A refused request gets a 429 and counts against no limit. `Retry-After` is absent if the request
+exceeds a limit by itself. Tokens are [reserved and settled](decisions.md#14-limits). A client that
+leaves is charged for what was read and generated until then.
 """
 
 

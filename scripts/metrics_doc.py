@@ -27,8 +27,7 @@ Gateway and backend export metrics in Prometheus' text format. Those of the gate
 `GET /toolgate/metrics` with the master key, and at `/metrics` with `TOOLGATE_METRICS_TOKEN` as
 `Authorization: Bearer …`, those of a backend at vLLM's own `/metrics`.
 
-In parentheses are the type and the labels. A histogram has the series `…_bucket`, `…_sum` and
-`…_count`.
+In parentheses are the type and the labels.
 """
 PARTS = {"Gateway": "proxy/toolgate_proxy", "Backend": "backend/toolgate_backend"}
 

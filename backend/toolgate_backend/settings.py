@@ -40,8 +40,7 @@ class TraceSettings(Section):
     """Traces"""
 
     traces: Literal["off", "otlp", "console"] = "off"
-    """Spans of OpenTelemetry. `otlp` exports them by OTLP over HTTP, `console` writes one JSON line
-    for each to the standard output. `OTEL_…` variables configure the rest ([traces](traces.md))."""
+    """Spans of OpenTelemetry, as of the gateway ([traces](traces.md))."""
 
 
 class GrammarSettings(Section):

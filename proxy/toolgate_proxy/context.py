@@ -12,13 +12,13 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
-from toolgate_core.errors import ToolgateError
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
+from .form import Form, RateLimitHeaders
 from .grammar_loads import GrammarLoads
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
@@ -30,31 +30,7 @@ REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
 
-RateLimitHeaders = Literal["openai", "anthropic"]
-"""Whose names the rate-limit headers have."""
 KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
-
-
-class Form(Protocol):
-    """The form of one API's errors and headers."""
-
-    rate_limits: RateLimitHeaders
-    """Whose names the rate-limit headers have."""
-    request_id_header: str | None
-    """A further name of the header `x-request-id` in responses."""
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        """Return the body of an error response. `request` is the request that failed, if it was
-        parsed; `request_id` the value of `x-request-id`."""
-
-    def error_event(self, shown: Mapping[str, Any]) -> bytes:
-        """Return the event that reports an error in a stream that has no other events. `shown` is
-        what `error` returned."""
 
 
 @dataclass

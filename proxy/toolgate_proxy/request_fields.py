@@ -51,6 +51,12 @@ class Fields:
             raise self.wrong(name, "a string")
         return value
 
+    def required_text(self, name: str) -> str:
+        text = self.text(name)
+        if not text:
+            raise self.wrong(name, "a non-empty string")
+        return text
+
     def mapping(self, name: str) -> dict[str, Any] | None:
         value = self.values.get(name)
         if value is not None and not isinstance(value, dict):

@@ -47,13 +47,12 @@ class ServerSettings(Section):
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
     of objects are always checked. It has no effect on requests that take LiteLLM's route."""
     hosted_tools: Literal["omit", "refuse"] = "omit"
-    """Handling of hosted tools (web_search, code_interpreter, mcp …), which clients such as Codex
-    and Claude Code send. `omit`: the model is not offered them, and the header
-    `x-toolgate-omitted-tools` and a warning in the log list them. `refuse`: the request gets a
-    400."""
+    """Handling of hosted tools (code_interpreter, file_search …). `omit`: the model is not offered
+    them, and the header `x-toolgate-omitted-tools` and a warning in the log list them. `refuse`:
+    the request gets a 400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
-    `Authorization: Bearer …`, so that it does not need the master key. It opens nothing else."""
+    `Authorization: Bearer …`. It opens nothing else."""
     traces: Literal["off", "otlp", "console"] = "off"
     """Spans of OpenTelemetry, which need the extra `traces`. `otlp` exports them by OTLP over HTTP,
     `console` writes one JSON line for each to the standard output. `OTEL_…` variables configure
@@ -74,11 +73,10 @@ class ResponsesSettings(Section):
     """Maximum number of stored responses of one key or team. At the maximum, those that were used
     least recently are dropped. 0: no response is stored."""
     responses_quota_bytes: int = Field(default=256_000_000, ge=1)
-    """Maximum size of the stored responses of one key or team, in bytes. Responses are compressed.
-    At the maximum, those that were used least recently are dropped."""
+    """The same for their size, in bytes. Responses are compressed."""
     responses_redis_url: SecretStr | None = None
     """URL of another Redis for stored responses, so that they do not take memory from keys and
-    limits. Without it, `TOOLGATE_REDIS_URL` is used."""
+    limits."""
 
 
 class ToolSettings(Section):
@@ -136,10 +134,8 @@ class ReasoningSettings(Section):
     """Reasoning"""
 
     keep_reasoning: Annotated[tuple[str, ...], NoDecode] = ()
-    """Models whose reasoning the gateway keeps, separated by commas (names for clients; `*`: all).
-    A turn with calls that a client sends back without its reasoning gets it back, as the chat
-    templates of some families need it. Reasoning is encrypted for the team of the API key, or for
-    the key."""
+    """Models whose reasoning the gateway keeps ([why](chat.md#reasoning-of-earlier-turns)),
+    separated by commas (names for clients; `*`: all)."""
 
 
 class RoutingSettings(Section):

@@ -84,7 +84,7 @@ class MethodNotAllowed(RouteNotFound):
 class TooManyWrongKeys(ToolgateError):
     """One IP address sent more than `TOOLGATE_WRONG_KEYS_PER_MINUTE` invalid keys.
 
-    Wait for the number of seconds in the header Retry-After.
+    Wait as long as Retry-After says.
     """
 
     status = 429
@@ -97,7 +97,7 @@ class RateLimited(ToolgateError):
     WebSocket connections, or the size of the bodies that are sent at the same time. The error's
     `type` is the unit of the limit: `requests` or `tokens`.
 
-    Wait for the number of seconds in the header Retry-After.
+    Wait as long as Retry-After says.
     """
 
     status = 429
@@ -124,7 +124,7 @@ class RateLimited(ToolgateError):
 class QuotaExceeded(RateLimited):
     """A daily limit of the API key is used up.
 
-    Wait for the number of seconds in the header Retry-After, or raise the limit.
+    Wait as long as Retry-After says, or raise the limit.
     """
 
     code = "insufficient_quota"

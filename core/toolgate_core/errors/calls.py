@@ -28,10 +28,8 @@ class ToolSchemaViolation(ToolgateError):
 
     code = "tool_schema_violation"
 
-    def __init__(
-        self, message: str, *, pointer: str = "", keyword: str = "", param: str | None = None
-    ) -> None:
-        super().__init__(message, param=param)
+    def __init__(self, message: str, *, pointer: str = "", keyword: str = "") -> None:
+        super().__init__(message)
         self.pointer = pointer
         self.keyword = keyword
 
@@ -52,7 +50,7 @@ class ArgumentsNotChecked(ToolgateError):
 class ChecksBusy(ToolgateError):
     """No process became free in time for an expensive schema or call, or a PDF.
 
-    Retry after the number of seconds in the header Retry-After.
+    Retry after the time in Retry-After.
     """
 
     status = 503
@@ -64,7 +62,7 @@ class ChecksFailed(ToolgateError):
     """The processes of the gateway for expensive schemas and calls, and for PDFs, did not start, or
     were killed twice. This is no verdict on what they checked.
 
-    Retry after the number of seconds in the header Retry-After.
+    Retry after the time in Retry-After.
     """
 
     status = 503

@@ -81,9 +81,9 @@ class UnsupportedParameter(InvalidRequest):
 
 
 class PreviousResponseNotFound(InvalidRequest):
-    """`previous_response_id` names a response that is not stored for this API key or its team: it
-    was created with `store: false`, by another key, or has been deleted, dropped or expired. Or a
-    response that it continues is not stored any more.
+    """`previous_response_id` names a response that is not stored for this API key or its team, or
+    that continues such a one: created with `store: false` or by another key, deleted, dropped or
+    expired.
 
     Send the earlier items in `input`.
     """
@@ -92,9 +92,9 @@ class PreviousResponseNotFound(InvalidRequest):
 
 
 class ResponseNotFound(InvalidRequest):
-    """There is no response with this ID that this API key or its team stored. A response can be
-    retrieved when it has ended, until it is deleted, dropped or expired. A streamed response in
-    flight can be retrieved from the gateway process that generates it, and from no other.
+    """This API key or its team stored no response with this ID, or it was deleted, dropped or has
+    expired. One in flight can be retrieved if it is streamed, from the gateway process that
+    generates it.
 
     Correct the ID, or create the response with `store: true`.
     """

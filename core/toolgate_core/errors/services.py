@@ -75,7 +75,7 @@ class GrammarUnknown(ToolgateError):
 class BackendUnavailable(ToolgateError):
     """No backend is reachable or responds to health checks, or the backend is at capacity.
 
-    Retry after the number of seconds in the header Retry-After.
+    Retry after the time in Retry-After.
     """
 
     status = 503

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
 from .drafts import draft_of, upgrade
-from .portable_patterns import translate_patterns
+from .regular.text import is_portable, portable
 from .walk import at_pointer, children, deep_copy, ref_to, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")
@@ -155,7 +155,7 @@ class _Document:
             )
 
     def rewritten(self) -> Any:
-        self._translate_patterns()
+        self.__translate_patterns()
         if self._truly_dynamic:
             return self.root
         for node, _, _ in self._nodes.values():
@@ -179,10 +179,10 @@ class _Document:
                 node.pop(keyword, None)
         return self.root
 
-    def _translate_patterns(self) -> None:
+    def __translate_patterns(self) -> None:
         count = 0
         for node, _, trail in self._nodes.values():
-            count += translate_patterns(node)
+            count += _translate_patterns(node)
             if count > MAX_TRANSLATED:
                 raise SchemaTooComplex(
                     f"The patterns of this schema have more than {MAX_TRANSLATED:,} characters "
@@ -238,3 +238,23 @@ class _Document:
 
     def _error(self, message: str, trail: Trail) -> SchemaNotEnforceable:
         return SchemaNotEnforceable(message, pointer=joined(trail), param=self._param)
+
+
+def _translate_patterns(node: dict[str, Any]) -> int:
+    """Translate the patterns of one schema, without those inside it, in place. Returns the number
+    of characters that had to be translated."""
+    given, named = node.get("pattern"), node.get("patternProperties")
+    count = 0
+    if isinstance(given, str):
+        count += _translated(given)
+        node["pattern"] = portable(given)
+    if isinstance(named, dict):
+        count += sum(map(_translated, named))
+        made = {portable(pattern): schema for pattern, schema in named.items()}
+        if len(made) == len(named):  # otherwise, two would become the same one
+            node["patternProperties"] = made
+    return count
+
+
+def _translated(pattern: str) -> int:
+    return 0 if is_portable(pattern) else len(pattern)

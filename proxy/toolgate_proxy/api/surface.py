@@ -16,7 +16,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
-from ..context import Form
+from ..form import Form
 from ..response_store.background import BackgroundResponse
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from ..context import RateLimitHeaders
+from ..form import RateLimitHeaders
 from .counter import AdmissionRequest, AdmissionResult
 
 

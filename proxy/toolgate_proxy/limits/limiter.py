@@ -12,7 +12,8 @@ from typing import Any, Literal
 from toolgate_core.errors import LimitsUnavailable, RateLimited, ToolgateError
 
 from ..background import finished, in_background
-from ..context import RateLimitHeaders, RequestContext
+from ..context import RequestContext
+from ..form import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER

@@ -24,10 +24,13 @@ def keywords(results: Sequence[Result]) -> Iterator[Sequence[object]]:
         if result.judged.made is not None:
             found = coverage(result.judged.schema, result.judged.made)
             counts.update((each.keyword, each.enforced_by) for each in found)
+    first: dict[str, str] = {}
     for keyword in sorted(ASSERTIONS):
         masked, checked = counts[keyword, "masks"], counts[keyword, "validation"]
         where = ADVICE[keyword][0] if keyword in ADVICE else ""
-        yield f"`{keyword}`", masked, checked, where
+        before = first.setdefault(where, keyword)
+        known = bool(where) and before != keyword
+        yield f"`{keyword}`", masked, checked, f"as `{before}`" if known else where
 
 
 def totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:

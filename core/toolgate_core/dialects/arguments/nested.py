@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ..codecs import NestedTags
 from ..marks import Marks
 from .locations import Location
-from .pending import SPACE, Pending
+from .pending import SPACE, SteppedParser
 from .scalars import PATTERNS, Scalars
 from .text import escaped, overlap
 from .typed_values import MAX_DEPTH
@@ -39,7 +38,7 @@ class _Open(NamedTuple):
     """Number of members or items that were begun."""
 
 
-class NestedArguments:
+class NestedArguments(SteppedParser):
     """The types of the schema decide how a value is read.
 
     A value that begins with a tag is an array if the schema allows one, and either the first tag is
@@ -49,42 +48,23 @@ class NestedArguments:
     """
 
     def __init__(self, codec: NestedTags, parameters: Mapping[str, Any], marks: Marks) -> None:
+        super().__init__(marks)
         self._item = codec.item
         self._begin = marks.encode(codec.namespace) + "<"
         self._close = self._begin + "/"
         self._namespace = self._begin[:-1]
         self._state = _State.ELEMENT
-        self._pending = Pending(marks)
         self._open: tuple[_Open, ...] = (_Open("", Location.root(parameters), "}"),)
         self._begun = False
-        self.finished = False
 
-    @property
-    def rest(self) -> str:
-        return self._pending.text if self.finished else ""
-
-    def copy(self) -> Self:
-        twin = copy(self)
-        twin._pending = copy(self._pending)
-        return twin
-
-    def feed(self, text: str) -> str:
-        """Raises ArgumentsError."""
-        self._pending.text += text
-        steps = {
+    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
+        return {
             _State.ELEMENT: self._element,
             _State.NAME: self._name,
             _State.VALUE: self._value,
             _State.RAW: self._raw,
             _State.END: self._close_tag,
         }
-        written: list[str] = []
-        while not self.finished:
-            more = steps[self._state]()
-            if more is None:
-                break
-            written.append(more)
-        return "".join(written)
 
     def cut(self) -> str:
         if self.finished or self._state is not _State.RAW:
@@ -92,7 +72,7 @@ class NestedArguments:
         known = self._pending.length_before(self._namespace)
         return escaped(self._pending.text[:known])
 
-    # --- states; each returns the JSON text that follows, or None if it needs more text ---
+    # --- steps ---
 
     def _element(self) -> str | None:
         """A tag that begins a value, or the end tag of the container."""

@@ -1,6 +1,11 @@
-"""Text of arguments that was fed and has not been read yet."""
+"""Text of arguments that was fed and has not been read yet, and what reads it step by step."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from copy import copy
+from enum import Enum
+from typing import Self
 
 from ..marks import Marks
 from .parser import ArgumentsError
@@ -42,3 +47,39 @@ class Pending:
 
     def error(self, message: str, at: int = 0) -> ArgumentsError:
         return ArgumentsError(message, self._offset + at)
+
+
+class SteppedParser:
+    """A parser that reads `_pending`, one step after another, as its state decides."""
+
+    _state: Enum
+
+    def __init__(self, marks: Marks) -> None:
+        self._pending = Pending(marks)
+        self.finished = False
+
+    @property
+    def rest(self) -> str:
+        return self._pending.text if self.finished else ""
+
+    def copy(self) -> Self:
+        twin = copy(self)
+        twin._pending = copy(self._pending)
+        return twin
+
+    def feed(self, text: str) -> str:
+        """Raises ArgumentsError."""
+        self._pending.text += text
+        steps = self._steps()
+        written: list[str] = []
+        while not self.finished:
+            more = steps[self._state]()
+            if more is None:
+                break
+            written.append(more)
+        return "".join(written)
+
+    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
+        """By state: the step, which returns the JSON text that follows, or None if it needs more
+        text."""
+        raise NotImplementedError

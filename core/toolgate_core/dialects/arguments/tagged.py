@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from copy import copy
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import Any, Self
+from typing import Any
 
 from ..codecs import Tagged
 from ..marks import Marks
-from .pending import Pending
+from .pending import SteppedParser
 from .scalars import Scalars
 from .text import escaped
 from .value_types import ALL, argument_types
@@ -59,7 +58,7 @@ class TaggedForm:
         return frozenset(kind for kind, text in self.codec.types if text == attribute)
 
 
-class TaggedArguments:
+class TaggedArguments(SteppedParser):
     """A value ends at the first `close` if it is raw, and at the first `end` outside a JSON string
     if it is JSON. If the schema allows strings and other types for an argument, and the family has
     no type attribute, a value is read as JSON if it is a scalar of an allowed type, or begins like
@@ -67,30 +66,16 @@ class TaggedArguments:
     written twice; the JSON text then has it twice, too, and the last one counts."""
 
     def __init__(self, codec: Tagged, parameters: Mapping[str, Any], marks: Marks) -> None:
+        super().__init__(marks)
         self._form = TaggedForm(codec, parameters, marks)
         self._state = _State.BETWEEN
-        self._pending = Pending(marks)
         self._has_members = False
         self._types = ALL  # of the current value
         self._in_string = False
         self._escaped = False
-        self.finished = False
 
-    @property
-    def rest(self) -> str:
-        return self._pending.text if self.finished else ""
-
-    def copy(self) -> Self:
-        twin = copy(self)
-        twin._pending = copy(self._pending)
-        return twin
-
-    def feed(self, text: str) -> str:
-        """Raises ArgumentsError."""
-        self._pending.text += text
-        if self.finished:
-            return ""
-        steps = {
+    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
+        return {
             _State.BETWEEN: self._between,
             _State.KEY: self._key,
             _State.TYPE: self._type,
@@ -100,13 +85,6 @@ class TaggedArguments:
             _State.JSON: self._json,
             _State.END: self._end,
         }
-        written: list[str] = []
-        while not self.finished:
-            more = steps[self._state]()
-            if more is None:
-                break
-            written.append(more)
-        return "".join(written)
 
     def cut(self) -> str:
         if self.finished or self._state not in (_State.RAW, _State.CDATA, _State.JSON):
@@ -116,7 +94,7 @@ class TaggedArguments:
             return ""  # a mark cannot be part of a value: the text is the beginning of its end
         return text if self._state is _State.JSON else escaped(text)
 
-    # --- states; each returns the JSON text that follows, or None if it needs more text ---
+    # --- steps ---
 
     def _between(self) -> str | None:
         begin = self._form.begin

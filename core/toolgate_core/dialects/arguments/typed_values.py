@@ -7,12 +7,12 @@ keys are written, and how the outermost object begins and ends.
 from __future__ import annotations
 
 import re
-from copy import copy
+from collections.abc import Callable, Mapping
 from enum import Enum, auto
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from ..marks import Marks
-from .pending import Pending
+from .pending import SteppedParser
 
 _SCALAR = re.compile(r"[A-Za-z0-9_.+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -43,7 +43,7 @@ class State(Enum):
     AFTER_VALUE = auto()
 
 
-class TypedValues:
+class TypedValues(SteppedParser):
     """The JSON has the separators `, ` and `: `. Duplicate keys are passed on."""
 
     OUTER_END: ClassVar[str]
@@ -52,27 +52,15 @@ class TypedValues:
     """Whether that character is part of the arguments."""
 
     def __init__(self, marks: Marks) -> None:
+        super().__init__(marks)
         self._state = State.MEMBER
-        self._pending = Pending(marks)
         self._ends = ""  # the characters that end the open containers inside the outermost
         self._has_members = False
         self._begun = False  # whether the brace of the outermost object was written
         self._is_key = False  # whether the current string is a key
-        self.finished = False
 
-    @property
-    def rest(self) -> str:
-        return self._pending.text if self.finished else ""
-
-    def copy(self) -> Self:
-        twin = copy(self)
-        twin._pending = copy(self._pending)
-        return twin
-
-    def feed(self, text: str) -> str:
-        """Raises ArgumentsError."""
-        self._pending.text += text
-        steps = {
+    def _steps(self) -> Mapping[Enum, Callable[[], str | None]]:
+        return {
             State.BEGIN: self._begin,
             State.MEMBER: self._member,
             State.AFTER_KEY: self._after_key,
@@ -81,13 +69,6 @@ class TypedValues:
             State.STRING: self._string,
             State.AFTER_VALUE: self._after_value,
         }
-        written: list[str] = []
-        while not self.finished:
-            more = steps[self._state]()
-            if more is None:
-                break
-            written.append(more)
-        return "".join(written)
 
     def cut(self) -> str:
         if self.finished:
@@ -121,7 +102,7 @@ class TypedValues:
         """JSON text of the rest of a string that was cut off."""
         raise NotImplementedError
 
-    # --- states; each returns the JSON text that follows, or None if it needs more text ---
+    # --- steps ---
 
     def _member(self) -> str | None:
         if not self._pending.skip_space():

@@ -95,23 +95,10 @@ CHAT_COMPLETIONS: tuple[Parameter, ...] = (
         "response_format",
         RESPONSE_FORMAT_TYPE,
         note="The type is text, json_object or json_schema. The schema is in `json_schema`, or "
-        "in `schema` beside one of the latter two types. It is always enforced. Tools may be "
-        "given as well.",
+        "in `schema` beside one of the latter two types. It is always enforced, beside tools, too.",
         without_effect=("json_schema.name", "json_schema.description", "json_schema.strict"),
     ),
     PROMPT_CACHE_KEY,
-    Parameter(
-        "echo",
-        Flag(),
-        origin="vLLM",
-        note="Start the content with the message that `continue_final_message` continues.",
-    ),
-    Parameter(
-        "request_id",
-        Text(minimum=1, maximum=128, visible=True),
-        origin="vLLM",
-        note="Return this ID, prefixed with `chatcmpl-`. The header x-request-id is independent.",
-    ),
     Parameter(
         "reasoning",
         Object(

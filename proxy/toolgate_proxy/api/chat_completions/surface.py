@@ -12,7 +12,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
-from ...context import RateLimitHeaders
+from ...form import RateLimitHeaders
 from ..shared.sse import COMMENT, data_event
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .chunks import DONE, Chunks, server_sent

@@ -12,8 +12,7 @@ from typing import Any
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded, ToolgateError, UnknownTool
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
-
-from .context_errors import context_message
+from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 TYPES = {
     400: "invalid_request_error",
@@ -72,7 +71,7 @@ def error_body(
 
 def _message(error: ToolgateError, request: ChatRequest | None) -> str:
     if isinstance(error, ContextLengthExceeded):
-        return context_message(error, request)
+        return _context_message(error, request)
     return _in_own_words(error.message, request)
 
 
@@ -96,3 +95,28 @@ def _path(found: re.Match[str], request: ChatRequest) -> str:
     paths = request.repeated["part_paths"][at]
     path: str = paths[int(part)] if int(part) < len(paths) else request.message_paths[at]
     return f"{path}.source" if found["image"] else path
+
+
+def _context_message(error: ContextLengthExceeded, request: ChatRequest | None) -> str:
+    """Return the message of an error about the context length in Anthropic's words, which clients
+    such as Claude Code recognize: they shorten the conversation, or lower `max_tokens` by the
+    numbers. `request`: the request that failed, if it was parsed."""
+    context, prompt, output = error.context, error.prompt, error.output
+    if context is None:
+        return f"prompt is too long: {error.message}"
+    if prompt is not None and output is not None:
+        return (
+            f"input length and `max_tokens` exceed context limit: {prompt} + {output} > {context}, "
+            "decrease input length or `max_tokens` and try again"
+        )
+    if output is not None:
+        return error.message
+    counted = f"about {_estimate(context, request)}" if prompt is None else f"{prompt}"
+    return f"prompt is too long: {counted} tokens > {context} maximum"
+
+
+def _estimate(context: int, request: ChatRequest | None) -> int:
+    if request is None:
+        return context + 1
+    tools = [tool.definition for tool in request.tools]
+    return max(context + 1, text_bytes(request.messages, tools) // BYTES_PER_TOKEN)

@@ -80,9 +80,8 @@ OWN: tuple[Parameter, ...] = (
     Parameter(
         "output_config",
         Object({"effort": Choice(EFFORTS), "format": FORMAT_TYPE}),
-        note="The format has the type json_schema. Its schema is always enforced. Tools may be "
-        "given as well. The effort is passed to the model's template, and sets the budget of "
-        "thinking that has none.",
+        note="The format has the type json_schema. Its schema is always enforced. The effort is "
+        "passed to the model's template, and sets the budget of thinking that has none.",
         without_effect=("format.name", "format.strict"),
     ),
     Parameter(
@@ -153,12 +152,6 @@ OWN: tuple[Parameter, ...] = (
         fallback_credit_token="Nothing is billed.",  # noqa: S106
         thread="Conversations are not stored. Send all `messages`.",
     ),
-    Parameter(
-        "request_id",
-        Text(minimum=1, maximum=128, visible=True),
-        origin="vLLM",
-        note="Return this ID, prefixed with `msg_`. The header x-request-id is independent.",
-    ),
 )
 OTHERS = (
     "stop",
@@ -168,17 +161,14 @@ OTHERS = (
     "top_logprobs",
     "logprob_token_ids",
     "return_tokens_as_token_ids",
+    "echo",
 )
 """Shared parameters that this API writes in another way, or for which its messages have no
 field."""
 NOTES = {
-    "structured_outputs": "Constrain the text, as `output_config.format` does.",
     "best_of": "Send several requests.",
     "guided_json": "Use `output_config.format`.",
     "include_reasoning": "Whether the response has thinking blocks, whatever `thinking` is.",
-    "return_token_ids": "Return `token_ids` and `prompt_token_ids` with the message, or with its "
-    "last event.",
-    "return_prompt_text": "Return `prompt_text`, the prompt that the template rendered.",
 }
 """Notes of shared parameters in the words of this API."""
 DOCUMENTED_BY_ANTHROPIC = ("temperature", "top_p", "top_k")

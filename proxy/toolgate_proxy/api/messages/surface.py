@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse
-from ...context import RateLimitHeaders
+from ...form import RateLimitHeaders
 from ..shared.sse import typed_events
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .errors import error_body

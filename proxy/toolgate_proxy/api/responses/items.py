@@ -151,7 +151,7 @@ def _add(
         case "additional_tools":
             turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":
-            call_id = _required(fields, "call_id")
+            call_id = fields.required_text("call_id")
             turns.result(call_id, read_content(fields, "output", "tool", history), path)
         case "compaction":
             if (made := open_item(fields, seal, history)) is not None:
@@ -170,16 +170,9 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
     )
 
 
-def _required(fields: Fields, name: str) -> str:
-    text = fields.text(name)
-    if not text:
-        raise fields.wrong(name, "a non-empty string")
-    return text
-
-
 def _name(fields: Fields, tools: Toolset) -> str:
     """The name of a call's tool that the model sees."""
-    name, namespace = _required(fields, "name"), fields.text("namespace")
+    name, namespace = fields.required_text("name"), fields.text("namespace")
     if not namespace:
         return name
     full = full_name(namespace, name)
@@ -190,13 +183,13 @@ def _name(fields: Fields, tools: Toolset) -> str:
 def _call(fields: Fields, turns: Turns) -> dict[str, Any]:
     arguments = turns.history.arguments(fields.values.get("arguments"), fields.path("arguments"))
     function = {"name": _name(fields, turns.tools), "arguments": arguments}
-    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+    return {"id": fields.required_text("call_id"), "type": "function", "function": function}
 
 
 def _custom_call(fields: Fields, turns: Turns) -> dict[str, Any]:
     text = turns.history.custom_input(fields.values.get("input"), fields.path("input"))
     function = function_call(_name(fields, turns.tools), text)
-    return {"id": _required(fields, "call_id"), "type": "function", "function": function}
+    return {"id": fields.required_text("call_id"), "type": "function", "function": function}
 
 
 def _search_call(fields: Fields, history: History) -> dict[str, Any]:

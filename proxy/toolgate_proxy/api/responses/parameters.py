@@ -85,8 +85,7 @@ RESPONSES: tuple[Parameter, ...] = (
             }
         ),
         note="The format has the type text, json_object or json_schema. Its schema is always "
-        "enforced. Tools may be given as well. The templates of open models do not support "
-        "`verbosity`.",
+        "enforced. The templates of open models do not support `verbosity`.",
         without_effect=("format.name", "format.description", "format.strict", "verbosity"),
     ),
     Parameter(
@@ -147,18 +146,6 @@ RESPONSES: tuple[Parameter, ...] = (
     ),
     Parameter("user", Text(maximum=1024), note="It identifies the end user.", support="ignored"),
     Parameter(
-        "request_id",
-        Text(minimum=1, maximum=128, visible=True),
-        origin="vLLM",
-        note="Return this ID, prefixed with `resp_`. The header x-request-id is independent.",
-    ),
-    Parameter(
-        "echo",
-        Flag(),
-        origin="vLLM",
-        note="Start the text with the message that `continue_final_message` continues.",
-    ),
-    Parameter(
         "truncation",
         Choice(("auto", "disabled")),
         request="drop_oldest",
@@ -193,13 +180,8 @@ CHAT_ONLY = ("logprobs", "reasoning_effort")
 """Shared parameters that the Responses API writes in another way."""
 NOTES = {
     "top_logprobs": f"Alternatives per token, returned if `include` has `{LOGPROBS}`.",
-    "logprob_token_ids": "Tokens to list in `top_logprobs` of the response. Requires logprobs in "
-    "`include`.",
-    "structured_outputs": "Constrain the text, as `text.format` does.",
     "best_of": "Send several requests.",
     "guided_json": "Use `text.format`.",
-    "return_token_ids": "Return `token_ids` and `prompt_token_ids` with the complete response.",
-    "return_prompt_text": "Return `prompt_text`, the prompt that the template rendered.",
 }
 """Notes of shared parameters in the words of this API."""
 

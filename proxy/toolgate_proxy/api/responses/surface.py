@@ -14,7 +14,7 @@ from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 from ...chat.response import ChatResponse
-from ...context import RateLimitHeaders
+from ...form import RateLimitHeaders
 from ..shared.sse import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .output.body import queued_response

@@ -47,7 +47,7 @@ CONTENT_FORMAT: tuple[Parameter, ...] = (
         STRUCTURED_OUTPUTS,
         JsonObject(expected="an object with one of json, json_object, choice, regex"),
         origin="vLLM",
-        note="Constrain the content, as `response_format` does.",
+        note="Constrain the content, as the format of the API does.",
     ),
 )
 

@@ -14,7 +14,7 @@ PROMPT_CACHE_KEY = Parameter(
     "prompt_cache_key",
     Text(maximum=1024),
     note="Requests of an API key or team with the same value go to the same deployment, as by "
-    "[prefix affinity](gateway.md#choosing-a-deployment). Prefix caching works without it.",
+    "[prefix affinity](gateway.md#choosing-a-deployment).",
 )
 """Of OpenAI's APIs."""
 
@@ -118,7 +118,7 @@ OPTIONS: tuple[Parameter, ...] = (
         Flag(),
         origin="vLLM",
         request="return_token_ids",
-        note="Return `token_ids` for each choice, and `prompt_token_ids`.",
+        note="Return `token_ids` and `prompt_token_ids`: of each choice, or in the last event.",
     ),
     Parameter(
         "return_prompt_text",
@@ -133,6 +133,18 @@ OPTIONS: tuple[Parameter, ...] = (
         origin="vLLM",
         request="tokens_as_ids",
         note="Write the tokens of logprobs as `token_id:<id>`.",
+    ),
+    Parameter(
+        "request_id",
+        Text(minimum=1, maximum=128, visible=True),
+        origin="vLLM",
+        note="Return this ID, with the prefix of the API. The header x-request-id is independent.",
+    ),
+    Parameter(
+        "echo",
+        Flag(),
+        origin="vLLM",
+        note="Start the content with the message that `continue_final_message` continues.",
     ),
 )
 

@@ -160,7 +160,7 @@ SAMPLING: tuple[Parameter, ...] = (
         TokenIds(maximum=MAX_LOGPROB_TOKENS),
         origin="vLLM",
         sampling="logprob_token_ids",
-        note="Tokens to list in `top_logprobs` of the response. Requires `logprobs`.",
+        note="Tokens to list in `top_logprobs` of the response. Requires logprobs.",
     ),
     Parameter(
         "prompt_logprobs",

@@ -38,35 +38,34 @@ OMISSIONS = Counter(
 begin_at_zero(OMISSIONS, (HOSTED_TOOL, INVALID_TOOL, *get_args(Change)))
 IN_FLIGHT = Gauge(
     "toolgate_requests_in_flight",
-    "POST requests of an API that are being processed, by API (`surface`).",
+    "POST requests that are being processed, by API (`surface`).",
     ["surface"],
     multiprocess_mode="livesum",
 )
 SECONDS = Histogram(
     "toolgate_request_seconds",
-    "Time from the arrival of a request until the end of its response, by model and API "
-    "(`surface`). Only responses without an error.",
+    "Time from the arrival of a request until the end of its response. Only responses without an "
+    "error.",
     ["model", "surface"],
     buckets=WHOLE_SECONDS,
 )
 FIRST_TOKEN_SECONDS = Histogram(
     "toolgate_first_token_seconds",
-    "Time from the arrival of a streamed request until its first event with output, by model and "
-    "API (`surface`). Streams of other providers have it, too.",
+    "Time from the arrival of a streamed request until its first event with output, also of other "
+    "providers.",
     ["model", "surface"],
     buckets=FIRST_SECONDS,
 )
 INTER_TOKEN_SECONDS = Histogram(
     "toolgate_inter_token_seconds",
-    "Mean time between output tokens of one streamed response, by model and API (`surface`): the "
-    "time from its first to its last event, divided by the number of its tokens minus 1. One "
-    "value per response.",
+    "Mean time between output tokens of one streamed response: the time from its first to its last "
+    "event, divided by the number of its tokens minus 1. One value per response.",
     ["model", "surface"],
     buckets=TOKEN_SECONDS,
 )
 TOKENS = Counter(
     "toolgate_tokens",
-    "Tokens of prompts (`input`) and of responses (`output`), by model and API (`surface`). For "
-    "other providers' models they are those that LiteLLM reports.",
+    "Tokens of prompts (`input`) and of responses (`output`). For other providers' models they are "
+    "those that LiteLLM reports.",
     ["model", "surface", "direction"],
 )

@@ -156,7 +156,7 @@ class _Reader:
 
     def _result(self, block: Fields) -> None:
         check_fields(block, TOOL_RESULT_FIELDS)
-        call_id = _required(block, "tool_use_id")
+        call_id = block.required_text("tool_use_id")
         if self._open.pop(call_id, None) is None:
             where = block.path("tool_use_id")
             raise InvalidRequest(
@@ -183,7 +183,7 @@ class _Reader:
     def _result_part(self, block: Fields, kind: str, changes: ToolChanges) -> list[Part]:
         if kind == REFERENCE:
             check_fields(block, ("type", "tool_name", "cache_control"))
-            if changes.refer(_required(block, "tool_name")):
+            if changes.refer(block.required_text("tool_name")):
                 return []
         try:
             read = read_part(block, kind)
@@ -206,7 +206,7 @@ class _Reader:
                     self._thinking(block, path)
                 case "redacted_thinking":
                     check_fields(block, ("type", "data"))
-                    _required(block, "data")  # only the provider that encrypted it can read it
+                    block.required_text("data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
                 case "compaction":
                     if (made := self._compaction.read(block, self._history)) is not None:
@@ -239,10 +239,10 @@ class _Reader:
     def _server_call(self, block: Fields) -> dict[str, Any]:
         """A call that the gateway or another service ran. Its result is in the same message."""
         check_fields(block, SERVER_FIELDS)
-        call_id = _required(block, "id")
+        call_id = block.required_text("id")
         self._server_calls.add(call_id)
         arguments = self._history.arguments(block.values.get("input"), block.path("input"))
-        function = {"name": _required(block, "name"), "arguments": arguments}
+        function = {"name": block.required_text("name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}
 
     def _thinking(self, block: Fields, path: str) -> None:
@@ -258,7 +258,7 @@ class _Reader:
 
     def _call(self, block: Fields) -> dict[str, Any]:
         check_fields(block, TOOL_USE_FIELDS)
-        call_id = _required(block, "id")
+        call_id = block.required_text("id")
         if call_id in self._ids:
             where = block.path("id")
             raise InvalidRequest(
@@ -267,7 +267,7 @@ class _Reader:
         arguments = self._history.arguments(block.values.get("input"), block.path("input"))
         self._ids.add(call_id)
         self._open[call_id] = block.place
-        function = {"name": _required(block, "name"), "arguments": arguments}
+        function = {"name": block.required_text("name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}
 
 
@@ -282,10 +282,3 @@ def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
 
 def _empty(path: str) -> InvalidRequest:
     return InvalidRequest(f"{path!r} must not be empty.", param=path)
-
-
-def _required(fields: Fields, name: str) -> str:
-    text = fields.text(name)
-    if not text:
-        raise fields.wrong(name, "a non-empty string")
-    return text

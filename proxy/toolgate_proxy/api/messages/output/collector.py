@@ -25,8 +25,14 @@ from ....sealing import OwnerSeal
 from ...shared.citations import FoundPages
 from ...shared.web_search import Results
 from ..conversation.call_ids import server_id, shown_id
-from .blocks import Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from .compaction import CompactionBlock
+from .blocks import (
+    CompactionBlock,
+    Event,
+    ResultBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from .gateway_results import result_block
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock

@@ -62,14 +62,10 @@ def _describe(entry: Fields) -> str:
 
 def _skill(given: object, path: str) -> str:
     skill = Fields(given if isinstance(given, dict) else {}, path)
-    name, description, file = (_required(skill, each) for each in ("name", "description", "path"))
+    name, description, file = (
+        skill.required_text(each) for each in ("name", "description", "path")
+    )
     return f"- {name} ({file}): {description}"
-
-
-def _required(fields: Fields, name: str) -> str:
-    if text := fields.text(name):
-        return text
-    raise fields.wrong(name, "a non-empty string")
 
 
 def _is_client_run(entry: Mapping[str, Any]) -> bool:

@@ -38,7 +38,7 @@ class Approvals:
 
     def ask(self, item: Fields, turns: Turns) -> None:
         """Read a request for approval, as a call."""
-        call_id, name = _required(item, "id"), _required(item, "name")
+        call_id, name = item.required_text("id"), item.required_text("name")
         arguments = turns.history.arguments(item.values.get("arguments"), item.path("arguments"))
         self._asked[call_id] = _Asked(name, arguments, item.place)
         turns.call(_call(call_id, name, arguments), item.place)
@@ -46,7 +46,7 @@ class Approvals:
     def answer(self, item: Fields, turns: Turns) -> None:
         """Read the user's answer to a request for approval. Raise InvalidRequest if there is no
         such request before it."""
-        call_id = _required(item, "approval_request_id")
+        call_id = item.required_text("approval_request_id")
         asked = self._asked.pop(call_id, None)
         if asked is None:
             param = item.path("approval_request_id")
@@ -64,7 +64,7 @@ class Approvals:
 
     def ran(self, item: Fields, turns: Turns) -> None:
         """Read a call that the gateway or another service has run."""
-        name, history = _required(item, "name"), turns.history
+        name, history = item.required_text("name"), turns.history
         error, output = item.values.get("error"), item.text("output")
         text = f"Error: {_error_text(error, item, history)}" if error else output or EMPTY
         approval = item.text("approval_request_id")
@@ -104,13 +104,6 @@ def placeholder(call_id: str) -> str:
 def _call(call_id: str, name: str, arguments: str) -> dict[str, object]:
     function = {"name": name, "arguments": arguments}
     return {"id": call_id, "type": "function", "function": function}
-
-
-def _required(item: Fields, name: str) -> str:
-    text = item.text(name)
-    if not text:
-        raise item.wrong(name, "a non-empty string")
-    return text
 
 
 def _error_text(error: object, item: Fields, history: History) -> str:

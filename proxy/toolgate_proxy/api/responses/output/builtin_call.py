@@ -7,26 +7,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolgate_core.deltas import ArgumentsDelta, InputDelta
-
 from ..builtin_tools.tool import BuiltinTool, Member
 from ..state.item_ids import item_id
-from .items import Event, Status, item_added, item_done
+from .items import Event, SilentCall, item_added, item_done
 
 
 @dataclass
-class BuiltinCall:
+class BuiltinCall(SilentCall):
     """Its events are sent when the call is complete and valid, because its members have to be known
     at the beginning. A call that is cut has no events and is no part of a response: clients run
     what an item has, and the beginning of a command or of a patch is another one."""
 
     tool: BuiltinTool
-    response_id: str
-    index: int
     call_id: str
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
-    _member: Member = field(default_factory=dict)
+    _member: Member = field(default_factory=dict, init=False)
 
     @property
     def id(self) -> str:
@@ -35,14 +29,10 @@ class BuiltinCall:
     def begin(self) -> Iterator[Event]:
         yield from ()
 
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
-        yield from ()
-
     def end(self) -> Iterator[Event]:
         """The call is complete and valid."""
         tool = self.tool
-        self._member = tool.to_member(json.loads("".join(self._arguments)))
+        self._member = tool.to_member(json.loads(self.arguments))
         begun = {**self.body(), tool.member: tool.begun(self._member)}
         yield item_added(self.index, begun)
         for event in tool.deltas(self._member):

@@ -31,7 +31,6 @@ from ...shared.web_search import Results
 from ..builtin_tools.table import BY_TYPE
 from ..shown_tools import SEARCH, found
 from .builtin_call import BuiltinCall
-from .compaction import CompactionItem
 from .items import (
     CUSTOM,
     FUNCTION,
@@ -39,6 +38,7 @@ from .items import (
     REASONING,
     SUMMARY,
     CallItem,
+    CompactionItem,
     Event,
     TextItem,
     TextKind,
@@ -130,7 +130,7 @@ class Output:
         if self._search is not None and start.name == SEARCH:
             return SearchCallItem(response_id, len(self._items), call_id, self._search)
         if start.name in self._builtins:
-            return BuiltinCall(BY_TYPE[start.name], response_id, len(self._items), call_id)
+            return BuiltinCall(response_id, len(self._items), BY_TYPE[start.name], call_id)
         tools = self._response.sent.tools  # with those that a search has found
         namespace = next((tool.namespace for tool in tools if tool.name == start.name), "")
         return CallItem(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, InputDelta, ReasoningDelta
@@ -211,18 +211,42 @@ CUSTOM = CallKind(
 
 
 @dataclass
-class CallItem:
+class SilentCall:
+    """An item of a call, of whose arguments no event has a part."""
+
+    PREFIX: ClassVar[str]
+    """Beginning of the item's id."""
+    response_id: str
+    index: int
+    status: Status = field(default="in_progress", init=False)
+    _arguments: list[str] = field(default_factory=list, init=False)
+
+    @property
+    def id(self) -> str:
+        return item_id(self.PREFIX, self.response_id, self.index)
+
+    @property
+    def arguments(self) -> str:
+        """What the model has written so far."""
+        return "".join(self._arguments)
+
+    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
+        self._arguments.append(event.text)
+        yield from ()
+
+    def event(self, kind: str, **more: str) -> Event:
+        return {"type": kind, "output_index": self.index, "item_id": self.id, **more}
+
+
+@dataclass
+class CallItem(SilentCall):
     """A call of a tool. A call that is cut stays without its `done` events: clients execute
     a call when they see the item's."""
 
     kind: CallKind
-    response_id: str
-    index: int
     name: str
     call_id: str
     namespace: str
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
 
     @property
     def id(self) -> str:
@@ -249,7 +273,7 @@ class CallItem:
             "item_id": self.id,
             "output_index": self.index,
             **({"name": self.name} if self.kind.named else {}),
-            self.kind.text: "".join(self._arguments),
+            self.kind.text: self.arguments,
         }
         yield item_done(self.index, self.body())
 
@@ -260,6 +284,27 @@ class CallItem:
             "status": self.status,
             "call_id": self.call_id,
             "name": self.name,
-            self.kind.text: "".join(self._arguments),
+            self.kind.text: self.arguments,
             **({"namespace": self.namespace} if self.namespace else {}),
+        }
+
+
+@dataclass(frozen=True)
+class CompactionItem:
+    """The item before which, or for which, the conversation was compacted."""
+
+    response_id: str
+    index: int
+    sealed: str
+    """The compacted conversation."""
+
+    def events(self) -> Iterator[Event]:
+        yield item_added(self.index, self.body())
+        yield item_done(self.index, self.body())
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "id": item_id("cmp", self.response_id, self.index),
+            "type": "compaction",
+            "encrypted_content": self.sealed,
         }

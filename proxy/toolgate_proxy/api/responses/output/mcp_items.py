@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ...shared.mcp import McpOutcome
 from ..state.item_ids import item_id
-from .items import Event, Status, item_added, item_done
+from .items import Event, SilentCall, item_added, item_done
 
 
 @dataclass(frozen=True)
@@ -34,40 +34,33 @@ class McpListItem:
 
 
 @dataclass
-class McpCallItem:
+class McpCallItem(SilentCall):
     """It is completed by its outcome. One that is cut stays without its `done` event."""
 
-    response_id: str
-    index: int
+    PREFIX = "mcp"
     name: str
     label: str
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
     _outcome: McpOutcome | None = None
-
-    @property
-    def id(self) -> str:
-        return item_id("mcp", self.response_id, self.index)
 
     def begin(self) -> Iterator[Event]:
         yield item_added(self.index, self.body())
-        yield self._event("mcp_call.in_progress")
+        yield self.event("response.mcp_call.in_progress")
 
     def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
         self._arguments.append(event.text)
         if event.text:
-            yield self._event("mcp_call_arguments.delta", delta=event.text)
+            yield self.event("response.mcp_call_arguments.delta", delta=event.text)
 
     def end(self) -> Iterator[Event]:
         """The call is complete and valid, and the server runs it."""
-        yield self._event("mcp_call_arguments.done", arguments="".join(self._arguments))
+        yield self.event("response.mcp_call_arguments.done", arguments=self.arguments)
 
     def ran(self, shown: Any) -> Iterator[Event]:
         """The server has run the call."""
         outcome: McpOutcome = shown
         self.status, self._outcome = "completed", outcome
-        failed = outcome.error is not None
-        yield self._event("mcp_call.failed" if failed else "mcp_call.completed")
+        ended = "completed" if outcome.error is None else "failed"
+        yield self.event(f"response.mcp_call.{ended}")
         yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
@@ -79,34 +72,23 @@ class McpCallItem:
             "status": status,
             "server_label": self.label,
             "name": self.name,
-            "arguments": "".join(self._arguments),
+            "arguments": self.arguments,
             "output": made.output,
             "error": made.error,
             "approval_request_id": made.approval,
         }
 
-    def _event(self, kind: str, **more: str) -> Event:
-        place = {"output_index": self.index, "item_id": self.id}
-        return {"type": f"response.{kind}", **place, **more}
-
 
 @dataclass
-class ApprovalItem:
+class ApprovalItem(SilentCall):
     """A call that needs an approval. It has no events before it is complete and valid: one that is
     cut is no part of the response."""
 
-    response_id: str
-    index: int
+    PREFIX = "mcpr"
     name: str
     label: str
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
-        yield from ()
-
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
         yield from ()
 
     def end(self) -> Iterator[Event]:
@@ -117,9 +99,9 @@ class ApprovalItem:
 
     def body(self) -> dict[str, Any]:
         return {
-            "id": item_id("mcpr", self.response_id, self.index),
+            "id": self.id,
             "type": "mcp_approval_request",
             "server_label": self.label,
             "name": self.name,
-            "arguments": "".join(self._arguments),
+            "arguments": self.arguments,
         }

@@ -5,37 +5,28 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-from toolgate_core.deltas import ArgumentsDelta, InputDelta
-
 from ..state.item_ids import item_id
-from .items import Event, Status, item_added, item_done
+from .items import Event, SilentCall, Status, item_added, item_done
 
 Execution = Literal["client", "server"]
 INT64 = range(-(2**63), 2**63)
 
 
 @dataclass
-class SearchCallItem:
+class SearchCallItem(SilentCall):
     """Its arguments are an object, so that no event has a part of them. A call that is cut stays
     without its `done` event, and without arguments."""
 
-    response_id: str
-    index: int
+    PREFIX = "tsc"
     call_id: str
     execution: Execution
     """Who runs the search."""
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
 
     def begin(self) -> Iterator[Event]:
         yield item_added(self.index, self.body())
-
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
-        yield from ()
 
     def end(self) -> Iterator[Event]:
         """The call is complete and valid."""
@@ -44,7 +35,7 @@ class SearchCallItem:
 
     def body(self) -> dict[str, Any]:
         return {
-            "id": item_id("tsc", self.response_id, self.index),
+            "id": self.id,
             "type": "tool_search_call",
             "status": self.status,
             "execution": self.execution,
@@ -53,7 +44,7 @@ class SearchCallItem:
         }
 
     def _object(self) -> Any:
-        return json.loads("".join(self._arguments), parse_int=_integer, parse_float=_number)
+        return json.loads(self.arguments, parse_int=_integer, parse_float=_number)
 
 
 @dataclass

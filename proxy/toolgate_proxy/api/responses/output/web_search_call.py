@@ -4,50 +4,36 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.deltas import ArgumentsDelta, InputDelta
-
 from ...shared.web_search import QUERY, Results
-from ..state.item_ids import item_id
-from .items import Event, Status, item_added, item_done
+from .items import Event, SilentCall, item_added, item_done
 
 
 @dataclass
-class WebSearchCallItem:
+class WebSearchCallItem(SilentCall):
     """It is completed by its results. One that is cut stays without a query and without its `done`
     event."""
 
-    response_id: str
-    index: int
+    PREFIX = "ws"
     call_id: str
-    status: Status = "in_progress"
-    _arguments: list[str] = field(default_factory=list)
     _query: str = ""
     _results: Results | None = None
 
-    @property
-    def id(self) -> str:
-        return item_id("ws", self.response_id, self.index)
-
     def begin(self) -> Iterator[Event]:
         yield item_added(self.index, self.body())
-        yield self._progress("in_progress")
-
-    def add(self, event: ArgumentsDelta | InputDelta) -> Iterator[Event]:
-        self._arguments.append(event.text)
-        yield from ()
+        yield self.event("response.web_search_call.in_progress")
 
     def end(self) -> Iterator[Event]:
         """The call is complete and valid, and the search runs."""
-        self._query = json.loads("".join(self._arguments))[QUERY]
-        yield self._progress("searching")
+        self._query = json.loads(self.arguments)[QUERY]
+        yield self.event("response.web_search_call.searching")
 
     def ran(self, shown: Any) -> Iterator[Event]:
         """The search has ended."""
         self.status, self._results = "completed", shown
-        yield self._progress("completed")
+        yield self.event("response.web_search_call.completed")
         yield item_done(self.index, self.body())
 
     def body(self) -> dict[str, Any]:
@@ -60,10 +46,3 @@ class WebSearchCallItem:
             return item
         action["sources"] = [{"type": "url", "url": page.url} for page in self._results.pages]
         return {**item, "call_id": self.call_id, "encrypted_content": self._results.sealed}
-
-    def _progress(self, step: str) -> Event:
-        return {
-            "type": f"response.web_search_call.{step}",
-            "output_index": self.index,
-            "item_id": self.id,
-        }
