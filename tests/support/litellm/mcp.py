@@ -1,4 +1,4 @@
-"""An MCP server of LiteLLM's configuration, in this process."""
+"""MCP servers of LiteLLM's configuration, in this process."""
 
 from __future__ import annotations
 
@@ -22,9 +22,16 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 @asynccontextmanager
 async def shop(calls: Path) -> AsyncIterator[None]:
     """Configure the server `shop`. `calls`: the file of the calls that it runs."""
+    async with serving(shop=mcp_shop.command(calls)):
+        yield
+
+
+@asynccontextmanager
+async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
+    """Configure servers, by their names."""
     manager = global_mcp_server_manager
     os.environ[STDIO] = "true"
-    await manager.load_servers_from_config({"shop": mcp_shop.command(calls)})
+    await manager.load_servers_from_config(servers)
     try:
         yield
     finally:
