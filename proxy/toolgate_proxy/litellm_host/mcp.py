@@ -11,6 +11,8 @@ from typing import Any
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
+from toolgate_core.gateway_tools import CallResult
+
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..chat.tool_calls import begin_series
 from .mcp_failures import failures_of_task
@@ -112,7 +114,7 @@ class LiteLLMServers:
                 )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
-            failure = "timeout" if isinstance(error, TimeoutError) else "error"
+            failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"
             return McpOutcome(error="The MCP server does not respond.", failure=failure)
         text = str(results[0]["result"]) if results else ""
         if text.startswith(FAILED[-1]):

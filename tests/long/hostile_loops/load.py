@@ -60,7 +60,7 @@ class Load:
             self._violated("at the end", "the backend still generates")
         if left := self._gateway.here.limiter.reservations.in_flight:
             self._violated("at the end", f"{left} requests still count as in flight")
-        self.outcome.counts |= self._model.written
+        self.outcome.counts += self._model.written
 
     async def _loop(self, number: int, slots: asyncio.Semaphore, *, quiet: bool) -> None:
         rng = Random(f"loops-{self.outcome.seed}-{number}")
@@ -75,7 +75,8 @@ class Load:
                 streamed = await self._ask(place, api, body, stream=True)
                 self._compare(place, whole, streamed)
                 return
-            key, leave_after = MASTER, None
+            key = MASTER
+            leave_after: float | None = None
             if rng.random() < 0.1:
                 key = self._key
                 self._of_key.add(number)
