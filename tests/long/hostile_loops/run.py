@@ -34,9 +34,9 @@ from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
 PER_SEED = 100
-CALL_SECONDS, IDLE_SECONDS = 5.0, 10.0
+CALL_SECONDS, IDLE_SECONDS = 5.0, 30.0
 """Longest times of a call in loops with faults, and of a pause of the backend."""
-REQUEST_SECONDS = 60.0
+REQUEST_SECONDS = 90.0
 
 
 async def loops(seed: int, number: int, concurrency: int) -> Outcome:
