@@ -16,7 +16,7 @@ from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.tools import Tool
 
 from ..validation.service import ValidationService
-from ..validation.validator import Violation, has_lone_surrogate
+from ..validation.validator import Violation, has_lone_surrogate, has_mark
 from . import metrics
 
 logger = logging.getLogger("toolgate")
@@ -125,6 +125,11 @@ class HeldCalls:
                 case CallStart(_, name):
                     self._name, self._arguments, self.written = name, [], 0
                 case ArgumentsDelta(_, text):
+                    if self._held is None and has_mark(text):
+                        raise EnforcementFailed(
+                            "The model wrote a mark inside a call: the masks were not applied. "
+                            "Send the request again, and check the log of the backend."
+                        )
                     self._arguments.append(text)
                     self.written += len(text)
                 case CallEnd():

@@ -147,13 +147,18 @@ def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 def has_lone_surrogate(text: str) -> bool:
     """Return whether JSON text contains half of a surrogate pair. That is not valid Unicode, and
-    strict parsers reject it. A half that is not escaped stands for a mark inside the call, from a
-    backend that did not apply the masks."""
-    if not text.isascii() and _HALF.search(text):
+    strict parsers reject it."""
+    if has_mark(text):
         return True
     if not _SURROGATE.search(text):
         return False
     return _SURROGATE.search(_COMPLETE.sub("", text)) is not None
+
+
+def has_mark(text: str) -> bool:
+    """Return whether the arguments of a call contain what stands for a mark: half of a surrogate
+    pair that is not escaped. Masks prevent it."""
+    return not text.isascii() and _HALF.search(text) is not None
 
 
 def _no_constant(name: str) -> None:

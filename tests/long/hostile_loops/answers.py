@@ -63,6 +63,18 @@ def comparable(value: Any) -> Any:
     return [comparable(each) for each in value] if isinstance(value, list) else value
 
 
+def difference(first: Any, second: Any, place: str = "") -> str | None:
+    """Return the first difference of two values, or None."""
+    if isinstance(first, dict) and isinstance(second, dict) and first.keys() == second.keys():
+        pairs = [(f"{place}.{name}", first[name], second[name]) for name in first]
+    elif isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
+        pairs = [(f"{place}[{at}]", one, second[at]) for at, one in enumerate(first)]
+    else:
+        return None if first == second else f"{place}: {first!s:.300} and {second!s:.300}"
+    found = (difference(one, other, where) for where, one, other in pairs)
+    return next(filter(None, found), None)
+
+
 def _answer(api: str, body: Json) -> Answer:
     if api == "messages":
         BetaMessage.model_validate_json(json.dumps(body), strict=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.long.hostile_loops.answers import Answer, comparable, read
+from tests.long.hostile_loops.answers import Answer, comparable, difference, read
 from tests.long.hostile_loops.model import RandomModel
 from tests.long.hostile_loops.tools import FAULTS, LOOP, REPEATABLE, SCHEMAS, is_valid
 from tests.long.outcomes import Outcome
@@ -47,19 +47,24 @@ class Load:
         terms = {"mcp_servers": (HOSTILE, QUIET), "tool_calls_per_day": CALLS_OF_KEY}
         gateway.add_key(self._key, key_of(self._key, **terms))
 
-    async def run(self, loops: int, concurrency: int) -> None:
+    async def run(self, loops: int, concurrency: int, *, quiet: bool) -> None:
+        """Run the quiet or the other ones of so many loops."""
         slots = asyncio.Semaphore(concurrency)
-        await asyncio.gather(*(self._loop(number, slots) for number in range(loops)))
+        numbers = [at for at in range(loops) if (at % 5 < 2) is quiet]
+        await asyncio.gather(*(self._loop(each, slots, quiet=quiet) for each in numbers))
+
+    async def judge(self) -> None:
+        """Judge what is left at the end."""
         self._judge_calls()
         if not await self._model.idle_within(5):
             self._violated("at the end", "the backend still generates")
         if left := self._gateway.here.limiter.reservations.in_flight:
             self._violated("at the end", f"{left} requests still count as in flight")
-        self.outcome.counts |= self._model.written
+        self.outcome.counts += self._model.written
 
-    async def _loop(self, number: int, slots: asyncio.Semaphore) -> None:
+    async def _loop(self, number: int, slots: asyncio.Semaphore, *, quiet: bool) -> None:
         rng = Random(f"loops-{self.outcome.seed}-{number}")
-        quiet, api = rng.random() < 0.4, rng.choice(APIS)
+        api = rng.choice(APIS)
         body, limit = make_body(rng, api, number, quiet=quiet)
         if limit is not None:
             self._limits[number] = limit * (2 if quiet else 1)
@@ -70,7 +75,8 @@ class Load:
                 streamed = await self._ask(place, api, body, stream=True)
                 self._compare(place, whole, streamed)
                 return
-            key, leave_after = MASTER, None
+            key = MASTER
+            leave_after: float | None = None
             if rng.random() < 0.1:
                 key = self._key
                 self._of_key.add(number)
@@ -129,10 +135,9 @@ class Load:
         if whole is None or streamed is None:
             return
         self.outcome.counts["compared: streamed and whole"] += 1
-        if comparable(vars(whole)) != comparable(vars(streamed)):
-            self._violated(
-                place, f"streamed {vars(streamed)!s:.900} and whole {vars(whole)!s:.900}"
-            )
+        found = difference(comparable(vars(streamed)), comparable(vars(whole)))
+        if found is not None:
+            self._violated(place, f"streamed and whole differ: {found}"[:900])
 
     def _judge_calls(self) -> None:
         """Judge what the servers ran."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -85,7 +86,7 @@ def _without_one(arguments: dict[str, Any]) -> dict[str, Any]:
     return dict(list(arguments.items())[:-1])
 
 
-DAMAGES = {
+DAMAGES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "member missing": _without_one,
     "member too many": lambda arguments: {**arguments, "other": 1},
     "wrong type": lambda arguments: {**arguments, "value": {"a": []}},

@@ -5,32 +5,26 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
-
 from tests.long.hostile_loops.load import HOSTILE, QUIET
+from tests.support.litellm.mcp import serving
 
 
 @asynccontextmanager
 async def servers(calls: Path) -> AsyncIterator[None]:
     """Run both servers. `calls`: the file to which they write the calls that they get."""
-    manager = global_mcp_server_manager
     with ExitStack() as stack:
         config = {name: stack.enter_context(_server(name, calls)) for name in (HOSTILE, QUIET)}
-        await manager.load_servers_from_config(config)
-        try:
+        async with serving(**config):
             yield
-        finally:
-            manager.config_mcp_servers.clear()
-            manager.tool_name_to_mcp_server_name_mapping.clear()
 
 
 @contextmanager
-def _server(name: str, calls: Path) -> Any:
+def _server(name: str, calls: Path) -> Iterator[dict[str, Any]]:
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         number = listener.fileno()
         command = [sys.executable, "-m", "tests.long.hostile_loops.server", str(number), str(calls)]

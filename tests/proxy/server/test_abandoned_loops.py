@@ -76,6 +76,10 @@ async def test_a_client_that_leaves_ends_the_loop(
         finally:
             ended.set()
 
+    def parsed(_result: object) -> str:
+        left.set()
+        return "Found."
+
     async def reached(what: str) -> None:
         if what == "call":
             await until(lambda: bool(ran(calls)))
@@ -95,7 +99,7 @@ async def test_a_client_that_leaves_ends_the_loop(
         case "call":
             backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
         case "result":  # LiteLLM's hooks after the call
-            monkeypatch.setattr(mcp.Handler, "_parse_mcp_result", lambda _: left.set() or "Found.")
+            monkeypatch.setattr(mcp.Handler, "_parse_mcp_result", parsed)
     if stage not in ("listing", "result"):
         watched = asyncio.create_task(reached(stage))
     gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]

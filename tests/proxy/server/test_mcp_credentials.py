@@ -13,7 +13,7 @@ import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.litellm.fallbacks import BROKEN, configure
-from tests.support.litellm.mcp import LOOKUP, configured
+from tests.support.litellm.mcp import LOOKUP, serving
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.script import Script, call
@@ -30,7 +30,7 @@ Json = dict[str, Any]
 async def shops() -> AsyncIterator[tuple[HttpShop, HttpShop]]:
     """The servers `shop` and `other`."""
     with running() as shop, running() as other:
-        async with configured(
+        async with serving(
             shop={"url": shop.url, "transport": "http", "extra_headers": ["x-tenant"]},
             other={"url": other.url, "transport": "http", "extra_headers": ["x-tenant"]},
         ):

@@ -31,6 +31,12 @@ def anthropic_python() -> Path:
     return _made(_make_anthropic_python).result()
 
 
+def mcp_python() -> Path:
+    """The interpreter of a virtual environment with `requirements-mcp.txt`: published MCP servers,
+    which need an older release of the package `mcp`."""
+    return _made(_make_mcp_python).result()
+
+
 def node_folder() -> Path:
     """A folder with the packages of the clients' `package.json` and with their programs."""
     return _made(_make_node_folder).result()
@@ -66,6 +72,7 @@ def prepare(modules: Iterable[str]) -> None:
         _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets"},
         _make_claude: {"test_claude_code", "test_claude_code_stack", "test_page_snippets"},
         _make_python: libraries | agents,
+        _make_mcp_python: {"test_published_mcp_server"},
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
     }
     for make, users in needs.items():
@@ -97,6 +104,10 @@ def _make_python() -> Path:
 
 def _make_anthropic_python() -> Path:
     return _virtual_environment("anthropic", "requirements-anthropic.txt")
+
+
+def _make_mcp_python() -> Path:
+    return _virtual_environment("mcp", "requirements-mcp.txt")
 
 
 def _virtual_environment(name: str, packages: str) -> Path:

@@ -1,4 +1,4 @@
-"""An MCP server of LiteLLM's configuration, in this process."""
+"""MCP servers of LiteLLM's configuration, in this process."""
 
 from __future__ import annotations
 
@@ -22,22 +22,20 @@ LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 @asynccontextmanager
 async def shop(calls: Path) -> AsyncIterator[None]:
     """Configure the server `shop`. `calls`: the file of the calls that it runs."""
-    os.environ[STDIO] = "true"
-    try:
-        async with configured(shop=mcp_shop.command(calls)):
-            yield
-    finally:
-        del os.environ[STDIO]
+    async with serving(shop=mcp_shop.command(calls)):
+        yield
 
 
 @asynccontextmanager
-async def configured(**servers: dict[str, Any]) -> AsyncIterator[None]:
-    """Configure servers, by name, in the form of LiteLLM's configuration."""
+async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
+    """Configure servers, by their names."""
     manager = global_mcp_server_manager
+    os.environ[STDIO] = "true"
     await manager.load_servers_from_config(servers)
     try:
         yield
     finally:
+        del os.environ[STDIO]
         manager.config_mcp_servers.clear()
         manager.tool_name_to_mcp_server_name_mapping.clear()
 

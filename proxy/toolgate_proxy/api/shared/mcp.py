@@ -106,5 +106,5 @@ class McpTool:
             error=None if made.error is None else made.error[:MAX_RESULT],
             approval=self.approval,
         )
-        result = "ok" if outcome.error is None else outcome.failure
+        result: CallResult = "ok" if outcome.error is None else outcome.failure
         return GatewayResult(outcome.text, outcome, result=result)
