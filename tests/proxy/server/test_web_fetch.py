@@ -12,6 +12,7 @@ import httpx
 import pytest
 from anthropic.types import Message
 
+from tests.support.apis.messages_api import check_event, check_message
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
 from toolgate_proxy.api.shared.domains import Domains
@@ -113,6 +114,7 @@ async def test_the_model_sees_the_text_of_the_page(gateway: Gateway, web: Web) -
         "web_fetch_requests": 1,
     }
     assert web.requests == [URL]
+    check_message(response.json)
     typed = Message.model_validate(response.json)
     assert [type(block).__name__ for block in typed.content] == [
         "ServerToolUseBlock",
@@ -128,6 +130,8 @@ async def test_a_stream_has_the_same_blocks(gateway: Gateway, web: Web) -> None:
     starts = [e["content_block"] for e in response.events if e["type"] == "content_block_start"]
     assert [each["type"] for each in starts] == [each["type"] for each in whole]
     assert starts[1]["content"]["content"] == whole[1]["content"]["content"]
+    for event in response.events:
+        check_event(event)
     assert response.events[-2]["usage"]["server_tool_use"]["web_fetch_requests"] == 1
 
 

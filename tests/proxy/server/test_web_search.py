@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from litellm.proxy import proxy_server
 
+from tests.support.apis import messages_api, responses_api
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.search_engine import SearchEngine, running
@@ -26,6 +27,7 @@ TYPES = {
     "responses": ["web_search_call", "message"],
     "messages": ["server_tool_use", "web_search_tool_result", "text"],
 }
+CHECKS = {"responses": responses_api.check_event, "messages": messages_api.check_event}
 Json = dict[str, Any]
 
 
@@ -116,6 +118,8 @@ async def test_a_text_cites_the_pages_whose_addresses_it_has(
     text = f"Ünlike {first}/wall, {first}s: ({second}) and {first}."
     whole = items(api, await ask(gateway, api, CALL, text))[-1]
     response = await ask(gateway, api, CALL, text, stream=True)
+    for event in response.events:
+        CHECKS[api](event)
     if api == "responses":
         [part] = whole["content"]
         shown = part["annotations"]
