@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import signal
 import threading
+from contextlib import suppress
 from typing import Any
 
 from toolgate_core.importing import importing
 
-from .server import logs, memory
+from .server import logs
 from .settings import settings
 
 _created = threading.Event()
 """Set when this process has its app."""
+M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -3, -1
+"""Parameters of glibc's `mallopt`."""
+SEPARATE = 1_000_000
+"""Size in bytes from which a block is mapped by itself. glibc raises this limit to the size of each
+such block that is freed: bodies would then lie among small objects, which keep their memory."""
+TOP = 16_000_000
+"""Free memory at the end of the heap that is kept."""
 
 
 @importing()
@@ -22,7 +31,7 @@ def create() -> Any:
     """Return LiteLLM's app with our paths and middleware. LiteLLM reads the environment on import,
     so the imports are inside."""
     end_with_parent()  # first, because the imports take seconds
-    memory.return_freed()
+    return_freed()
     from .admin import routes
     from .app import Gateway
     from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
@@ -62,3 +71,12 @@ def end_with_parent() -> None:
         os.kill(os.getpid(), signal.SIGTERM if _created.is_set() else signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
+
+
+def return_freed() -> None:
+    """Let the memory of large bodies go back to the system when they are freed. Does nothing with
+    other C libraries than glibc."""
+    with suppress(OSError, AttributeError):
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, SEPARATE)
+        mallopt(M_TRIM_THRESHOLD, TOP)
