@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
-from toolgate_core.error_body import RETRY_SECONDS
-from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
+from toolgate_core.errors import InvalidRequest
 
 from ..context import RequestContext
-from ..killable.pool import LimitExceeded, NoFreeWorker, WorkerLost, WorkerPool
+from ..killable.pool import LimitExceeded, WorkerPool
 from .pdf import PDF, Pdf
 from .pdf_job import PdfJob, PdfResult, Problem
 
@@ -70,6 +69,7 @@ class Documents:
         self._pool = WorkerPool(
             module,
             PdfResult,
+            work="read PDFs",
             workers=workers,
             cpu_seconds=cpu_seconds,
             wall_seconds=wall_seconds,
@@ -124,21 +124,7 @@ class Documents:
             max_characters=MAX_CHARACTERS,
             cpu_seconds=self._pool.cpu_seconds,
         )
-        try:
-            return await self._pool.run(job, owner)
-        except NoFreeWorker as error:
-            raise ChecksBusy(
-                "All processes that read PDFs are busy with other requests, or those that one key "
-                "may have are busy with others of this key. Send the request again.",
-                retry_after=RETRY_SECONDS,
-            ) from error
-        except WorkerLost as error:
-            raise ChecksFailed(
-                "The processes of this gateway that read PDFs did not start, or were killed. Send "
-                "the request again. If this persists, the gateway may need more memory, or lack "
-                "the package pypdf.",
-                retry_after=RETRY_SECONDS,
-            ) from error
+        return await self._pool.run(job, owner)
 
 
 class _Reading:

@@ -16,6 +16,8 @@ from typing import Generic, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from toolgate_core.error_body import RETRY_SECONDS
+from toolgate_core.errors import ChecksBusy, ChecksFailed
 from toolgate_core.fair_slots import FairSlots
 
 from .process import OUT_OF_MEMORY, READY, LimitedJob
@@ -42,15 +44,6 @@ class LimitExceeded(Exception):
     """The job exceeded its limit on time or memory, or crashed two workers."""
 
 
-class NoFreeWorker(Exception):
-    """All workers were busy for as long as one job may take."""
-
-
-class WorkerLost(Exception):
-    """The workers did not start, or something other than the job ended them. No verdict on the
-    job."""
-
-
 class _Ended(Exception):
     """A worker ended without a result. `crashed`: by a fault of native code."""
 
@@ -71,15 +64,17 @@ class WorkerPool(Generic[ResultT]):
         module: str,
         result_type: type[ResultT],
         *,
+        work: str,
         workers: int,
         cpu_seconds: float,
         wall_seconds: float,
         line_limit: int = LINE_LIMIT,
     ) -> None:
-        """`module`: runs `process.serve` as the main module of a worker. `line_limit`: maximum size
-        of a result, in bytes."""
+        """`module`: runs `process.serve` as the main module of a worker. `work`: what the workers
+        do, for errors. `line_limit`: maximum size of a result, in bytes."""
         self._module = module
         self._result_type = result_type
+        self._work = work
         self._line_limit = line_limit
         self._slots = FairSlots(workers)
         self._idle: list[asyncio.subprocess.Process] = []
@@ -91,8 +86,9 @@ class WorkerPool(Generic[ResultT]):
         return self._cpu_seconds
 
     async def run(self, job: LimitedJob, owner: str = "") -> ResultT:
-        """Run a job. `owner`: the key whose job it is. Raises LimitExceeded, NoFreeWorker and
-        WorkerLost."""
+        """Run a job. `owner`: the key whose job it is. Raise LimitExceeded; ChecksBusy if all
+        workers were busy for as long as one job may take; ChecksFailed if they did not start, or
+        something other than the job ended them, which is no verdict on the job."""
         async with self._slot(owner):
             crashes = 0
             for _ in range(MAX_ATTEMPTS):
@@ -102,7 +98,12 @@ class WorkerPool(Generic[ResultT]):
                     crashes += ended.crashed
             if crashes == MAX_ATTEMPTS:
                 raise LimitExceeded
-            raise WorkerLost
+            raise ChecksFailed(
+                f"The processes of this gateway that {self._work} did not start, or were killed. "
+                "Send the request again. If this persists, the gateway may need more memory, or "
+                "lack a package.",
+                retry_after=RETRY_SECONDS,
+            )
 
     async def _run_once(self, job: LimitedJob) -> ResultT:
         self._idle = [worker for worker in self._idle if worker.returncode is None]
@@ -166,7 +167,11 @@ class WorkerPool(Generic[ResultT]):
             try:
                 await stack.enter_async_context(self._slots.slot(owner, self._wall_seconds))
             except TimeoutError as error:
-                raise NoFreeWorker from error
+                raise ChecksBusy(
+                    f"All processes that {self._work} are busy with other requests, or those that "
+                    "one key may have are busy with others of this key. Send the request again.",
+                    retry_after=RETRY_SECONDS,
+                ) from error
             yield
 
 

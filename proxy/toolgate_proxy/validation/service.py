@@ -13,11 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from toolgate_core.custom_tools import Grammar, grammar_of
-from toolgate_core.error_body import RETRY_SECONDS
-from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
+from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
-from ..killable.pool import LimitExceeded, NoFreeWorker, WorkerLost, WorkerPool
+from ..killable.pool import LimitExceeded, WorkerPool
 from . import metrics, worker
 from .cost import UNBOUNDED, steps
 from .validator import InvalidSchema, Validator, Violation
@@ -64,6 +63,7 @@ class ValidationService:
         self._pool = WorkerPool(
             worker.__name__,
             JobResult,
+            work="validate schemas and calls",
             workers=workers,
             cpu_seconds=cpu_seconds,
             wall_seconds=wall_seconds,
@@ -180,18 +180,4 @@ class ValidationService:
             unique=unique,
             cpu_seconds=self._pool.cpu_seconds,
         )
-        try:
-            return await self._pool.run(job, owner)
-        except NoFreeWorker as error:
-            raise ChecksBusy(
-                "All validation workers are busy with other requests, or those that one key may "
-                "have are busy with others of this key. Send the request again.",
-                retry_after=RETRY_SECONDS,
-            ) from error
-        except WorkerLost as error:
-            raise ChecksFailed(
-                "The validation processes of this gateway did not start, or were killed, so the "
-                "schema or call was not checked. Send the request again. If this persists, the "
-                "gateway may need more memory.",
-                retry_after=RETRY_SECONDS,
-            ) from error
+        return await self._pool.run(job, owner)

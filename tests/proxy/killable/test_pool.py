@@ -16,7 +16,7 @@ import pytest
 from tests.proxy.validation.test_service import doubling, tool
 from toolgate_core.errors import ArgumentsNotChecked, ChecksFailed
 from toolgate_proxy.killable import pool as pool_module
-from toolgate_proxy.killable.pool import LimitExceeded, WorkerLost, WorkerPool
+from toolgate_proxy.killable.pool import LimitExceeded, WorkerPool
 from toolgate_proxy.validation import worker as validation_worker
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job, JobResult
@@ -38,7 +38,12 @@ def job(schema: dict[str, Any], arguments: str = "{}") -> Job:
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
     made = WorkerPool(
-        validation_worker.__name__, JobResult, workers=1, cpu_seconds=60, wall_seconds=120
+        validation_worker.__name__,
+        JobResult,
+        work="validate",
+        workers=1,
+        cpu_seconds=60,
+        wall_seconds=120,
     )
     yield made
     for worker in made._idle:
@@ -116,7 +121,7 @@ async def test_a_job_whose_workers_are_killed_twice_has_no_result(pool: Pool) ->
     running = asyncio.create_task(pool.run(job(ENDLESS)))
     for _ in range(2):
         await kill_working(signal.SIGKILL)
-    with pytest.raises(WorkerLost):
+    with pytest.raises(ChecksFailed):
         await running
     assert await pool.run(job({})) == JobResult()
 
@@ -140,7 +145,7 @@ async def test_workers_that_do_not_start_give_no_result(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool_module.sys, "executable", "/bin/false")
-    with pytest.raises(WorkerLost):
+    with pytest.raises(ChecksFailed):
         await pool.run(job({}))
 
 

@@ -19,6 +19,7 @@ PATH = "/v1/responses"
 HI = {"role": "user", "content": "Which record is it?"}
 SHOP = {"type": "mcp", "server_label": "shop", "server_url": "litellm_proxy/mcp/shop"}
 CALL = call(LOOKUP, {"id": 7})
+FOUND = "lookup found record 7."
 Json = dict[str, Any]
 
 
@@ -47,9 +48,9 @@ async def test_a_tool_runs_inside_the_response(gateway: Gateway, calls: Path) ->
     assert [tool["name"] for tool in listed["tools"]] == [LOOKUP, FAIL, ODD]
     assert listed["server_label"] == made["server_label"] == "shop"
     assert (made["name"], json.loads(made["arguments"])) == (LOOKUP, {"id": 7})
-    assert (made["output"], made["error"], made["status"]) == ("Found record 7.", None, "completed")
+    assert (made["output"], made["error"], made["status"]) == (FOUND, None, "completed")
     assert ran(calls) == [{"id": 7}]
-    assert gateway.backend.messages()[-1]["content"] == "Found record 7."
+    assert gateway.backend.messages()[-1]["content"] == FOUND
     assert gateway.backend.callable_tools() == [LOOKUP, FAIL]
 
 
@@ -111,15 +112,15 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     listed, made, said = second.json["output"]
     assert types([listed, made, said]) == ["mcp_list_tools", "mcp_call", "message"]
     assert made["approval_request_id"] == items[1]["id"]
-    assert made["output"] == "Found record 7."
+    assert made["output"] == FOUND
     assert ran(calls) == [{"id": 7}]
-    assert gateway.backend.messages()[-1]["content"] == "Found record 7."
+    assert gateway.backend.messages()[-1]["content"] == FOUND
     history = [HI, *items, answer, listed, made, said, {"role": "user", "content": "And?"}]
     third = await ask(gateway, "All.", approval=approval, input=history)
     assert third.status == 200, third.bodies
     assert ran(calls) == [{"id": 7}]
     contents = [message["content"] for message in gateway.backend.messages()]
-    assert contents.count("Found record 7.") == 1
+    assert contents.count(FOUND) == 1
 
 
 async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:

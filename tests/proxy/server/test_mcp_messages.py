@@ -46,7 +46,7 @@ async def test_a_tool_runs_inside_the_message(gateway: Gateway, calls: Path) -> 
         "type": "mcp_tool_result",
         "tool_use_id": used["id"],
         "is_error": False,
-        "content": [{"type": "text", "text": "Found record 7."}],
+        "content": [{"type": "text", "text": "lookup found record 7."}],
     }
     assert said["text"] == "It is record 7."
     assert response.json["stop_reason"] == "end_turn"

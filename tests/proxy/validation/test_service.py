@@ -11,7 +11,6 @@ import pytest
 
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.killable.pool import NoFreeWorker
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
 from toolgate_proxy.validation.service import ValidationService
 from toolgate_proxy.validation.worker import Job
@@ -150,7 +149,7 @@ async def test_waiting_for_a_worker_is_limited() -> None:
     validators = ValidationService(workers=1, wall_seconds=0.2)
     pool, tree = validators._pool, tool(TREE)
     async with pool._slot(""):
-        with pytest.raises(NoFreeWorker):
+        with pytest.raises(ChecksBusy):
             await pool.run(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
         with pytest.raises(ChecksBusy) as busy:
             await validators.prepare([tree], {"t": "tools"})

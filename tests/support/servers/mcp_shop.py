@@ -1,5 +1,6 @@
 """An MCP server over stdin and stdout: one tool that works, one that fails, and one whose schema is
-no JSON Schema. Each call is a line in the file of the first argument."""
+no JSON Schema. Each call is a line in the file of the first argument. Without arguments, it has 40
+tools that work, for clients that search for tools."""
 
 from __future__ import annotations
 
@@ -26,6 +27,15 @@ TOOLS: list[dict[str, Any]] = [
         "inputSchema": {"type": "object", "properties": {"id": {"type": "strange"}}},
     },
 ]
+CATALOGUE = [
+    {
+        "name": f"lookup_{number}",
+        "description": f"Looks up a record of shelf {number} by its id.",
+        "inputSchema": RECORD,
+    }
+    for number in range(40)
+]
+CATALOGUE_SERVER = {"command": sys.executable, "args": [__file__]}
 
 
 def command(calls: Path) -> dict[str, Any]:
@@ -42,13 +52,14 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 "serverInfo": {"name": "shop", "version": "1"},
             }
         case "tools/list":
-            return {"tools": TOOLS}
+            return {"tools": TOOLS if sys.argv[1:] else CATALOGUE}
         case "tools/call":
-            with Path(sys.argv[1]).open("a", encoding="utf-8") as calls:
-                calls.write(json.dumps(params["arguments"]) + "\n")
+            for path in sys.argv[1:]:
+                with Path(path).open("a", encoding="utf-8") as calls:
+                    calls.write(json.dumps(params["arguments"]) + "\n")
             if params["arguments"]["id"] == HANGS:
                 time.sleep(3600)
-            text = f"Found record {params['arguments']['id']}."
+            text = f"{params['name']} found record {params['arguments']['id']}."
             return {"content": [{"type": "text", "text": text}]}
         case _:
             return {}

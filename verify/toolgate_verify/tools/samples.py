@@ -23,13 +23,13 @@ class Sample:
     """Whether a call is expected, where the line has a label."""
 
 
-def read_samples(path: Path, limit: int | None = None) -> list[Sample]:
+def read_samples(path: Path) -> list[Sample]:
     """Raises NoTools if a line is no request."""
     try:
         lines = path.read_text().splitlines()
     except (OSError, ValueError) as error:
         raise NoTools(f"{path} can't be read: {error}") from error
-    found = [line for line in lines if line.strip()][:limit]
+    found = [line for line in lines if line.strip()]
     if not found:
         raise NoTools(f"{path} has no requests")
     return [_sample(path, number, line) for number, line in enumerate(found, 1)]

@@ -178,12 +178,12 @@ PYTHON = (
 """The strings of Python (codecs/pythonic.py), in either quotation mark."""
 
 
-def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool, quote: bytes = b"") -> RawText:
+def raw_text(end: bytes, close: bytes, *, ends_with_mark: bool) -> RawText:
     """Return the kind of the strings of `codecs/raw_strings.py`. `end`: the text of the end before
     its first mark. `close`: what looks like the end in text."""
     if ends_with_mark:
-        return RawText(quote, (close,), (end,) if end else (), ESCAPE)
-    return RawText(quote, tuple(dict.fromkeys((end, close))), (), end)
+        return RawText(b"", (close,), (end,) if end else (), ESCAPE)
+    return RawText(b"", tuple(dict.fromkeys((end, close))), (), end)
 
 
 class PlainTable:

@@ -8,13 +8,13 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.support.agents import mcp_server
 from tests.support.agents.agent_cli import NO_NETWORK, RUN_SECONDS
 from tests.support.agents.claude_code import run_claude
 from tests.support.agents.client_packages import CLIENTS, anthropic_python, bundled_claude
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 
 pytestmark = OWN_ROUTE_ONLY
@@ -70,8 +70,7 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
 def test_claude_finds_and_calls_one_of_many_tools(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
-    program, *arguments = mcp_server.COMMAND
-    servers = {"mcpServers": {"shop": {"command": program, "args": arguments}}}
+    servers = {"mcpServers": {"shop": CATALOGUE_SERVER}}
     found = "mcp__shop__lookup_3"
     backend.turns += [
         Script((call("ToolSearch", {"query": f"select:{found}", "max_results": 1}),)),

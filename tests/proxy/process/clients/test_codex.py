@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents import mcp_server
 from tests.support.agents.codex import run_codex
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
 
@@ -136,11 +136,9 @@ def test_codex_applies_a_patch_of_its_custom_tool(
 def test_codex_finds_and_calls_one_of_many_tools(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
-    program, *arguments = mcp_server.COMMAND
-    servers = {"command": program, "args": arguments}
     options = [
         part
-        for name, value in servers.items()
+        for name, value in CATALOGUE_SERVER.items()
         for part in ("-c", f"mcp_servers.shop.{name}={json.dumps(value)}")
     ]
     found = "mcp__shop.lookup_3"

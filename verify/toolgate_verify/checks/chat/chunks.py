@@ -21,8 +21,8 @@ CHAT = (Api.CHAT,)
 FINISH = {"stop", "length", "tool_calls", "content_filter", "function_call"}
 
 
-def deltas(evidence: Evidence, index: int = 1) -> Iterator[dict[str, Any]]:
-    for chunk in evidence.events(index):
+def deltas(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    for chunk in evidence.events():
         for choice in chunk.get("choices") or ():
             yield choice.get("delta") or {}
 

@@ -21,9 +21,9 @@ from .wrong import BASE, WRONG, body_of
 WRONG_KEY = "toolgate-verify-wrong-key"
 
 
-def is_refused(evidence: Evidence, index: int = 0) -> Exchange:
+def is_refused(evidence: Evidence) -> Exchange:
     """The exchange, if it is a 4xx with an error in the API's form. Raises Failed otherwise."""
-    exchange = evidence.at(index)
+    exchange = evidence.at(0)
     require(not exchange.problem, exchange.problem)
     require(exchange.status != 200, f"accepted with status 200: {brief(exchange.text)}")
     require(400 <= exchange.status < 500, f"status {exchange.status}: {brief(exchange.text)}")

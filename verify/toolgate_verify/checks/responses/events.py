@@ -20,8 +20,7 @@ ITEM_KEYS = ("id", "type", "name", "call_id", "role")
 
 
 def sent(evidence: Evidence) -> list[dict[str, Any]]:
-    found = evidence.events()
-    require(found, "the stream has no events")
+    require(found := evidence.events(), "the stream has no events")
     return found
 
 
@@ -141,10 +140,8 @@ def _announced(evidence: Evidence) -> None:
         elif kind.endswith(".delta"):
             index = event.get("output_index")
             require(index in known, f"{kind} of item {index}, which was not announced")
-            require(
-                event.get("item_id") == known[index],
-                f"{kind} has the item ID {event.get('item_id')!r} instead of {known[index]!r}",
-            )
+            given = event.get("item_id")
+            require(given == known[index], f"{kind} of the item ID {given!r}, not {known[index]!r}")
 
 
 @_rule(
@@ -192,9 +189,8 @@ def _equal_deltas(evidence: Evidence, kind: str, member: str) -> None:
     for index, text in joined.items():
         if cut and index not in done:
             continue
-        require(
-            done.get(index) == text, f"{brief(str(done.get(index)), 80)} is not {brief(text, 80)}"
-        )
+        found = done.get(index)
+        require(found == text, f"{brief(str(found), 80)} is not {brief(text, 80)}")
 
 
 @_rule(
@@ -204,9 +200,8 @@ def _equal_deltas(evidence: Evidence, kind: str, member: str) -> None:
     scenario=CALL,
 )
 def _item_done(evidence: Evidence) -> None:
-    announced = {
-        e.get("output_index"): e.get("item") or {} for e in of(evidence, "output_item.added")
-    }
+    added = of(evidence, "output_item.added")
+    announced = {event.get("output_index"): event.get("item") or {} for event in added}
     done = of(evidence, "output_item.done")
     if not done:
         raise Skipped("no item was finished")
@@ -268,18 +263,14 @@ def _order(evidence: Evidence) -> None:
     scenario=CALL,
 )
 def _empty(evidence: Evidence) -> None:
-    calls = [
-        event["item"]
-        for event in of(evidence, "output_item.added")
-        if (event.get("item") or {}).get("type") == "function_call"
-    ]
+    items = [event.get("item") or {} for event in of(evidence, "output_item.added")]
+    calls = [item for item in items if item.get("type") == "function_call"]
     if not calls:
         raise Skipped("the stream has no call")
     for call in calls:
         require(call.get("name") and call.get("call_id"), "a call is announced without its name")
-        require(
-            not call.get("arguments"), f"it is announced with {brief(str(call.get('arguments')))}"
-        )
+        arguments = call.get("arguments")
+        require(not arguments, f"it is announced with {brief(str(arguments))}")
 
 
 @_rule(

@@ -1,4 +1,4 @@
-"""Memory of large bodies goes back to the system."""
+"""The memory of large bodies goes back to the system."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 
 FREED = """
 import psutil
-from toolgate_proxy.server import memory
+from toolgate_proxy import worker
 
 if {set_up}:
-    memory.return_freed()
+    worker.return_freed()
 del (first := [b"x" * 20_000_000])[:]
 large = [b"x" * 20_000_000 for _ in range(5)]
 behind = b"x" * 100_000
@@ -30,4 +30,4 @@ def test_large_blocks_are_returned_though_small_ones_lie_behind_them() -> None:
         command = [sys.executable, "-c", FREED.format(set_up=set_up)]
         freed[set_up] = int(subprocess.run(command, check=True, capture_output=True).stdout)
     assert freed[True] > 95_000_000
-    assert freed[False] < 50_000_000, "Without it, glibc returns them as well: remove memory.py."
+    assert freed[False] < 50_000_000, "Without it, glibc returns them as well: remove return_freed."
