@@ -97,6 +97,14 @@ ROWS: dict[str, tuple[Panel, ...]] = {
             "reqps",
         ),
         Panel(
+            "Tools that the gateway runs",
+            {
+                "{{kind}} {{server}} {{result}}": "sum by (kind, server, result) "
+                "(rate(toolgate_tool_calls_total[$__rate_interval]))"
+            },
+            "ops",
+        ),
+        Panel(
             "Omissions",
             rates("toolgate_omissions_total", "what"),
             "reqps",
@@ -107,6 +115,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
     "Times": (
         Panel("First token", quantiles("toolgate_first_token_seconds"), "s"),
         Panel("Between tokens", quantiles("toolgate_inter_token_seconds"), "s"),
+        Panel("Tools", quantiles("toolgate_tool_seconds", "kind", where=""), "s"),
         Panel("Whole response", quantiles("toolgate_request_seconds"), "s"),
     ),
     "Grammars": (

@@ -93,7 +93,7 @@ def test_every_metric_of_the_gateway_is_on_the_dashboard_or_in_a_rule() -> None:
     assert names - shown == left_out
 
 
-OF_REQUESTS = {"backend", "engine", "key", "model", "surface"}
+OF_REQUESTS = {"backend", "engine", "key", "model", "server", "surface"}
 """Labels whose values are those of the configuration and of requests."""
 
 

@@ -127,9 +127,9 @@ def test_what_a_backend_counted_before_a_fallback_does_not_count(stream: bool) -
     context = RequestContext(reserved_tokens=Tokens(90, 900))
     context.note_tokens(95, 2)
     context.await_counts(stream=stream)
-    assert context.used_tokens() == ((90, 0) if stream else (90, 900))
+    assert context.used_tokens() == (Tokens(90, 0) if stream else Tokens(90, 900))
     context.note_tokens(95, 5000)
-    assert context.used_tokens() == (95, 5000)
+    assert context.used_tokens() == Tokens(95, 5000)
 
 
 def test_changes_to_the_history_are_in_a_header_by_kind() -> None:

@@ -169,7 +169,7 @@ KINDS = (
         window=DAY,
         counter="tool_days",
         header="tool-calls-day",
-        column="tool calls/day",
+        column="calls/day",
     ),
 )
 """In the order in which they are checked."""

@@ -44,7 +44,10 @@ class Load:
         """By loop: the most calls that its requests may run."""
         self._key = new_key()
         self._of_key: set[int] = set()
-        terms = {"mcp_servers": (HOSTILE, QUIET), "tool_calls_per_day": CALLS_OF_KEY}
+        terms: dict[str, Any] = {
+            "mcp_servers": (HOSTILE, QUIET),
+            "tool_calls_per_day": CALLS_OF_KEY,
+        }
         gateway.add_key(self._key, key_of(self._key, **terms))
 
     async def run(self, loops: int, concurrency: int, *, quiet: bool) -> None:

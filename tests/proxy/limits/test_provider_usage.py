@@ -52,7 +52,7 @@ def sse(*events: Any) -> bytes:
 def test_usage_in_the_form_of_each_api(
     usage: dict[str, Any], tokens: tuple[int, int] | None
 ) -> None:
-    assert tokens_of(usage) == tokens
+    assert tokens_of(usage) == (None if tokens is None else Tokens(*tokens))
 
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
@@ -68,7 +68,7 @@ def test_a_stream_is_estimated_until_its_usage_comes(size: int) -> None:
     assert context.used_tokens().input == RESERVED.input
     assert 60 < context.used_tokens().output <= 300
     counted = read(*parts, sse({"choices": [], "usage": USAGE}), b"data: [DONE]\n\n")
-    assert counted.used_tokens() == (10, 5)
+    assert counted.used_tokens() == Tokens(10, 5)
 
 
 def test_a_stream_of_anthropics_api_has_its_prompt_at_the_beginning() -> None:
@@ -86,9 +86,9 @@ def test_a_stream_of_anthropics_api_has_its_prompt_at_the_beginning() -> None:
 def test_a_stream_counts_the_usage_that_its_events_report_together() -> None:
     began = {"type": "message_start", "message": {"usage": {"input_tokens": 472}}}
     ends = [{"type": "message_delta", "usage": {"output_tokens": at}} for at in (1, 89)]
-    assert read(sse(began), sse(*ends)).used_tokens() == (472, 89)
+    assert read(sse(began), sse(*ends)).used_tokens() == Tokens(472, 89)
     cumulative = [{"usage": {"prompt_tokens": 10, "completion_tokens": at}} for at in (1, 300)]
-    assert read(sse(*cumulative)).used_tokens() == (10, 300)
+    assert read(sse(*cumulative)).used_tokens() == Tokens(10, 300)
 
 
 def test_usage_that_litellm_has_counted_is_not_replaced() -> None:
@@ -97,12 +97,12 @@ def test_usage_that_litellm_has_counted_is_not_replaced() -> None:
     ProviderUsage(context, b"application/json").read(
         json.dumps({"usage": USAGE}).encode(), last=True
     )
-    assert context.used_tokens() == (7, 8)
+    assert context.used_tokens() == Tokens(7, 8)
 
 
 def test_a_whole_response_counts_its_usage_or_the_reservation() -> None:
     body = json.dumps({"choices": [], "usage": USAGE}).encode()
-    assert read(body[:9], body[9:], stream=False).used_tokens() == (10, 5)
+    assert read(body[:9], body[9:], stream=False).used_tokens() == Tokens(10, 5)
     assert read(b"{}", stream=False).used_tokens() == RESERVED
     assert read(b"no JSON", stream=False).used_tokens() == RESERVED
     assert read(b"[1]", stream=False).used_tokens() == RESERVED

@@ -63,9 +63,13 @@ async def test_a_tool_runs_inside_the_response(gateway: Gateway, calls: Path) ->
     [made], [result] = given["mcp_tool_calls"], given["mcp_call_results"]
     assert (made["type"], made["function"]["name"]) == ("function", LOOKUP)
     assert json.loads(made["function"]["arguments"]) == {"id": 7}
-    assert result == {"tool_call_id": made["id"], "result": "Found record 7.", "name": LOOKUP}
+    assert result == {
+        "tool_call_id": made["id"],
+        "result": "lookup found record 7.",
+        "name": LOOKUP,
+    }
     assert ran(calls) == [{"id": 7}]
-    assert gateway.backend.messages()[-1]["content"] == "Found record 7."
+    assert gateway.backend.messages()[-1]["content"] == "lookup found record 7."
     assert gateway.backend.callable_tools() == [LOOKUP, FAIL]
 
 

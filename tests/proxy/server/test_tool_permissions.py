@@ -82,7 +82,7 @@ async def test_a_permitted_call_runs(gateway: Gateway, calls: Path) -> None:
     gateway.backend.turns = [Script((call(LOOKUP, {"id": 7}),)), Script(("Done.",))]
     body = body_of("responses", "go", tools=[SHOP])
     response = await ask(gateway, body, PATHS["responses"], mcp_servers=("shop/lookup",))
-    assert response.json["output"][1]["output"] == "Found record 7."
+    assert response.json["output"][1]["output"] == "lookup found record 7."
     assert ran(calls) == [{"id": 7}]
 
 
