@@ -141,7 +141,7 @@ async def test_nobody_else_sees_credentials(
     caplog.set_level(logging.DEBUG)
     seen = Seen()
     monkeypatch.setattr(litellm, "callbacks", [seen])
-    given = {TOKEN[api]: SECRET}
+    given: Json = {TOKEN[api]: SECRET}
     if api != "messages":
         given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
     response = await ask(gateway, api, entry(api, **given), stream=stream)
