@@ -125,7 +125,7 @@ class HeldCalls:
                 case CallStart(_, name):
                     self._name, self._arguments, self.written = name, [], 0
                 case ArgumentsDelta(_, text):
-                    if self._held is None and has_mark(text):
+                    if has_mark(text):
                         raise EnforcementFailed(
                             "The model wrote a mark inside a call: the masks were not applied. "
                             "Send the request again, and check the log of the backend."

@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 import pytest
+from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from tests.support.litellm.mcp import LOOKUP, ran, shop
 from tests.support.litellm.own_route import PATHS, Gateway, body_of
@@ -20,7 +21,6 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy import background
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
 URL = "litellm_proxy/mcp/shop"
@@ -93,13 +93,13 @@ async def test_a_client_that_leaves_ends_the_loop(
     watched: asyncio.Task[None] | None = None
     match stage:
         case "listing":
-            monkeypatch.setattr(mcp.Handler, "process_mcp_tools_without_openai_transform", hang)
+            monkeypatch.setattr(Handler, "process_mcp_tools_without_openai_transform", hang)
         case "sampling":
             backend.turns = [hangs]
         case "call":
             backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
         case "result":  # LiteLLM's hooks after the call
-            monkeypatch.setattr(mcp.Handler, "_parse_mcp_result", parsed)
+            monkeypatch.setattr(Handler, "_parse_mcp_result", parsed)
     if stage not in ("listing", "result"):
         watched = asyncio.create_task(reached(stage))
     gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
