@@ -28,6 +28,11 @@ SLACK = 8.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
 UNKNOWN = {"conversation_not_found", "response_not_found"}
 UNAVAILABLE = "responses_unavailable"
+ENDS: dict[str, tuple[list[str], tuple[str | None, ...]]] = {
+    "completed": ([SAID], (None,)),
+    "failed": ([], ("gateway_stopped", UNAVAILABLE)),
+}
+"""By status of a background response: its texts, and the codes of its error."""
 EXPECTED = {"200", UNAVAILABLE, "conversation_locked", *UNKNOWN}
 
 
@@ -119,8 +124,7 @@ class Client:
         self.seen.outcomes[f"ended: {shown['status']}"] += 1
         texts = [part["text"] for item in shown["output"] for part in item["content"]]
         code = (shown["error"] or {}).get("code")
-        ends = {"completed": ([SAID], (None,)), "failed": ([], ("gateway_stopped", UNAVAILABLE))}
-        wanted, codes = ends.get(shown["status"], ([], ()))
+        wanted, codes = ENDS.get(shown["status"], ([], ()))
         if texts != wanted or code not in codes:
             self.seen.wrong.append(f"background {name}: {shown}")
 
