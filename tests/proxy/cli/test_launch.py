@@ -115,7 +115,7 @@ def test_client_gets_the_context_length(
     if name == "opencode":
         content = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
         [model] = content["provider"]["toolgate"]["models"].values()
-        assert model["limit"] == {"context": 40_000, "output": 5_000}
+        assert model["limit"] == {"context": 40_000, "input": 35_000, "output": 5_000}
         return
     [file] = (tmp_path / "cache").rglob("*.json")
     told = " ".join([*command, *environment.values()])

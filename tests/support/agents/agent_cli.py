@@ -6,11 +6,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-RUN_SECONDS = 120
+RUN_SECONDS = 300
+"""Only a failure takes so long."""
 NOWHERE = "http://127.0.0.1:9"
 NO_NETWORK = {"HTTP_PROXY": NOWHERE, "HTTPS_PROXY": NOWHERE, "NO_PROXY": "127.0.0.1"}
 
@@ -21,6 +23,13 @@ def folders(folder: Path) -> tuple[Path, Path]:
     home.mkdir(exist_ok=True)
     work.mkdir(exist_ok=True)
     return home, work
+
+
+def launched(client: Path, url: str, model: str = "tiny") -> tuple[list[str], dict[str, str]]:
+    """The beginning of a command that runs a client by `toolgate launch`, and its PATH."""
+    command = [sys.executable, "-m", "toolgate_proxy", "launch", client.name]
+    path = f"{client.parent}{os.pathsep}{os.environ['PATH']}"
+    return [*command, "--url", url, "--model", model, "--"], {"PATH": path}
 
 
 def run(

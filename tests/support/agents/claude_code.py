@@ -3,13 +3,11 @@ gateway, its messages as JSON."""
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.agents.agent_cli import folders, run
+from tests.support.agents.agent_cli import folders, launched, run
 from tests.support.agents.client_packages import claude_command
 
 
@@ -45,16 +43,13 @@ def run_claude(
     """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`. `program`:
     another one than that of the clients' packages."""
     home, work = folders(folder)
+    command, path = launched(program or claude_command(), url, model)
     environment = {
-        "PATH": f"{(program or claude_command()).parent}{os.pathsep}{os.environ['PATH']}",
+        **path,
         "HOME": str(home),
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "TOOLGATE_API_KEY": key,
         "CLAUDE_CODE_MAX_RETRIES": "0",
     }
-    command = [
-        *(sys.executable, "-m", "toolgate_proxy", "launch", "claude", "--url", url),
-        *("--model", model, "--"),
-        *("-p", task, "--output-format", "stream-json", "--verbose", *options),
-    ]
+    command += ["-p", task, "--output-format", "stream-json", "--verbose", *options]
     return ClaudeRun(work, *run(command, work, environment))

@@ -52,6 +52,11 @@ def claude_command() -> Path:
     return _made(_make_claude).result()
 
 
+def opencode_command() -> Path:
+    """OpenCode, in a folder of its own because it takes 400 MB."""
+    return _made(_make_opencode).result()
+
+
 def bundled_claude() -> Path:
     """The newer Claude Code in the package of the Claude Agent SDK."""
     packages = anthropic_python().parents[1] / "lib"
@@ -69,8 +74,12 @@ def prepare(modules: Iterable[str]) -> None:
     agents = {"test_agents_sdk"}
     needs = {
         _make_node_folder: libraries,
-        _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets"},
-        _make_claude: {"test_claude_code", "test_claude_code_stack", "test_page_snippets"},
+        _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets", "test_long_work"},
+        _make_claude: {
+            *("test_claude_code", "test_claude_code_stack", "test_page_snippets"),
+            "test_long_work",
+        },
+        _make_opencode: {"test_long_work"},
         _make_python: libraries | agents,
         _make_mcp_python: {"test_published_mcp_server"},
         _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
@@ -141,6 +150,13 @@ def _make_claude() -> Path:
     place = ["node", "node_modules/@anthropic-ai/claude-code/install.cjs"]
     folder = _node_packages(CLIENTS / "claude", CACHE / "claude", place)
     return folder / "node_modules" / ".bin" / "claude"
+
+
+def _make_opencode() -> Path:
+    # Links the program for this platform.
+    place = ["node", "node_modules/opencode-ai/postinstall.mjs"]
+    folder = _node_packages(CLIENTS / "opencode", CACHE / "opencode", place)
+    return folder / "node_modules" / ".bin" / "opencode"
 
 
 def _node_packages(source: Path, folder: Path, *afterwards: list[str]) -> Path:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.agents.agent_cli import folders, run
+from tests.support.agents.agent_cli import folders, launched, run
 from tests.support.agents.client_packages import codex_command
 
 CONFIGURATION = """\
@@ -35,6 +35,7 @@ check_for_update_on_startup = false
 enabled = false
 """
 """With Codex's own provider, which connects by WebSocket."""
+EXEC = ("exec", "--json", "--skip-git-repo-check")
 CATALOG = {
     "slug": "tiny",
     "display_name": "tiny",
@@ -96,8 +97,14 @@ def run_codex(
         catalog.write_text(json.dumps({"models": [CATALOG]}))
         options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
     environment = {"HOME": str(home), "CODEX_HOME": str(home), "GATEWAY_KEY": key}
-    command = [
-        *(str(codex_command()), "exec", "--json", "--skip-git-repo-check"),
-        *("--sandbox", sandbox, *options, task),
-    ]
+    command = [str(codex_command()), *EXEC, "--sandbox", sandbox, *options, task]
+    return CodexRun(work, *run(command, work, environment))
+
+
+def launch_codex(url: str, key: str, folder: Path, task: str, *options: str) -> CodexRun:
+    """Runs `toolgate launch codex -- exec`."""
+    home, work = folders(folder)
+    command, path = launched(codex_command(), url)
+    environment = {**path, "HOME": str(home), "CODEX_HOME": str(home), "TOOLGATE_API_KEY": key}
+    command += [*EXEC, "--sandbox", "danger-full-access", *options, task]
     return CodexRun(work, *run(command, work, environment))

@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.applications import Starlette
@@ -52,6 +52,14 @@ def blob_of(name: str) -> str:
     return base64.b64encode(name.encode() * 10).decode()
 
 
+class Model(Protocol):
+    """What answers requests by their prompts."""
+
+    def tokens(self, prompt: wire.ChatPrompt) -> int: ...
+
+    def answer(self, message: wire.GenerateRequest) -> Script: ...
+
+
 class FakeBackend:
     """Scripts in, requests out. It runs in a thread; what it saw can be read at leisure."""
 
@@ -59,6 +67,8 @@ class FakeBackend:
         self.scripts: dict[str, Script] = {}
         self.turns: list[Script] = []
         """Answers, in turn, to clients whose messages a test doesn't know."""
+        self.model: Model | None = None
+        """Answers instead of scripts."""
         self.requests: list[wire.GenerateRequest] = []
         self.headers: list[dict[str, str]] = []
         """The headers of each of them."""
@@ -188,6 +198,9 @@ class FakeBackend:
         message = wire.CountTokens.model_validate_json(await request.body())
         self.counts.append(message)
         assert isinstance(message.prompt, wire.ChatPrompt)
+        if self.model is not None:
+            count = wire.TokenCount(tokens=self.model.tokens(message.prompt))
+            return JSONResponse(count.model_dump(mode="json"))
         script = self.scripts[str(message.prompt.messages[-1]["content"])]
         if script.error_status is not None:
             return JSONResponse({"error": script.error}, script.error_status)
@@ -215,6 +228,8 @@ class FakeBackend:
 
     def script_of(self, message: wire.GenerateRequest) -> Script:
         """Return the answer to a request."""
+        if self.model is not None:
+            return self.model.answer(message)
         assert isinstance(message.prompt, wire.ChatPrompt)
         asked = str(message.prompt.messages[-1]["content"])
         if message.enforcement is None:

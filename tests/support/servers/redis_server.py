@@ -42,6 +42,11 @@ class RedisServer:
     def wake(self) -> None:
         os.kill(self._pid, signal.SIGCONT)
 
+    def lose(self, begin: str) -> None:
+        """Delete all keys that begin so."""
+        for key in self.client.scan_iter(f"{begin}*"):
+            self.client.delete(key)
+
     def calls(self, command: str) -> int:
         """How often clients have given a command."""
         told = self.client.info("commandstats").get(f"cmdstat_{command}", {})

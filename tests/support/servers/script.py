@@ -54,6 +54,16 @@ class Script:
     whole call only what follows the accepted part of the call is sent."""
 
 
+class Scripts(dict[str, Script]):
+    """Says "Hello there" to everything else."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __missing__(self, name: str) -> Script:
+        return Script(("Hello there",))
+
+
 def tokenize(text: str, size: int = 3) -> list[tuple[int, str]]:
     tokens: list[tuple[int, str]] = []
     for part in re.split(f"({'|'.join(map(re.escape, MARKS))})", text):

@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.redis_server import RedisServer, redis_server
+from toolgate_proxy.response_store import lease, redis_store
 
 
 @dataclass
@@ -33,6 +34,12 @@ class Fleet:
     def wait(self) -> None:
         for gateway in self.gateways:
             gateway.wait_until_alive()
+
+
+def impatient() -> None:
+    """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
+    redis_store.TIMEOUT_SECONDS = 0.5
+    lease.LEASE_SECONDS = 3.0
 
 
 @contextmanager

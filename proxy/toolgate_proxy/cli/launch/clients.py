@@ -13,6 +13,8 @@ from .target import Target
 KEY_VARIABLE = "TOOLGATE_API_KEY"
 MODEL_KINDS = ("OPUS", "SONNET", "HAIKU")
 """Claude Code chooses one of three models for a task. All are the gateway's."""
+MAX_RESERVE = 20_000
+"""Most tokens that OpenCode reserves for a response."""
 
 
 def _nothing(_: Target) -> tuple[str, ...]:
@@ -74,7 +76,10 @@ def _codex(target: Target) -> tuple[str, ...]:
 def _opencode(target: Target) -> Mapping[str, str]:
     model: dict[str, object] = {"name": target.model}
     if (window := target.window) is not None:
-        model["limit"] = {"context": window.tokens, "output": window.output}
+        # It compacts when the tokens left of `input` are no more than `output`. Without `input` it
+        # leaves no room for the result of a call, and ends at the error for a long prompt.
+        limit = window.tokens * 3 // 4 + min(MAX_RESERVE, window.output)
+        model["limit"] = {"context": window.tokens, "input": limit, "output": window.output}
     provider = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Toolgate",

@@ -15,12 +15,11 @@ import pytest
 
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.script import Script, call
-from tests.support.servers.two_gateways import Fleet, two_gateways
+from tests.support.servers.script import Script, Scripts, call
+from tests.support.servers.two_gateways import Fleet, impatient, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
-from toolgate_proxy.response_store import redis_store
 
 PATH = "/v1/responses"
 TOOL: Any = {"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}
@@ -28,23 +27,9 @@ SLACK = 8.0
 """Seconds that a request may take on a busy machine while Redis hangs."""
 
 
-def shorten_timeout() -> None:
-    redis_store.TIMEOUT_SECONDS = 0.5
-
-
-class Scripts(dict[str, Script]):
-    """Says "Hello there" to everything else."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __missing__(self, name: str) -> Script:
-        return Script(("Hello there",))
-
-
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with two_gateways(tmp_path_factory.mktemp("state"), shorten_timeout) as made:
+    with two_gateways(tmp_path_factory.mktemp("state"), impatient) as made:
         made.backend.scripts = Scripts({"look": Script((call("look", {}),))})
         yield made
 
@@ -237,8 +222,7 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
         fleet.redis.wake()
         await again("continue: 200")
         for _ in range(20):
-            for key in fleet.redis.client.scan_iter("toolgate:{responses:*"):
-                fleet.redis.client.delete(key)
+            fleet.redis.lose("toolgate:{responses:")
             await asyncio.sleep(0.02)
         await again("continue: 200")
         async with http_client(fleet.urls[0], headers=bearer(owner), timeout=60) as http:
