@@ -13,6 +13,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
 from ..api.messages.conversation.call_ids import MCP, SERVER, server_id, shown_id
+from ..api.shared.mcp_entry import MCP as MCP_ENTRY
 from ..api.surfaces import SURFACES
 from ..receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
 from ..receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify
@@ -24,6 +25,10 @@ from .output import CommandFailed
 
 READ = ("tools", "functions", "messages", "input")
 """The fields of a request that decide which tools can be called."""
+SERVED = (MCP_ENTRY, "web_search", "web_fetch")
+"""How the types of tools begin whose schemas a request does not have."""
+APPROVALS = ("mcp_approval_request", "mcp_approval_response")
+"""Types of items about calls of MCP servers."""
 NO_MESSAGES = [{"role": "user", "content": "-"}]
 """The conversation of a request that the log has without one."""
 
@@ -102,21 +107,22 @@ def audit_line(line: LogLine, key: ReceiptKey, *, open_objects: bool = False) ->
     _calls(line, receipt.calls)
     if line.request is not None:
         tools = _requested(line, line.request, open_objects)
-        _tools(receipt.tools, tools)
+        served = _names_servers(line.request)
+        _tools([each for each in receipt.tools if not served or each.name in tools], tools)
         for call in line.calls:
-            if call.complete and call.kind == "function":
+            if call.complete and call.kind == "function" and (not served or call.name in tools):
                 _satisfies(call, tools)
 
 
 def _calls(line: LogLine, signed: list[SignedCall]) -> None:
     """Compare the calls of the response with those of the receipt, each at its place. The Messages
-    API leaves out calls that were cut."""
+    API leaves out calls that were cut, and so do some tools of the Responses API."""
     logged = {(call.choice, call.index): call for call in line.calls}
     if len(logged) != len(line.calls):
         raise AuditFailed("two choices have the same index")
     for entry in signed:
         call = logged.pop((entry.choice, entry.index), None)
-        if line.api == "messages" and not entry.complete:
+        if line.hides_cut and not entry.complete and (call is None or line.api == "messages"):
             if call is not None:
                 raise AuditFailed(
                     f"the {call.place} of {call.name!r} is not one of the message: the receipt has "
@@ -155,7 +161,8 @@ def _compare(line: LogLine, call: LoggedCall, entry: SignedCall) -> None:
         raise AuditFailed(f"{what}: its type is {call.kind!r}, not {entry.kind!r}")
     if call.id is not None and call.id != signed_id:
         raise AuditFailed(f"{what}: its id is {call.id!r}, not {signed_id!r}")
-    if text_hash(call.text) != signed_hash:
+    texts = (call.text,) if call.spelling is None else (call.text, call.spelling)
+    if signed_hash not in {text_hash(text) for text in texts}:
         raise AuditFailed(f"{what}: its arguments differ")
     if call.complete is not None and call.complete != entry.complete:
         stated = "complete, but it was cut" if call.complete else "cut, but it was complete"
@@ -168,6 +175,8 @@ def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) ->
     name them."""
     given = {name: request[name] for name in READ if request.get(name) is not None}
     body = {"messages": NO_MESSAGES, "input": "-", "max_tokens": 1} | given
+    if isinstance(body["input"], list):
+        body["input"] = [each for each in body["input"] if not _is_approval(each)]
     surface = next(each for each in SURFACES if each.name == line.api)
     try:
         found = surface.parse(
@@ -179,6 +188,22 @@ def _requested(line: LogLine, request: Mapping[str, Any], open_objects: bool) ->
     except (ToolgateError, TypeError) as error:
         raise AuditFailed(f"the tools of the request can't be read: {error}") from error
     return {tool.name: tool for tool in found.tools}
+
+
+def _is_approval(item: object) -> bool:
+    """Return whether an item is about a call of an MCP server, whose tools a request does not
+    have."""
+    return isinstance(item, dict) and item.get("type") in APPROVALS
+
+
+def _names_servers(request: Mapping[str, Any]) -> bool:
+    """Return whether the request has tools whose schemas it does not have: those of MCP servers,
+    and the searches and fetches of web pages that the gateway runs."""
+    entries = request.get("tools")
+    given = [each.get("type") for each in entries or () if isinstance(each, dict)]
+    return bool(request.get("mcp_servers")) or any(
+        isinstance(kind, str) and kind.startswith(SERVED) for kind in given
+    )
 
 
 def _leave_out(_name: str, _error: InvalidRequest) -> None:

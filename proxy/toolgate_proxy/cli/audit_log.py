@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from ..api.responses.builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
+from ..api.shared.mcp_entry import MCP
+from ..api.shared.web_search import NAME as WEB_SEARCH
+from ..api.shared.web_search import QUERY
 from ..receipts.json_value import DuplicateMember, NotJson, canonical, read
 
 Api = Literal["chat completions", "responses", "messages"]
@@ -31,7 +35,9 @@ class LoggedCall(BaseModel):
     """The arguments as JSON text. Of a custom tool, its input."""
     is_value: bool = False
     """Whether the response has the arguments as an object, of which the text is the canonical
-    form: in the Messages API, and of a search for tools."""
+    form: in the Messages API, and of searches and built-in tools."""
+    spelling: str | None = None
+    """The text of other arguments of which the response has the same object."""
     complete: bool | None
     """None if the response does not state it."""
 
@@ -51,6 +57,8 @@ class LogLine:
     receipt: Any
     calls: list[LoggedCall] = field(default_factory=list)
     request: Mapping[str, Any] | None = None
+    hides_cut: bool = False
+    """Whether the response may lack calls that were cut: it shows some calls only as a whole."""
 
 
 class NotALine(Exception):
@@ -83,7 +91,17 @@ def read_line(text: str) -> LogLine:
     except ValidationError as error:
         first = error.errors()[0]
         raise NotALine(f"not a call of a known API: {first['loc'][0]}: {first['msg']}") from error
-    return LogLine(api, response["id"], receipt, calls, request)
+    return LogLine(api, response["id"], receipt, calls, request, _hides_cut(api, response))
+
+
+def _hides_cut(api: Api, response: Mapping[str, Any]) -> bool:
+    """Return whether a response shows no beginnings of calls: those of the Messages API, and of
+    tools of the Responses API of which the response names the type."""
+    if api == "responses":
+        offered = response.get("tools")
+        types = [each.get("type") for each in offered or () if isinstance(each, dict)]
+        return any(each == MCP or each in BY_TYPE for each in types)
+    return api == "messages"
 
 
 def _integer(text: str) -> int | float:
@@ -144,31 +162,68 @@ def _is_complete(choice: Mapping[str, Any]) -> bool | None:
 
 def _response_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:
     index = count()
-    kinds: dict[str, Kind] = {
-        "function_call": "function",
-        "custom_tool_call": "custom",
-        "tool_search_call": "function",
-    }
     for item in response["output"]:
-        if (kind := kinds.get(item["type"])) is None:
+        if (read_item := _ITEMS.get(item["type"])) is None:
             if item["type"].endswith("_call"):
                 raise NotALine(f"no receipt has calls of the type {item['type']!r}")
-            continue
-        is_search = item["type"] == "tool_search_call"
-        name = "tool_search" if is_search else item["name"]
-        # The namespace of a deferred function without one is its name.
-        has_namespace = item.get("namespace") not in (None, "", name)
-        text = item["input" if kind == "custom" else "arguments"]
-        yield LoggedCall(
-            choice=0,
-            index=next(index),
-            kind=kind,
-            id=item["call_id"],
-            name=f"{item['namespace']}.{name}" if has_namespace else name,
-            text=canonical(text) if is_search else text,
-            is_value=is_search,
-            complete=item["status"] == "completed",
-        )
+        elif item.get("approval_request_id") is None:
+            # A call that was approved is in the receipt of the response that asked.
+            fields: dict[str, Any] = {
+                "kind": "function",
+                "complete": item.get("status") == "completed",
+            }
+            yield LoggedCall(choice=0, index=next(index), **fields | read_item(item))
+
+
+def _function(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {"id": item["call_id"], "name": _full_name(item), "text": item["arguments"]}
+
+
+def _custom(item: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"id": item["call_id"], "name": _full_name(item)}
+    return {**named, "kind": "custom", "text": item["input"]}
+
+
+def _full_name(item: Mapping[str, Any]) -> str:
+    name, namespace = item["name"], item.get("namespace")
+    # The namespace of a deferred function without one is its name.
+    return name if namespace in (None, "", name) else f"{namespace}.{name}"
+
+
+def _search(item: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"id": item["call_id"], "name": "tool_search"}
+    return {**named, "text": canonical(item["arguments"]), "is_value": True}
+
+
+def _web_search(item: Mapping[str, Any]) -> dict[str, Any]:
+    text = canonical({QUERY: item["action"]["query"]})
+    return {"id": item.get("call_id"), "name": WEB_SEARCH, "text": text, "is_value": True}
+
+
+def _mcp(item: Mapping[str, Any]) -> dict[str, Any]:
+    complete = item.get("status", "completed") in ("completed", "failed")
+    return {"id": None, "name": item["name"], "text": item["arguments"], "complete": complete}
+
+
+def _builtin(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Items of `local_shell` have an environment also if the arguments have none."""
+    tool = next(tool for tool in BUILTIN_TOOLS if tool.call == item["type"])
+    given = tool.to_arguments(item[tool.member])
+    spelling = canonical({**given, "env": {}}) if "env" not in given else None
+    named = {"id": item["call_id"], "name": tool.type, "complete": True}
+    return {**named, "text": canonical(given), "is_value": True, "spelling": spelling}
+
+
+_ITEMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "function_call": _function,
+    "custom_tool_call": _custom,
+    "tool_search_call": _search,
+    "web_search_call": _web_search,
+    "mcp_call": _mcp,
+    "mcp_approval_request": _mcp,
+    **{tool.call: _builtin for tool in BUILTIN_TOOLS},
+}
+"""What reads the call of an item, by its type."""
 
 
 def _message_calls(response: Mapping[str, Any]) -> Iterator[LoggedCall]:

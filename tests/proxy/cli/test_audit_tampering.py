@@ -180,8 +180,11 @@ def test_calls_beside_those_that_are_compared_are_found() -> None:
     message["tool_calls"][0]["id"] = None
     with pytest.raises(AuditFailed, match="its id is"):
         checked(chat)
-    response["output"].append({"type": "shell_call", "call_id": "x", "action": {}})
-    with pytest.raises(NotALine, match="shell_call"):
+    shell = {"type": "shell_call", "call_id": "x", "action": {}}
+    with pytest.raises(AuditFailed, match="the call 1 of 'shell' is not in the receipt"):
+        checked(response | {"output": [*response["output"], shell]})
+    response["output"].append({"type": "computer_call", "call_id": "x", "action": {}})
+    with pytest.raises(NotALine, match="computer_call"):
         checked(response)
 
 
