@@ -11,12 +11,12 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "verify.md").read_text()
 FAMILIES = {check.family for check in all_checks()}
 
 
-def _column(heading: str, number: int) -> set[str]:
-    """The names in a column of the table of a section. Options begin with a dash."""
+def _described(heading: str) -> set[str]:
+    """The names before the colon, in the list of a section."""
     section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
-    rows = [line.split("|") for line in section.splitlines() if line.startswith("| ")]
-    return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row[number])}
+    rows = [line.split(": ")[0] for line in section.splitlines() if line.startswith("- ")]
+    return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)}
 
 
 def test_every_family_is_described() -> None:
-    assert _column("What is checked", 1) == FAMILIES
+    assert _described("What is checked") == FAMILIES
