@@ -45,7 +45,7 @@ async def calls(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """The lines of the log."""
     written: list[str] = []
 
@@ -54,9 +54,12 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             written.append(self.format(record))
 
     monkeypatch.setattr(tool_log.logger, "handlers", [Kept()])
-    monkeypatch.setattr(tool_log.logger, "level", logging.INFO)
+    level = tool_log.logger.level
+    # By its method, which forgets what earlier tests found disabled.
+    tool_log.logger.setLevel(logging.INFO)
     tool_log.set_up(as_json=True)
-    return written
+    yield written
+    tool_log.logger.setLevel(level)
 
 
 @pytest.fixture
