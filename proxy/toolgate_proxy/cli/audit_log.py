@@ -206,12 +206,15 @@ def _mcp(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _builtin(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Items of `local_shell` have an environment also if the arguments have none."""
     tool = next(tool for tool in BUILTIN_TOOLS if tool.call == item["type"])
     given = tool.to_arguments(item[tool.member])
-    spelling = canonical({**given, "env": {}}) if "env" not in given else None
     named = {"id": item["call_id"], "name": tool.type, "complete": True}
-    return {**named, "text": canonical(given), "is_value": True, "spelling": spelling}
+    return {
+        **named,
+        "text": canonical(given),
+        "is_value": True,
+        "spelling": canonical({**tool.always, **given}),
+    }
 
 
 _ITEMS: dict[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {

@@ -43,11 +43,14 @@ PARAMETERS: dict[str, Any] = {
 }
 
 
+ALWAYS: dict[str, Any] = {"env": {}}
+
+
 def _to_member(arguments: dict[str, Any]) -> dict[str, Any]:
     return {
         "type": "exec",
         "command": arguments["command"],
-        "env": arguments.get("env", {}),
+        "env": arguments.get("env", ALWAYS["env"]),
         **present(arguments, OPTIONS),
     }
 
@@ -72,4 +75,5 @@ LOCAL_SHELL = BuiltinTool(
     to_member=_to_member,
     to_arguments=_to_arguments,
     to_text=_to_text,
+    always=ALWAYS,
 )

@@ -39,6 +39,8 @@ class BuiltinTool:
     """Whether the client runs the tool of this entry, and not the provider."""
     fields: tuple[str, ...] = ()
     """Further fields of the entry."""
+    always: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments that the member has also if the call has none of them."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """Further members of a call's item."""
 
