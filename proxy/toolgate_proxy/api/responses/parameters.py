@@ -73,8 +73,8 @@ RESPONSES: tuple[Parameter, ...] = (
         "max_tool_calls",
         Integer(1),
         request="max_tool_calls",
-        note="It limits the calls that the gateway runs. The model is told of others that they did "
-        "not run.",
+        note="The most calls that the gateway runs. For each further one, the model sees that it "
+        "did not run.",
     ),
     Parameter(
         "text",
