@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import psutil
 import pytest
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
-from tests.support.litellm.mcp import LOOKUP, ran, shop
+from tests.support.litellm.mcp import LOOKUP, ran
 from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers import mcp_shop
 from tests.support.servers.script import Script, call
@@ -36,12 +35,6 @@ BODIES = {
 }
 CALL = call(LOOKUP, {"id": 7})
 STAGES = ("listing", "sampling", "call", "result", "second sampling")
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 def servers() -> list[psutil.Process]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran, shop
+from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_proxy.api.responses.mcp.approvals import DENIED
@@ -21,13 +20,6 @@ SHOP = {"type": "mcp", "server_label": "shop", "server_url": "litellm_proxy/mcp/
 CALL = call(LOOKUP, {"id": 7})
 FOUND = "lookup found record 7."
 Json = dict[str, Any]
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    """The file of the calls that the server ran."""
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:

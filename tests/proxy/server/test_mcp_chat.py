@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from openai.lib.streaming._deltas import accumulate_delta
 
-from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran, shop
+from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_proxy.server.response_headers import own_headers
@@ -24,13 +23,6 @@ OWN = {
 CALL = call(LOOKUP, {"id": 7})
 PAINT = call("paint", {})
 Json = dict[str, Any]
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    """The file of the calls that the server ran."""
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.litellm.mcp import FAIL, LOOKUP, ran, shop
+from tests.support.litellm.mcp import FAIL, LOOKUP, ran
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_proxy.server.response_headers import own_headers
@@ -20,13 +19,6 @@ SHOP = {"type": "url", "name": "records", "url": "litellm_proxy/mcp/shop"}
 SET = {"type": "mcp_toolset", "mcp_server_name": "records"}
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    """The file of the calls that the server ran."""
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 async def ask(gateway: Gateway, *turns: str, **params: Any) -> Response:

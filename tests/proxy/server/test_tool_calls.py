@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from prometheus_client import REGISTRY
 
-from tests.support.litellm.mcp import FAIL, LOOKUP, ran, shop
+from tests.support.litellm.mcp import FAIL, LOOKUP, ran
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
@@ -36,12 +36,6 @@ SHOP = {
 }
 BODY = body_of("responses", "go", tools=[SHOP])
 SECRET = 987_654
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy._types import LiteLLM_ObjectPermissionTable, UserAPIKeyAuth
 
-from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran, shop
+from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
 from tests.support.servers.search_engine import SearchEngine, running
@@ -27,12 +27,6 @@ SHOP = {
 }
 SEARCH = {"responses": {"type": "web_search"}}
 SEARCH["messages"] = {"type": "web_search_20250305", "name": "web_search"}
-
-
-@pytest.fixture
-async def calls(tmp_path: Path) -> AsyncIterator[Path]:
-    async with shop(tmp_path / "calls"):
-        yield tmp_path / "calls"
 
 
 @pytest.fixture

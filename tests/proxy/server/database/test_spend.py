@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -139,20 +140,25 @@ async def test_a_stream_that_its_client_left_before_its_first_token_is_logged(
     assert await counted("key", hash_token(key)) == NOTHING
 
 
+def leaving_after(step: Callable[..., Any], left: asyncio.Event) -> Callable[..., Any]:
+    """Return a step of a request before whose end its client leaves."""
+
+    async def leaving(*arguments: Any) -> Any:
+        result = await step(*arguments)
+        left.set()
+        await asyncio.sleep(0.05)
+        return result
+
+    return leaving
+
+
 @APIS
 async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
     gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, api: str
 ) -> None:
     """LiteLLM has reserved the cost before its authentication ends."""
-    check, left = auth.litellm_caller, asyncio.Event()
-
-    async def leaving(*arguments: Any) -> Any:
-        caller = await check(*arguments)
-        left.set()
-        await asyncio.sleep(0.05)
-        return caller
-
-    monkeypatch.setattr(auth, "litellm_caller", leaving)
+    left = asyncio.Event()
+    monkeypatch.setattr(auth, "litellm_caller", leaving_after(auth.litellm_caller, left))
     key = await database.key(max_budget=100.0)
     await gateway.ask(body_of(api), path=PATHS[api], key=key, leave_after=left)
     row = await database.logged()
@@ -165,17 +171,10 @@ async def test_a_client_that_leaves_while_hooks_run_holds_no_place(
     gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LiteLLM's limits are among the hooks."""
-    run, left = RequestEvents.before, asyncio.Event()
-
-    async def leaving(*arguments: Any) -> Any:
-        values = await run(*arguments)
-        left.set()
-        await asyncio.sleep(0.05)
-        return values
-
+    left = asyncio.Event()
     key = await database.key(max_parallel_requests=1)
     with monkeypatch.context() as patched:
-        patched.setattr(RequestEvents, "before", leaving)
+        patched.setattr(RequestEvents, "before", leaving_after(RequestEvents.before, left))
         await gateway.ask(chat(), key=key, leave_after=left)
     row = await database.logged()
     assert row.status == "failure"

@@ -11,6 +11,7 @@ import pytest
 from tests.support.apis.responses_api import LOOK, check_response
 from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
+from tests.support.waiting import until
 from toolgate_proxy.response_store.background import BackgroundResponse
 
 PATH = "/v1/responses"
@@ -31,6 +32,13 @@ async def queued(gateway: Gateway, given: Any = "wait", **params: Any) -> Any:
     shown = response.json
     assert (shown["status"], shown["background"], shown["store"]) == ("queued", True, True)
     assert (shown["output"], shown["usage"]) == ([], None)
+    return shown
+
+
+async def begun(gateway: Gateway) -> Any:
+    """Return a response whose generation has begun."""
+    shown = await queued(gateway)
+    await until(lambda: gateway.backend.running)
     return shown
 
 

@@ -11,6 +11,7 @@ from tests.proxy.server.stored.background_requests import (
     ACTIVE,
     OWNER,
     ask,
+    begun,
     code,
     elsewhere,
     ended,
@@ -32,8 +33,7 @@ async def test_another_gateway_sees_and_cancels_it(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
+    shown = await begun(gateway)
     job = elsewhere(gateway, shown["id"], monkeypatch)
     assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
     assert (await get(gateway, shown["id"], method="DELETE")).status == 400
@@ -50,8 +50,7 @@ async def test_another_gateway_streams_it_when_it_has_ended(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_replay, "POLL_SECONDS", 0.02)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
+    shown = await begun(gateway)
     elsewhere(gateway, shown["id"], monkeypatch)
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true", starting_after=0))
     await asyncio.sleep(0.1)
@@ -68,8 +67,7 @@ async def test_a_gateway_that_dies_leaves_it_as_failed(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
+    shown = await begun(gateway)
     job = elsewhere(gateway, shown["id"], monkeypatch)
     assert job._watching is not None
     assert job._lease is not None
@@ -122,8 +120,7 @@ async def test_an_end_that_can_not_be_stored_is_stored_later(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(background, "PAUSE", 0.02)
-    shown = await queued(gateway)
-    await until(lambda: gateway.backend.running)
+    shown = await begun(gateway)
     store, tried = gateway.here.responses._store, asyncio.Event()
 
     async def replace(*_: Any) -> str:

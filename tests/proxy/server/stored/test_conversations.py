@@ -19,6 +19,7 @@ from tests.proxy.server.stored.conversation_requests import (
     listed,
     send,
 )
+from tests.proxy.server.stored.owners import FRIENDS, keys_of_owners
 from tests.support.litellm.own_route import MASTER, Gateway
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
@@ -159,14 +160,8 @@ async def test_both_spellings_of_paths(gateway: Gateway) -> None:
 
 
 async def test_only_the_owner_has_access(gateway: Gateway) -> None:
-    assert gateway.here.key_sync is not None
-    teams = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
-    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
-    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
-    gateway.here.key_sync.key_cache.replace(made)
-    keys["admin"] = MASTER
-    friends = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
-    for owner, friendly in friends.items():
+    keys = keys_of_owners(gateway)
+    for owner, friendly in FRIENDS.items():
         conversation = await created(gateway, USER, key=keys[owner])
         item = (await listed(gateway, conversation, keys[owner]))[0]["id"]
         for name, key in keys.items():

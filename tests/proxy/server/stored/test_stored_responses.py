@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.proxy.server.stored.owners import FRIENDS, keys_of_owners
 from tests.proxy.server.stored.response_requests import (
     ITEM,
     USER,
@@ -18,7 +19,7 @@ from tests.proxy.server.stored.response_requests import (
 )
 from tests.support.apis.responses_api import LOOK
 from tests.support.apis.typed_events import read_events
-from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.response_store import memory_store
@@ -33,14 +34,8 @@ async def test_a_response_is_retrieved_as_it_was_sent(gateway: Gateway, stream: 
 
 
 async def test_only_the_owner_has_access(gateway: Gateway) -> None:
-    assert gateway.here.key_sync is not None
-    teams = {"one": None, "other": None, "member": "a", "mate": "a", "rival": "b"}
-    keys = {name: f"sk-a-key-of-{name}-000001" for name in teams}
-    made = [key_of(keys[name], name, team=team) for name, team in teams.items()]
-    gateway.here.key_sync.key_cache.replace(made)
-    keys["admin"] = MASTER
-    friends = {"one": ["one"], "member": ["member", "mate"], "admin": ["admin"]}
-    for owner, friendly in friends.items():
+    keys = keys_of_owners(gateway)
+    for owner, friendly in FRIENDS.items():
         body = await created(gateway, key=keys[owner])
         reference = [{"type": "item_reference", "id": body["output"][0]["id"]}, USER]
         for name, key in keys.items():
