@@ -22,6 +22,7 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.completions.codec_search import closers
+from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
@@ -68,6 +69,16 @@ class _Parts:
     def longest(self) -> int:
         return max(map(len, self.spellings))
 
+    @cached_property
+    def value_bounds(self) -> ValueBounds:
+        vocabulary = self.vocabulary
+        return ValueBounds(vocabulary.form, vocabulary.unit_bytes, vocabulary.size)
+
+    @cached_property
+    def split_texts(self) -> NDArray[np.bool_]:
+        texts = self.vocabulary.unit_bytes
+        return np.array([b"\\" in each or not each.isascii() for each in texts])
+
 
 @lru_cache(maxsize=12)
 def _parts(dialect: Dialect, tokens: Sequence[str], special: bool) -> _Parts:
@@ -102,6 +113,15 @@ class DialectModel:
         self.compiler = parts.compiler
         self._parts = parts
         self._offered = parse_tools(list(offered))
+
+    @property
+    def value_bounds(self) -> ValueBounds:
+        return self._parts.value_bounds
+
+    @property
+    def split_texts(self) -> NDArray[np.bool_]:
+        """Whether a token may be a part of a character or an escape, by token."""
+        return self._parts.split_texts
 
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
         outcome = self.compiler.compile("key", name, canonical_json(parameters))
