@@ -22,6 +22,7 @@ from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate, files_beyond_estimate
 from .headers import headers
+from .lease import Lease
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
 from .redis_counter import RedisCounter
@@ -112,11 +113,12 @@ class Limiter:
         async def admit_files(texts: Sequence[str]) -> None:
             await admit_prompt(context.reserved_tokens.input + files_beyond_estimate(texts))
 
-        context.on_settle = lambda: self.reservations.close(reservation)
-        if key.limits.counts_output:
-            context.on_prompt, context.on_files = admit_prompt, admit_files
-        if key.limits.counts_tool_calls:
-            context.on_tool_call = admit_tool_call
+        context.lease = Lease(
+            lambda: self.reservations.close(reservation),
+            admit_prompt if key.limits.counts_output else None,
+            admit_files if key.limits.counts_output else None,
+            admit_tool_call if key.limits.counts_tool_calls else None,
+        )
 
     async def admit(
         self,
