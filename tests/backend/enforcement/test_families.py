@@ -19,7 +19,7 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.formats import BUILT_IN
 
-ENDED_WALKS = repeats(2, nightly=6)
+ENDED_WALKS = repeats(1, nightly=6)
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
 
 
