@@ -22,7 +22,7 @@ from .form import Form, RateLimitHeaders
 from .grammar_loads import GrammarLoads
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
-from .limits.lease import Lease
+from .limit_lease import Lease
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"

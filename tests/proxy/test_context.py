@@ -12,7 +12,7 @@ from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of
 from toolgate_proxy.grammar_loads import slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits.lease import Lease
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.server.response_headers import own_headers
 
 

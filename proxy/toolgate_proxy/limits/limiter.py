@@ -17,12 +17,12 @@ from ..form import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
+from ..limit_lease import Lease
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate, files_beyond_estimate
 from .headers import headers
-from .lease import Lease
 from .memory_counter import MemoryCounter
 from .metrics import LIMITED
 from .redis_counter import RedisCounter

@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_proxy.context import RequestContext, context_of
-from toolgate_proxy.limits.lease import Lease
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.logs import access_log
 from toolgate_proxy.server.request_scope import RequestScope

@@ -14,7 +14,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits.lease import Lease
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
