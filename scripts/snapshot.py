@@ -32,8 +32,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from toolgate_core import wire
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 
 DATA = Path(os.environ["TOOLGATE_SHARED"]) / "data"
 CHUNK = 300  # schemas of each command, which compiles them in one process
@@ -119,7 +119,7 @@ class Backend:
         self.begun: dict[str, asyncio.Event] = {}
         """By message: whether the client has received something."""
         for name, dialect in DIALECTS.items():
-            ids = {text: 100 + at for at, text in enumerate(marks_of(dialect))}
+            ids = {text: 100 + at for at, text in enumerate(mark_texts(dialect))}
             marks = {"tokens": ids, "end_of_turn": [1], "failure": 3, "closed": 4}
             self.infos[name] = base | {"dialect": name, "marks": marks}
             for golden in dialect.goldens:

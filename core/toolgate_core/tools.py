@@ -12,13 +12,13 @@ from typing import Any, Literal
 from . import grammar_key
 from .custom_tools import custom_parameters, function_definition, read_grammar
 from .errors import InvalidRequest, InvalidTools
-from .schema.additional_properties import with_open_objects
 from .schema.canonical import (
     EMPTY_PARAMETERS,
     TEXT,
     canonical_parameters,
     canonical_schema,
 )
+from .schema.closed_objects import with_open_objects
 from .schema.corrections import Correction, corrected, corrections
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ from .form import Form, RateLimitHeaders
 from .grammar_loads import GrammarLoads
 from .keys.key import Key
 from .keys.limit_kinds import Tokens
+from .limit_lease import Lease
 from .sealing import MASTER_KEY
 
 SCOPE = "toolgate.context"
@@ -66,14 +67,8 @@ class RequestContext:
     """The limits of the key admitted the request."""
     on_admitted: Callable[[], None] | None = None
     """Ends the reservation of memory for the body. None after it was called."""
-    on_prompt: Callable[[int], Awaitable[None]] | None = None
-    """Reserves what a prompt of that many tokens has beyond its estimate. Raises RateLimited."""
-    on_files: Callable[[Sequence[str]], Awaitable[None]] | None = None
-    """Reserves what the texts of PDFs have beyond their estimate. Raises RateLimited."""
-    on_settle: Callable[[], Awaitable[None]] | None = None
-    """Settles the reservation by the tokens used. None without a reservation."""
-    on_tool_call: Callable[[], Awaitable[None]] | None = None
-    """Counts one more call of a tool that the gateway runs. Raises RateLimited."""
+    lease: Lease | None = None
+    """Of the limits of the key. None without a reservation."""
     tool_calls: int = 0
     """Number of calls of such tools that ran."""
     settled: Tokens | None = None
@@ -182,22 +177,23 @@ class RequestContext:
 
     async def admit_prompt(self, prompt: int) -> None:
         """Check the limits again when a backend has counted the prompt. Raise RateLimited."""
-        if self.on_prompt is not None and prompt and not self.prompt_admitted:
-            await self.on_prompt(self.earlier_tokens.total + prompt)
+        admit = self.lease and self.lease.admit_prompt
+        if admit and prompt and not self.prompt_admitted:
+            await admit(self.earlier_tokens.total + prompt)
             self.prompt_admitted = True
 
     async def admit_tool_call(self) -> None:
         """Count a call of a tool that the gateway runs. Raise RateLimited."""
-        if self.on_tool_call is not None:
-            await self.on_tool_call()
+        if self.lease is not None and self.lease.admit_tool_call is not None:
+            await self.lease.admit_tool_call()
         self.tool_calls += 1
 
     async def admit_files(self, texts: Sequence[str]) -> None:
         """Check the limits again when the texts of PDFs were read, which later attempts do again.
         Raise RateLimited."""
-        if self.on_files is not None and texts:
-            await self.on_files(texts)
-            self.on_files = None
+        if self.lease is not None and self.lease.admit_files is not None and texts:
+            await self.lease.admit_files(texts)
+            self.lease.admit_files = None
 
     def begin_counting(self) -> None:
         """Note that no generation of the request has ended. An earlier attempt does not count."""
@@ -243,13 +239,13 @@ class RequestContext:
 
     async def settle(self) -> None:
         """Settle the reservation. Later calls correct it if other tokens were counted since."""
-        if self.unsettled and self.on_settle is not None:
+        if self.lease is not None and self.unsettled:
             self.settled = self.used_tokens()
-            await self.on_settle()
+            await self.lease.settle()
 
     @property
     def unsettled(self) -> bool:
-        return self.on_settle is not None and self.settled != self.used_tokens()
+        return self.lease is not None and self.settled != self.used_tokens()
 
     def show(self, other: RequestContext) -> None:
         """Take over what the headers of a response say about the request `other`."""

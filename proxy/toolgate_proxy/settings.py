@@ -200,6 +200,9 @@ class KeySettings(Section):
     wrong_keys_per_minute: int = Field(default=20, ge=1)
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
     process. Further invalid keys get a 429."""
+    limits_without_redis: Literal["closed", "open"] = "closed"
+    """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
+    each process applies the limits by itself."""
 
     @field_validator("keys_file")
     @classmethod
@@ -212,25 +215,12 @@ class KeySettings(Section):
         return path
 
 
-class LimitSettings(Section):
-    """Limits of keys"""
-
-    limits_without_redis: Literal["closed", "open"] = "closed"
-    """Handling of keys with limits while Redis is down. `closed`: their requests get a 503. `open`:
-    each process applies the limits by itself."""
-
-
-class GrammarSettings(Section):
-    """Grammars"""
+class SchemaSettings(Section):
+    """Enforcement of schemas"""
 
     open_objects: bool = False
     """Whether objects that declare properties may have further ones where the schema does not set
     `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
-
-
-class ValidationSettings(Section):
-    """Validation of calls"""
-
     resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
     masks can't enforce. Two of three attempts continue inside the call, at the invalid value. The
@@ -255,9 +245,7 @@ class Settings(
     RedisSettings,
     ReceiptSettings,
     KeySettings,
-    LimitSettings,
-    GrammarSettings,
-    ValidationSettings,
+    SchemaSettings,
     ImageSettings,
     BaseSettings,
 ):
@@ -271,18 +259,15 @@ class Settings(
         hide_input_in_errors=True,  # some values are secrets
     )
 
-    @field_validator("open_routes", mode="before")
+    @field_validator("open_routes")
     @classmethod
-    def _listed(cls, given: object) -> object:
-        if not isinstance(given, str):
-            return given
-        routes = tuple(each.strip() for each in given.split(",") if each.strip())
+    def _are_routes(cls, routes: tuple[str, ...]) -> tuple[str, ...]:
         wrong = next((each for each in routes if each != "*" and not each.startswith("/")), None)
         if wrong is not None:
             raise ValueError(f"TOOLGATE_OPEN_ROUTES has {wrong!r}. Routes begin with `/`.")
         return routes
 
-    @field_validator("keep_reasoning", "web_fetch", mode="before")
+    @field_validator("open_routes", "keep_reasoning", "web_fetch", mode="before")
     @classmethod
     def _names(cls, given: object) -> object:
         if not isinstance(given, str):

@@ -6,209 +6,21 @@ and their `snake_case` and `"quoted` forms, and that JSON's closers meet often e
 
 import json
 import random
+import tomllib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 
 def words(text: str) -> list[str]:
     return text.split()
 
 
-NOUNS = """
-ability access account accuracy action activity actor address adult advice age agency agent air
-airline airport alarm album algorithm amount analysis animal answer apartment app apple appointment
-approach area argument arm array article artist aspect asset attempt attribute audience audio author
-authority average baby back bag balance ball band bank bar base basis basket bathroom battery beach
-bed bedroom behaviour benefit bike bill bird birth birthday block blood board boat body bonus book
-booking border bottle bottom box boy branch brand bread break breakfast bridge brother browser
-budget bug builder building bus business button buyer cable calculation calculator calendar call
-camera camp campaign cancer capacity capital car carbon card care career case cash cat category
-cause celsius cell cent center centimeter century chain chair challenge champion chance change
-channel chapter character charge chart check chemical chicken child choice church circle circuit
-citizen city claim class classification client climate clock cloud club code coefficient coffee coin
-collection college color column combination command comment commission committee community company
-comparison competition component computer concept condition conference confirmation connection
-constant contact container content context contract control conversation converter cookie coordinate
-copy corner cost count counter country couple course court cover credit crime criteria crop crowd
-cup currency current customer cycle dark dashboard data database date daughter day deadline deal
-death debt decade decision default definition degree delay delivery demand density department
-departure deposit depth description design desk destination detail development device diagram
-dictionary difference dimension dinner direction director directory discount discussion disease dish
-disk distance distribution district doctor document dog dollar domain door download draft dream
-dress drink drive driver duration duty earth east economy edge edition editor education effect
-efficiency effort electricity element email emergency employee end energy engine engineer entity
-entry environment equation equipment error estate estimate euro evening event evidence example
-exchange exercise expense experience expert expiration expression extension eye face fact factor
-factory fahrenheit failure fall family fan farm father fault feature fee feedback field figure file
-film filter finance finger fire firm fish flag flight floor flow flower fluid folder food foot
-football force forecast forest form format formula forward foundation fraction frame framework
-freedom frequency friend fruit fuel function fund future game garden gas gate gender gene generation
-genre geography gift girl glass goal gold government gram grade graph grass ground group growth
-guest guide guitar habit hair half hall hand handle hardware head header health heart heat height
-help hero highway hill history holiday home horse hospital host hotel hour house human humidity
-husband ice icon idea identifier image impact income increase index individual industry inflation
-influence information ingredient input insight instance institution instruction instructor
-instrument insurance integer interest interface internet interval interview inventory investment
-invoice island issue item job journal journey judge juice key keyboard keyword kilogram kilometer
-kind king kitchen knowledge label laboratory lake land landmark language laptop latitude law lawyer
-layer leader league lease leave lecture left leg length lesson letter level library license life
-light limit line link liquid list literature liter load loan location lock log longitude loss love
-lunch machine magazine mail majority makeup man manager manner map margin market marriage mass match
-material math matrix matter maximum meal meaning measure measurement meat mechanism media medicine
-medium meeting member memory menu message metal meter method metric middle midnight mile milk
-million mind mineral minimum minute mirror mission mistake mode model module molecule moment money
-monitor month moon morning mortgage mother motion motor mountain mouse mouth movement movie museum
-music name nation nature neighbor network news newspaper night node noise north note notebook
-notification number object objective ocean offer office officer oil operation operator opinion
-option orange order organization origin outcome output oven owner oxygen package page paint pair
-paper paragraph parameter parent park parking part partner party passenger password past path
-patient pattern payment peace pen people pepper percentage performance period permission person
-perspective phase phone photo phrase piano picture piece pilot pin place plan plane planet plant
-plate platform play player playlist poem poet point policy pollution pool population port portfolio
-position post potential pound power practice prediction preference premium preparation presence
-president press pressure price principal priority prison prize probability problem procedure process
-processor product production profession professor profile profit program progress project promotion
-property proposal protein protocol provider province purchase purpose quality quantity quarter query
-question queue race radio radius rain range rank rate rating ratio reaction reader reason receipt
-recipe recipient recommendation record recovery rectangle reference refund region registration
-regression relation relationship release reminder rent repair report repository representation
-request requirement research reservation resistance resolution resource response rest restaurant
-result return revenue review revolution reward rice right ring risk river road role roof room root
-rose rotation round route router row rule runtime safety salad salary sale salt sample sand
-satellite scale scene schedule schema school science scientist scope score screen script sea search
-season seat second secret section sector security segment selection sender senior sense sensor
-sentence sequence series server service session set setting shape share sheet shelf ship shirt shoe
-shop shopping side sign signal significance silver simulation sister site situation size skill skin
-sky sleep smoke snow society software soil solution son song sort sound source south space speaker
-species speech speed spending sport spot spring square staff stage standard star start state
-statement station statistic status step stock stomach stone stop storage store storm story strategy
-stream street strength stress string structure student studio study style subject subscription
-success sugar suggestion summary summer sun supplier supply support surface surgery survey symbol
-symptom system table tag talk target task tax taxi tea teacher team technique technology television
-temperature template tenant term test text theater theme theory therapy thing thread ticket time
-timeline timestamp timezone tip tire title token tomorrow tone tool tooth top topic total touch tour
-tournament town toy track trade tradition traffic train training transaction transfer translation
-transport travel treatment tree trend trial triangle trip truck trust truth tutorial type uncle
-union unit universe university update upgrade upload user username utility vacation validation value
-variable variance variation variety vector vegetable vehicle velocity vendor version vessel video
-view village violin virus vision visit visitor voice voltage volume vote wage waist wait walk wall
-war warning waste watch water wave way wealth weapon weather web website wedding week weekend weight
-west wheel wheat wife width wildlife wind window wine wing winner winter wire woman wood word work
-worker world wrist writer year yard yesterday yield zip zone zoo
-"""
-VERBS = """
-accept access achieve act activate add adjust aim allow analyze announce answer appear apply approve
-arrange arrive ask assign assume attach avoid base become begin believe belong book borrow break
-bring build buy calculate call cancel capture carry catch change charge check choose clean clear
-click close collect combine come compare complete compute confirm connect consider contain continue
-convert cook copy correct cost count cover create cross cut deal decide decrease define delete
-deliver depend deploy describe design detect determine develop disable discover discuss display
-divide download draw drive drop earn eat edit enable end enjoy ensure enter estimate evaluate
-examine exclude execute exist expand expect explain explore export express extend extract face fail
-fall feel fetch fill filter find finish fit fix fly follow forget format forward gather generate get
-give go grow guess handle happen have hear help hide hold identify ignore import improve include
-increase indicate inform insert install interpret introduce invest invite involve join keep know
-label last launch lead learn leave lend let like limit list listen live load locate lock log look
-lose maintain make manage map mark match mean measure meet merge mix monitor move multiply need
-notify obtain occur offer open optimize order organize pack paint park pass pay perform pick place
-plan play post predict prefer prepare present prevent print process produce promise propose protect
-prove provide publish pull purchase push put raise reach read receive recommend record reduce refer
-refresh register reject relate release remain remember remind remove rename rent repair repeat
-replace reply report represent request require reserve reset resolve respond restart restore
-retrieve return review rise roll run save say scale scan schedule score search see seem select sell
-send separate serve set share shift show sign simplify simulate sit skip sleep solve sort speak
-specify spend split stand start stay stop store stream study submit subtract succeed suggest
-summarize supply support suppose switch take talk teach tell test thank think throw touch track
-train transfer translate travel treat trigger try turn type understand undo unlock update upgrade
-upload use validate verify view visit wait walk want warn wash watch wear win wish withdraw work
-worry write
-"""
-ADJECTIVES = """
-able academic active actual additional advanced annual available bad basic beautiful best better big
-black blue boolean brief bright broad brown careful central certain cheap classical clean clear
-close cold comfortable common complete complex compound constant correct current daily dangerous
-decimal deep default detailed different difficult digital direct domestic double dry early easy
-economic electric empty entire environmental equal estimated exact expensive external extra fair
-false famous fast final financial first flat following foreign formal free frequent fresh full
-general global good great green happy hard healthy heavy high historical hot huge important included
-indoor initial inner internal international joint key large last late latest legal light likely
-linear little local long loud low main major manual many marine married mathematical maximum mean
-medical mental metric military minimum minor missing mobile modern monthly moving multiple musical
-narrow national natural necessary negative new next nice normal numerical numeric obvious official
-old online only open optional orange organic original other outdoor outer overall own parallel
-particular past perfect periodic personal physical pink plain polite political poor popular positive
-possible potential powerful preferred previous primary private professional proper public pure quick
-quiet random rare raw ready real recent red regional regular related relative relevant reliable
-required residential rich right round royal safe same scientific secondary secret senior separate
-serious sharp short significant silver similar simple single slow small smart social soft solid
-special specific square stable standard static statistical straight strict strong sudden suitable
-sunny sure sweet tall technical temporary thick thin third tight tiny total tough traditional true
-typical unique universal unknown upper upcoming urban useful usual valid valuable various vast
-visual warm weak weekly wet white whole wide wild wonderful wooden wrong yearly yellow young
-"""
-SMALL_WORDS = """
-a about above across after again against all almost also although always among an and another any
-are around as at away back based be because been before being below between both but by can could
-did do does during each either else enough etc even ever every few for from get had has have he her
-here him his how i if in instead into is it its itself just least less like may maybe me might more
-most much must my near neither never no none nor not nothing now of off often on once one only or
-other our out over per perhaps please quite rather same she should since so some someone something
-soon such than that the their them then there these they this those though through thus to together
-too toward two three four five six seven eight nine ten hundred thousand under until up upon us
-using usually very via was we well were what when where whether which while who whole whom whose why
-will with within without would yes yet you your
-"""
-NAMES = """
-Africa Alice America Amsterdam Anna April Asia August Australia Bangkok Beijing Berlin Bob Boston
-Brazil Cairo California Canada Carol Charles Chicago China Christmas Dallas David December Denver
-Dubai Dublin Einstein Emma England Europe February Florida France Friday Germany Google Greece
-Hawaii Houston India Ireland Istanbul Italy James January Japan Jane John July June Kenya Kyoto
-Lagos Laura Lima Linux Lisbon London Los Angeles Madrid Maria March Mark Mars Mary May Mexico Miami
-Michael Milan Monday Moscow Mumbai Netflix New York Newton November October Oslo Oxford Paris Paul
-Peter Prague Python Quebec Robert Rome Russia San Francisco Sarah Saturday Seattle September Seoul
-Shanghai Singapore Smith Spain Spanish Stockholm Sunday Sydney Texas Thursday Tokyo Tom Toronto
-Tuesday Turkey Uber Vienna Washington Wednesday William Zurich English French German Italian
-Japanese Chinese American European USD EUR GBP JPY UTC HTTP URL API JSON SQL HTML CSV PDF ID GPS DNA
-CPU RAM ISO
-"""
-SCHEMA_WORDS = """
-additionalProperties allOf anyOf arguments array boolean const content default description enum
-error exclusiveMinimum false finish_reason format function integer items maxItems maxLength maximum
-message metadata minItems minLength minimum name null number object oneOf parameters pattern
-properties required result role status string strict tool_calls tool_choice tools true type
-uniqueItems uuid
-"""
-CHINESE_SUBJECTS = words(
-    "我 你 他 她 我们 你们 他们 老师 学生 朋友 孩子 医生 用户 公司 系统 模型 工具 同事"
-)
-CHINESE_TIMES = words("今天 明天 昨天 现在 早上 晚上 下午 周末 上个月 去年 每天 刚才 以后 最近")
-CHINESE_VERBS = words(
-    "喜欢 想要 需要 可以 已经 正在 应该 知道 觉得 希望 开始 完成 查询 调用 使用 计算 返回 检查 "
-    "提供 学习 工作 购买 发送 选择 打开 关闭 告诉 帮助 处理 设置 更新 删除"
-)
-CHINESE_OBJECTS = words(
-    "天气 北京 上海 东京 巴黎 时间 问题 答案 电影 音乐 书 飞机票 火车 酒店 餐厅 咖啡 苹果 汽车 "
-    "函数 参数 结果 文件 数据 消息 邮件 价格 城市 温度 地址 名字 电话 日期 图片 语言 世界 中国 "
-    "水 茶 米饭 房子 学校 医院 银行 钱 路 山 海 猫 狗 花 树"
-)
-CHINESE_LINKS = words(
-    "和 的 在 是 了 不 吗 呢 吧 但是 因为 所以 如果 然后 非常 一个 这个 那个 什么"
-)
-SYMBOLS = words(
-    "😀 😂 🎉 🚀 👍 ❤️ 🌧️ ☀️ 🔧 🐍 ✅ ❌ 👩‍💻 🇫🇷 é è ü ö ä ñ ç ß å ø – — … “ ” ‘ ’ « » • · "
-    "€ £ ¥ ° ± × ÷ ≤ ≥ ≠ → ← ↑ ↓ π ∑ √ ∞ α β γ λ μ Ω"
-)
-OTHER_SCRIPTS = (
-    "Погода в городе сегодня хорошая. Привет, мир! Здравствуйте, как дела?",
-    "Где находится ближайший ресторан? Спасибо большое.",
-    "今日の天気はどうですか。東京へ行きたいです。ありがとうございます。",
-    "오늘 날씨가 어때요? 서울에 가고 싶어요. 감사합니다.",
-    "كيف حالك اليوم؟ شكرا جزيلا لك.",
-    "מה שלומך היום? תודה רבה.",
-    "आज मौसम कैसा है? धन्यवाद।",
-    "¿Qué tiempo hace hoy en la ciudad? Muchas gracias por tu ayuda.",
-    "Quel temps fait-il aujourd'hui dans la ville ? Merci beaucoup pour votre aide.",
-    "Wie wird das Wetter heute in der Stadt? Vielen Dank für die Hilfe, das ist schön.",
-)
+WORDS: dict[str, list[str]] = {
+    name: value.split() if isinstance(value, str) else value
+    for name, value in tomllib.loads(
+        Path(__file__).with_name("tiny_words.toml").read_text(encoding="utf-8")
+    ).items()
+}
 VOWELS = frozenset("aeiou")
 
 
@@ -230,11 +42,11 @@ class Corpus:
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
-        self.nouns = NOUNS.split()
-        self.verbs = VERBS.split()
-        self.adjectives = ADJECTIVES.split()
-        self.small = SMALL_WORDS.split()
-        self.names = NAMES.split()
+        self.nouns = WORDS["nouns"]
+        self.verbs = WORDS["verbs"]
+        self.adjectives = WORDS["adjectives"]
+        self.small = WORDS["small_words"]
+        self.names = WORDS["names"]
         self.every_word = sorted(
             {
                 *self.nouns,
@@ -255,7 +67,7 @@ class Corpus:
             (self.code, 8),
             (self.chinese, 8),
             (self.mixed, 5),
-            (lambda: self.rng.choice(OTHER_SCRIPTS), 3),
+            (lambda: self.rng.choice(WORDS["other_scripts"]), 3),
         )
         chosen = self.rng.choices(
             [maker for maker, _ in makers], [weight for _, weight in makers], k=count
@@ -270,7 +82,7 @@ class Corpus:
             yield f"{word.capitalize()}\n{word}({word})"
         for word in self.nouns:
             yield f"get_{word}_{self.pick(self.nouns)}: {word.capitalize()}"
-        for word in SCHEMA_WORDS.split():
+        for word in WORDS["schema_words"]:
             yield " ".join([f'{{"{word}": "{word}"}}'] * 20)
 
     def pick(self, words: list[str]) -> str:
@@ -433,20 +245,13 @@ class Corpus:
         return self.rng.choice(templates)
 
     def chinese(self) -> str:
-        parts = [
-            self.pick(words)
-            for words in (
-                CHINESE_TIMES,
-                CHINESE_SUBJECTS,
-                CHINESE_VERBS,
-                CHINESE_LINKS,
-                CHINESE_OBJECTS,
-                CHINESE_LINKS,
-                CHINESE_OBJECTS,
-            )
-        ]
-        return f"{''.join(parts)}，{self.pick(CHINESE_SUBJECTS)}{self.pick(CHINESE_VERBS)}。"
+        order = ("times", "subjects", "verbs", "links", "objects", "links", "objects")
+        parts = [*map(self.chinese_word, order)]
+        return f"{''.join(parts)}，{self.chinese_word('subjects')}{self.chinese_word('verbs')}。"
+
+    def chinese_word(self, part: str) -> str:
+        return self.pick(WORDS[f"chinese_{part}"])
 
     def mixed(self) -> str:
-        some = " ".join(self.rng.choices(SYMBOLS, k=4))
-        return f"{self.phrase()} {some} {self.number()}°C — {self.pick(CHINESE_OBJECTS)}"
+        some = " ".join(self.rng.choices(WORDS["symbols"], k=4))
+        return f"{self.phrase()} {some} {self.number()}°C — {self.chinese_word('objects')}"

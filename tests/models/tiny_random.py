@@ -273,7 +273,7 @@ def fingerprint(source: Path | None, seed: int) -> str:
     """Of everything the result depends on: these scripts, the seed, the given tokenizer."""
     here = Path(__file__).resolve().parent
     digest = hashlib.sha256(f"{seed}".encode())
-    inputs = [here / "tiny_random.py", here / "tiny_corpus.py"]
+    inputs = [here / "tiny_random.py", here / "tiny_corpus.py", here / "tiny_words.toml"]
     if source is not None:
         inputs += sorted(source.glob("tokenizer*.json*"))
     for path in inputs:

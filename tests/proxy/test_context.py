@@ -12,6 +12,7 @@ from toolgate_core.wire import ResidualKeyword
 from toolgate_proxy.context import SCOPE, RequestContext, context_of
 from toolgate_proxy.grammar_loads import slowest
 from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.server.response_headers import own_headers
 
 
@@ -105,7 +106,7 @@ async def test_a_request_is_settled_once_for_the_same_tokens() -> None:
     async def settle() -> None:
         settled.append(1)
 
-    context = RequestContext(on_settle=settle)
+    context = RequestContext(lease=Lease(settle))
     await context.settle()
     await context.settle()
     assert settled == [1]

@@ -25,12 +25,11 @@ from .model_data import ModelData
 from .permissions import Permissions
 from .phases.calls import Calls
 from .phases.content import Content
-from .phases.end import End
 from .phases.format import Format
 from .phases.free_text import FreeText
 from .phases.messages import Messages
 from .phases.phase import PhaseRules, Rules
-from .phases.select import Select
+from .phases.select import End, Select
 from .phases.thinking import Thinking
 from .room import Room
 from .spec import Spec

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
@@ -67,7 +67,7 @@ class _Assumed:
 
 def compiler_of(dialect: str) -> Compiler:
     """Return the compiler for a dialect. Raise LookupError for an unknown one."""
-    marks = marks_of(DIALECTS[dialect])
+    marks = mark_texts(DIALECTS[dialect])
     characters = _byte_characters()
     added = [_END, *marks]
     ids = {text: len(characters) + at for at, text in enumerate(added)}

@@ -4,6 +4,9 @@ Tools are called with the arguments that they declare, and a weak model that may
 not stop. xgrammar closes objects itself (`strict_mode`). For llguidance, this module closes them in
 the schema. Closing only forbids more, so every accepted value is still valid under the original
 schema.
+
+Where objects are to be open, `additionalProperties: true` is set: without the keyword, JSON Schema
+means the same (2020-12, core §10.3.2.3), but grammars close them (decision 5).
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from typing import Any
 from .keywords import DEFINITIONS
 from .walk import deep_copy, schema_objects
 
+_EXPLICIT = frozenset({"additionalProperties", "patternProperties"})
 _COMBINING_KEYWORDS = frozenset(
     {
         "$dynamicRef",
@@ -67,3 +71,24 @@ def _is_closed(schema: dict[str, Any]) -> bool:
         and set(schema.get("required", ())) <= properties.keys()
         and schema.get("minProperties", 0) <= sum(p is not False for p in properties.values())
     )
+
+
+def has_open_objects(schema: Any) -> bool:
+    """Whether one of its objects sets `additionalProperties` to true. The canonical form drops
+    that keyword, since it is the default of JSON Schema."""
+    return any(node.get("additionalProperties") in (True, {}) for node in schema_objects(schema))
+
+
+def with_open_objects(schema: Any) -> Any:
+    """A copy of `schema` that sets `additionalProperties: true` where it is the default.
+
+    A schema with `unevaluatedProperties` is returned unchanged: next to that keyword, an explicit
+    `additionalProperties` would change its meaning.
+    """
+    if any("unevaluatedProperties" in node for node in schema_objects(schema)):
+        return schema
+    copy = deep_copy(schema)
+    for node in schema_objects(copy):
+        if node.get("properties") and not node.keys() & _EXPLICIT:
+            node["additionalProperties"] = True
+    return copy

@@ -9,9 +9,15 @@ from copy import copy
 from typing import Any
 
 from ..deltas import ArgumentsDelta, CallEnd, CallStart, Event
-from ..dialects.arguments.factory import make_parser
+from ..dialects.arguments.gemma import GemmaArguments
+from ..dialects.arguments.json_arguments import JsonArguments
+from ..dialects.arguments.nested import NestedArguments
 from ..dialects.arguments.parser import ArgumentsError, ArgumentsParser
+from ..dialects.arguments.pythonic import PythonicArguments
+from ..dialects.arguments.tagged import TaggedArguments
+from ..dialects.codecs import Codec, GemmaValues, Json, NestedTags, Pythonic, Tagged
 from ..dialects.dialect import ARGUMENTS, ID, NAME, Part
+from ..dialects.marks import Marks
 from ..errors import EnforcementFailed
 from ..wire import TokenLogprob
 from .turn_form import TurnForm
@@ -201,3 +207,18 @@ def is_object(text: str) -> bool:
         return isinstance(json.loads(text, parse_int=str), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def make_parser(codec: Codec, parameters: Mapping[str, Any], marks: Marks) -> ArgumentsParser:
+    """A parser for one call. `parameters` is the tool's canonical JSON Schema."""
+    if isinstance(codec, Json):
+        return JsonArguments()
+    if isinstance(codec, Tagged):
+        return TaggedArguments(codec, parameters, marks)
+    if isinstance(codec, NestedTags):
+        return NestedArguments(codec, parameters, marks)
+    if isinstance(codec, Pythonic):
+        return PythonicArguments(codec, marks)
+    if isinstance(codec, GemmaValues):
+        return GemmaArguments(codec, marks)
+    raise NotImplementedError(f"The arguments of {type(codec).__name__} cannot be parsed yet.")

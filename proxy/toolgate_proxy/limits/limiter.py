@@ -17,6 +17,7 @@ from ..form import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..keys.metrics import REDIS_BREAKER
+from ..limit_lease import Lease
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
@@ -112,11 +113,12 @@ class Limiter:
         async def admit_files(texts: Sequence[str]) -> None:
             await admit_prompt(context.reserved_tokens.input + files_beyond_estimate(texts))
 
-        context.on_settle = lambda: self.reservations.close(reservation)
-        if key.limits.counts_output:
-            context.on_prompt, context.on_files = admit_prompt, admit_files
-        if key.limits.counts_tool_calls:
-            context.on_tool_call = admit_tool_call
+        context.lease = Lease(
+            lambda: self.reservations.close(reservation),
+            admit_prompt if key.limits.counts_output else None,
+            admit_files if key.limits.counts_output else None,
+            admit_tool_call if key.limits.counts_tool_calls else None,
+        )
 
     async def admit(
         self,

@@ -10,8 +10,8 @@ from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.custom_walks import CustomWalks
 from tests.support.grids import sampled
 from toolgate_core.custom_tools import Grammar
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.validation.grammar_reader import read_grammar
 
 SEEDS = repeats(1, nightly=100)
@@ -27,7 +27,7 @@ MARKS_ARE_TOKENS = {
 @sampled("name, dialect", [case.name for case in CASES], MARKS_ARE_TOKENS, one_in=4)
 def test_every_input_matches_its_grammar(name: str, dialect: str) -> None:
     case = next(case for case in CASES if case.name == name)
-    tokens = marks_of(DIALECTS[dialect]) if MARKS_ARE_TOKENS[dialect] else ()
+    tokens = mark_texts(DIALECTS[dialect]) if MARKS_ARE_TOKENS[dialect] else ()
     walks = CustomWalks(DialectModel(DIALECTS[dialect], tokens, [case.tool]), case)
     matches = None
     if case.syntax != "text":

@@ -22,8 +22,8 @@ from toolgate_backend.grammars.compiled_grammar import DIGITS, EXPONENT_DIGITS, 
 from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import ContentDelta, Event, Finish
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import TEXT
 
 CODECS = {
@@ -76,7 +76,7 @@ def tool(schema: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def model(dialect: str) -> DialectModel:
-    tokens = marks_of(DIALECTS[dialect]) if CODECS[dialect] else ()
+    tokens = mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ()
     return DialectModel(DIALECTS[dialect], tokens, [tool(parameters())])
 
 
@@ -101,7 +101,7 @@ def hostile(
 
 def begun(dialect: str, schema: dict[str, Any]) -> tuple[DialectModel, Automaton]:
     """A call up to the value of its argument."""
-    tokens = marks_of(DIALECTS[dialect]) if CODECS[dialect] else ()
+    tokens = mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ()
     found = DialectModel(DIALECTS[dialect], tokens, [tool(schema)])
     machine = found.automaton(choice="required", max_calls=1)
     assert write(machine, found, BEGUN[dialect]) == BEGUN[dialect]
@@ -284,7 +284,7 @@ def test_grammars_of_text_have_no_limits() -> None:
 
 @pytest.mark.parametrize("dialect", ["qwen3", "gpt_oss", "gemma4"])
 def test_content_that_repeats_itself_is_closed(dialect: str) -> None:
-    found = DialectModel(DIALECTS[dialect], marks_of(DIALECTS[dialect]), [])
+    found = DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect]), [])
     row = {"type": "array", "items": {"type": "integer"}}
     properties = {"a": {"type": "string"}, "b": row}
     schema = {"type": "object", "properties": properties, "required": ["a", "b"]}

@@ -15,11 +15,11 @@ from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.formats import BUILT_IN
 
-ENDED_WALKS = repeats(2, nightly=6)
+ENDED_WALKS = repeats(1, nightly=6)
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
 
 
@@ -31,7 +31,7 @@ def dialect_name(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module", params=["tokens", pytest.param("text", marks=pytest.mark.slow)])
 def model(request: pytest.FixtureRequest, dialect_name: str) -> Iterator[DialectModel]:
     dialect = DIALECTS[dialect_name]
-    return DialectModel(dialect, marks_of(dialect) if request.param == "tokens" else ())
+    return DialectModel(dialect, mark_texts(dialect) if request.param == "tokens" else ())
 
 
 @pytest.mark.exhaustive
@@ -100,7 +100,7 @@ def test_the_shortest_text_of_a_format_has_the_format(name: str) -> None:
     """An empty text has none of them."""
     texts = {each: {"type": "string", "format": each} for each in sorted(BUILT_IN)}
     tool = tools.tool("f", texts)
-    model = DialectModel(DIALECTS[name], marks_of(DIALECTS[name]), [tool])
+    model = DialectModel(DIALECTS[name], mark_texts(DIALECTS[name]), [tool])
     budget = shortest_call(model) + 10
     machine = model.automaton(choice="required", budget=budget, close_at_budget=True)
     written, _, whole = walk(machine, model, 0, limit=budget)

@@ -19,8 +19,8 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.tokens import masks
 from toolgate_core import grammar_key
 from toolgate_core.deltas import Event, Finish
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import TEXT
 
 PARAMETERS: dict[str, Any] = {
@@ -52,7 +52,7 @@ def test_only_whole_periods_up_to_the_end_count() -> None:
 
 
 def model(dialect: str, marks: bool) -> DialectModel:
-    tokens = marks_of(DIALECTS[dialect]) if marks else ()
+    tokens = mark_texts(DIALECTS[dialect]) if marks else ()
     return DialectModel(DIALECTS[dialect], tokens, [TOOL])
 
 

@@ -1,8 +1,11 @@
-"""Random walks in dialects of each shape, read by readers that share no code with them."""
+"""Random walks in dialects of each shape, read by readers that share no code with them. The
+segmenter finds the same as they do."""
 
 from __future__ import annotations
 
+import json
 import random
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
@@ -12,9 +15,11 @@ import numpy as np
 import pytest
 
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.tokens import masks
+from toolgate_core.deltas import CallEnd, CallStart, ContentDelta, Event, Finish, ReasoningDelta
 
 from .shapes import SHAPES, Shape
 
@@ -43,13 +48,40 @@ def calls_of(model: Model, text: str) -> tuple[str, list[tuple[str, Any]]]:
     return text[:at], calls
 
 
+def text_of(events: list[Event], kind: type[Any]) -> str:
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+def check_segmented(model: Model, tokens: list[int], dice: random.Random, required: bool) -> None:
+    """The segmenter finds the content and the calls of the reader, however the tokens are split."""
+    content, calls = calls_of(model, model.text(tokens))
+    for splits in ([], [dice.randrange(len(tokens)) for _ in range(5)]):
+        events = model.segment(tokens, splits, required=required)
+        assert [(name, json.loads(text)) for name, text in calls_in(events)] == calls
+        assert text_of(events, ContentDelta) == (content.rstrip() if calls else content)
+        assert sum(isinstance(event, CallEnd) for event in events) == len(calls)
+        assert events[-1] == Finish("tool_calls" if calls else "stop")
+
+
+def check_cut(model: Model, tokens: list[int], dice: random.Random) -> None:
+    """A call that is cut is not whole."""
+    complete = calls_in(model.segment(tokens, []))
+    events = model.segment(tokens[: dice.randrange(1, len(tokens))], [], "length")
+    made = calls_in(events)
+    ended = sum(isinstance(event, CallEnd) for event in events)
+    assert made[:ended] == complete[:ended]
+    for (name, text), (whole_name, whole_text) in zip(made, complete, strict=False):
+        assert name == whole_name
+        assert whole_text.startswith(text)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("choice", ["auto", "required"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_random_walks_give_valid_calls(
     model: Callable[[str], Model], name: str, choice: str
 ) -> None:
-    found = model(name)
+    found, dice = model(name), random.Random(7)
     machine = found.automaton(choice=choice)
     ended = called = several = 0
     for seed in range(repeats(10, nightly=24)):
@@ -58,9 +90,11 @@ def test_random_walks_give_valid_calls(
         if not whole:
             continue
         content, calls = calls_of(found, found.text(tokens))
+        check_segmented(found, tokens, dice, choice == "required")
         if choice == "required":
             assert not content
             assert calls
+            check_cut(found, tokens, dice)
         ended += 1
         called += bool(calls)
         several += len(calls) > 1
@@ -116,6 +150,12 @@ def test_reasoning_ends_at_its_budget_and_a_call_follows(
             assert end
             assert rest.startswith(thoughts.after)
             assert calls_of(found, rest.removeprefix(thoughts.after))[1]
+        if whole and reasoning == "open":
+            events = found.segment(tokens, [], reasoning_open=True, required=True)
+            before = text.partition(thoughts.end)[0]
+            assert text_of(events, ReasoningDelta) == before.lstrip("\n").rstrip()
+            assert calls_in(events)
+            assert not text_of(events, ContentDelta)
 
 
 @pytest.mark.exhaustive
@@ -124,8 +164,6 @@ def test_reasoning_ends_at_its_budget_and_a_call_follows(
 def test_content_of_a_format_or_calls(
     model: Callable[[str], Model], name: str, choice: str
 ) -> None:
-    import json
-
     found = model(name)
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     machine = found.automaton(schema, choice=choice)
@@ -197,3 +235,22 @@ def test_calls_and_content_have_their_own_end_tokens(model: Callable[[str], Mode
     assert not machine.validate_tokens([content_end])
     assert machine.accept_tokens([called])
     assert machine.is_terminated()
+
+
+@pytest.mark.parametrize(
+    ("name", "form"), [("section", r"functions\.\w+:5"), ("array_with_ids", r"[A-Za-z0-9]{9}")]
+)
+def test_ids_in_the_text_are_the_ids_of_the_calls(
+    model: Callable[[str], Model], name: str, form: str
+) -> None:
+    found = model(name)
+    machine = found.automaton(choice="required", max_calls=1)
+    whole, seed, tokens = False, 0, list[int]()
+    while not whole:
+        machine.reset()
+        tokens, _, whole = walk(machine, found, seed)
+        seed += 1
+    [start] = [each for each in found.segment(tokens, []) if isinstance(each, CallStart)]
+    assert start.id is not None
+    assert re.fullmatch(form, start.id)
+    assert start.id.rpartition(":")[2] in found.text(tokens)

@@ -8,8 +8,8 @@ from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
 from tests.support.schemas.real_tools import FORMS, SCHEMAS, real_tools
 from toolgate_backend.grammars.offline import verdicts
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
@@ -26,7 +26,7 @@ def answer(verdict: GrammarVerdict) -> tuple[object, ...]:
 def test_real_schemas(name: str) -> None:
     tools = real_tools(STEP)
     dialect = DIALECTS[name]
-    compiler = DialectModel(dialect, marks_of(dialect)).compiler
+    compiler = DialectModel(dialect, mark_texts(dialect)).compiler
     live = [
         compiler.compile("key", tool["name"], canonical_json(tool["parameters"])).verdict
         for tool in tools

@@ -14,7 +14,7 @@ from tests.support.shared_data import BFCL, SHARED
 STREAMS = 2
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.exhaustive,
+    pytest.mark.slow,  # three starts of vLLM, for a benchmark
     pytest.mark.skipif(
         not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
     ),

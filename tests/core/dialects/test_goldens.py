@@ -20,8 +20,8 @@ from tests.support.effort import repeats
 from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_core.dialects.usual_marks import marks_of
 
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
@@ -36,7 +36,7 @@ MARKS = pytest.mark.parametrize(
 
 
 def tokens_of(dialect: Dialect, special: bool) -> GoldenTokens:
-    return GoldenTokens(dialect, marks_of(dialect) if special else ())
+    return GoldenTokens(dialect, mark_texts(dialect) if special else ())
 
 
 @MARKS

@@ -13,8 +13,8 @@ from tests.support.dialects.golden_tokens import GoldenTokens, joined, message_o
 from tests.support.shared_data import TEMPLATES
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden, Slot
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 
 from .test_recognition import EXPECTED, shared
 
@@ -79,7 +79,7 @@ def call_text(dialect: Dialect, rendered: str) -> str:
 def test_rendered_calls_are_read(name: str, special: bool) -> None:
     dialect = DIALECTS[EXPECTED[name]]
     assert dialect.calls is not None
-    found = GoldenTokens(dialect, marks_of(dialect) if special else (), SCHEMAS)
+    found = GoldenTokens(dialect, mark_texts(dialect) if special else (), SCHEMAS)
     rendered = renderings()[name]
     wanted: dict[str, list[dict[str, Any]]] = {"one_call_after_user_text": [ONE]}
     if dialect.calls.parallel:

@@ -21,9 +21,13 @@ from toolgate_core.dialects.arguments.value_types import (
     target_of,
 )
 from toolgate_core.errors import ToolgateError
-from toolgate_core.schema.additional_properties import has_open_objects, with_open_objects
 from toolgate_core.schema.canonical import canonical_parameters, canonical_schema
-from toolgate_core.schema.closed_objects import are_closed, close_objects
+from toolgate_core.schema.closed_objects import (
+    are_closed,
+    close_objects,
+    has_open_objects,
+    with_open_objects,
+)
 from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import normalise
 from toolgate_core.schema.drafts import draft_of
@@ -66,8 +70,8 @@ CANONICAL: dict[str, Work] = {
         Location.root(it).member("a").member("b").member(0).member("a")
     ),
     "core.grammar_key:tool_hash": lambda it: grammar_key.tool_hash("f", it),
-    "core.schema.additional_properties:has_open_objects": has_open_objects,
-    "core.schema.additional_properties:with_open_objects": with_open_objects,
+    "core.schema.closed_objects:has_open_objects": has_open_objects,
+    "core.schema.closed_objects:with_open_objects": with_open_objects,
     "core.schema.closed_objects:are_closed": are_closed,
     "core.schema.closed_objects:close_objects": close_objects,
     "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
@@ -127,7 +131,7 @@ IN_QUARANTINE: dict[str, Work] = {
 """What gets canonical schemas in the quarantine only, where processor time, time and memory have
 limits as well."""
 PARTS = {
-    "core.dialects.arguments.factory:make_parser",
+    "core.segmentation.call_reader:make_parser",
     "core.dialects.arguments.nested:NestedArguments",
     "core.dialects.arguments.tagged:TaggedArguments",
     "core.dialects.arguments.tagged:TaggedForm",

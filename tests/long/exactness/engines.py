@@ -22,8 +22,8 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.engines.llguidance_engine import make_tokenizer, tokenizer_text
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_json
+from toolgate_core.schema.closed_objects import with_open_objects
 
 OPEN = "toolgate, open objects"
 """Toolgate with TOOLGATE_OPEN_OBJECTS=1."""

@@ -29,8 +29,8 @@ from tests.models import ROOT
 from tests.support.dialects.model import DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 
 from .text_reader import calls_of
 from .vllm_parsers import PARSERS, VllmParser
@@ -60,7 +60,7 @@ def measure(dialect: Dialect, walks: int, splits: int) -> dict[str, Any]:
     """The counts of one dialect."""
     counts: Counter[str] = Counter()
     shown: list[str] = []
-    for tokens in ((), marks_of(dialect)):
+    for tokens in ((), mark_texts(dialect)):
         model = DialectModel(dialect, tokens, OFFERED)
         _walk_all(model, walks // 2, splits, counts, shown)
     for text in shown:

@@ -22,9 +22,9 @@ from tests.support.dialects.golden_tokens import SCHEMAS
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.segmenter import Segmenter
 
 from .run import OUT
@@ -47,7 +47,7 @@ def parts_of(text: str, marks: Marks) -> Iterator[Sequence[str]]:
 def measure(dialect: Dialect) -> dict[str, int]:
     """Numbers of readings, and of those that are right, by reader."""
     counts: Counter[str] = Counter()
-    model = DialectModel(dialect, marks_of(dialect), TOOLS)
+    model = DialectModel(dialect, mark_texts(dialect), TOOLS)
     vllm = VllmParser(dialect, model.vocabulary.tokenizer, TOOLS)
     marks = model.vocabulary.form.marks
     for golden in dialect.goldens:

@@ -24,8 +24,8 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import Event, Finish
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import Tool, parse_tools
@@ -68,7 +68,7 @@ class Offered:
 @lru_cache(maxsize=2)
 def model_of(family: str, marks: bool) -> DialectModel:
     dialect = DIALECTS[family]
-    return DialectModel(dialect, marks_of(dialect) if marks else ())
+    return DialectModel(dialect, mark_texts(dialect) if marks else ())
 
 
 def run(seed: int) -> Outcome:

@@ -7,8 +7,8 @@ import pytest
 from tests.support.dialects.golden_tokens import GoldenTokens
 from toolgate_core.deltas import CallEnd
 from toolgate_core.dialects.dialect import Dialect, Golden
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 from toolgate_proxy.chat.held_calls import InvalidCall
 from toolgate_proxy.chat.resampling_state import ResamplingState, Sampled
 from toolgate_proxy.validation.validator import Violation
@@ -28,7 +28,7 @@ NOT_JSON = Violation(pointer="", keyword="", schema_pointer="")
 def test_the_last_call_is_sampled_again_without_those_before_it(
     dialect: Dialect, golden: Golden, special: bool
 ) -> None:
-    tokens = GoldenTokens(dialect, marks_of(dialect) if special else ())
+    tokens = GoldenTokens(dialect, mark_texts(dialect) if special else ())
     segmenter = tokens.segmenter(golden)
     state = ResamplingState(0, max_attempts=9, budget=None)
     ended: list[int] = []

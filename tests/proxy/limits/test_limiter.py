@@ -116,7 +116,8 @@ async def test_only_keys_with_a_limit_on_tokens_check_the_count_of_a_prompt() ->
     for limits, checked in (({}, False), ({"rpm": 5}, False), ({"tpm": 100}, True)):
         context = RequestContext(key=limited(**limits))
         await limiter.reserve(context, {"messages": [], "max_tokens": 1})
-        assert (context.on_prompt is not None) == checked
+        assert context.lease is not None
+        assert (context.lease.admit_prompt is not None) == checked
     await limiter.aclose()
 
 

@@ -126,8 +126,8 @@ async def test_key_limits_are_enforced(gateway: Gateway) -> None:
     assert (first.status, second.status) == (200, 429)
     assert second.json["error"]["code"] == "rate_limit_exceeded"
     assert int(second.headers[b"retry-after"]) > 0
-    assert first.context.on_settle is not None
-    assert second.context.on_settle is None
+    assert first.context.lease is not None
+    assert second.context.lease is None
 
 
 async def test_only_streams_get_keep_alive_comments(

@@ -12,6 +12,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from toolgate_proxy.context import RequestContext, context_of
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.logs import access_log
 from toolgate_proxy.server.request_scope import RequestScope
@@ -110,7 +111,7 @@ async def test_reservation_is_settled_before_the_last_bytes_are_sent(
         async def settle() -> None:
             settled.append("settled")
 
-        context.on_settle = settle
+        context.lease = Lease(settle)
         await start(send)
         await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
         assert settled == []
@@ -132,7 +133,7 @@ async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]
         async def settle() -> None:
             done.set()
 
-        context.on_settle = settle
+        context.lease = Lease(settle)
         await start(send)
         raise ConnectionError("the client has gone")
 

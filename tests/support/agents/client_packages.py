@@ -70,7 +70,7 @@ def node_packages(source: Path, name: str) -> Path:
 
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
-    libraries = {"test_clients", "test_messages_clients", "test_responses_clients"}
+    libraries = {"test_clients", "test_api_clients"}
     agents = {"test_agents_sdk"}
     needs = {
         _make_node_folder: libraries,
@@ -82,7 +82,7 @@ def prepare(modules: Iterable[str]) -> None:
         _make_opencode: {"test_long_work"},
         _make_python: libraries | agents,
         _make_mcp_python: {"test_published_mcp_server"},
-        _make_anthropic_python: {"test_claude_agent_sdk", "test_messages_clients"},
+        _make_anthropic_python: {"test_claude_agent_sdk", "test_api_clients"},
     }
     for make, users in needs.items():
         if not users.isdisjoint(modules):

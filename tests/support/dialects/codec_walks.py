@@ -17,9 +17,9 @@ from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core.dialects.arguments.factory import make_parser
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
+from toolgate_core.segmentation.call_reader import make_parser
 from toolgate_core.wire import GrammarVerdict
 
 

@@ -22,6 +22,7 @@ from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.completions.codec_search import closers
+from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
@@ -68,6 +69,16 @@ class _Parts:
     def longest(self) -> int:
         return max(map(len, self.spellings))
 
+    @cached_property
+    def value_bounds(self) -> ValueBounds:
+        vocabulary = self.vocabulary
+        return ValueBounds(vocabulary.form, vocabulary.unit_bytes, vocabulary.size)
+
+    @cached_property
+    def split_texts(self) -> NDArray[np.bool_]:
+        texts = self.vocabulary.unit_bytes
+        return np.array([b"\\" in each or not each.isascii() for each in texts])
+
 
 @lru_cache(maxsize=12)
 def _parts(dialect: Dialect, tokens: Sequence[str], special: bool) -> _Parts:
@@ -102,6 +113,15 @@ class DialectModel:
         self.compiler = parts.compiler
         self._parts = parts
         self._offered = parse_tools(list(offered))
+
+    @property
+    def value_bounds(self) -> ValueBounds:
+        return self._parts.value_bounds
+
+    @property
+    def split_texts(self) -> NDArray[np.bool_]:
+        """Whether a token may be a part of a character or an escape, by token."""
+        return self._parts.split_texts
 
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
         outcome = self.compiler.compile("key", name, canonical_json(parameters))
@@ -170,6 +190,12 @@ class DialectModel:
         found[[*marks.end_of_turn, *marks.tokens.values()]] = True
         return found
 
+    @lru_cache(maxsize=500)  # noqa: B019 - one model for each dialect
+    def allowed(self, row: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The tokens of a mask, and those of them that are liked. In free text, masks recur."""
+        tokens = masks.unpack(np.frombuffer(row, dtype=np.int32))
+        return tokens, tokens[self.liked[tokens]]
+
 
 class EndingChoice:
     """Chooses random tokens, with a liking for ends."""
@@ -179,13 +205,16 @@ class EndingChoice:
         self._rng = rng
         self._planned: list[int] = []
 
-    def __call__(self, allowed: NDArray[np.integer[Any]]) -> int:
+    def __call__(
+        self, allowed: NDArray[np.integer[Any]], liked: NDArray[np.integer[Any]] | None = None
+    ) -> int:
+        """`liked`: those of the allowed tokens that are, if the caller knows them."""
         if not self._planned and self._model.closers and self._rng.random() < 0.15:
             self._planned = [*self._rng.choice(self._model.closers)]
         if self._planned and self._planned[0] in allowed:
             return self._planned.pop(0)
         self._planned = []
-        liked = allowed[self._model.liked[allowed]]
+        liked = allowed[self._model.liked[allowed]] if liked is None else liked
         return int(self._rng.choice(liked if len(liked) and self._rng.random() < 0.5 else allowed))
 
 
@@ -199,9 +228,9 @@ def walk(
     while len(tokens) < limit:
         row = np.zeros((size + 31) // 32, dtype=np.int32)
         machine.fill_bitmask(row)
-        allowed = masks.unpack(row)
+        allowed, liked = model.allowed(row.tobytes())
         assert len(allowed), "no token is allowed"
-        token = choose(allowed)
+        token = choose(allowed, liked)
         assert machine.accept_tokens([token]), "a token of the mask is refused"
         tokens.append(token)
         phases.append(machine.state.phase.name)

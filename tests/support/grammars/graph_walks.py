@@ -14,7 +14,7 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.graph.node import Node
 from toolgate_backend.grammars.graph.token_graph import TokenGraph
 from toolgate_backend.grammars.graph.token_graphs import TokenGraphs
-from toolgate_backend.grammars.graph.value_bounds import ValueBounds, narrowed
+from toolgate_backend.grammars.graph.value_bounds import narrowed
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 
@@ -27,7 +27,7 @@ def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
         allowed=data.in_grammars,
         refused=vocabulary.special - vocabulary.form.grammar_marks,
         rows=data.rows,
-        bounds=ValueBounds(vocabulary.form, vocabulary.unit_bytes, vocabulary.size),
+        bounds=model.value_bounds,
         **{"max_bytes": 2**26, **bounds},
     )
 
@@ -39,9 +39,8 @@ class Pair:
         self._model = model
         self.graph = graph
         self._grammar = grammar
-        self._bounds = ValueBounds(
-            model.vocabulary.form, model.vocabulary.unit_bytes, model.vocabulary.size
-        ).of(grammar)
+        self._bounds = model.value_bounds.of(grammar)
+        self._places = [self._bounds.begin] if self._bounds else []
         self.nodes: list[Node] = [graph.root]
         self.tokens: list[int] = []
         self.matcher: Matcher = grammar.matcher()
@@ -63,10 +62,7 @@ class Pair:
             row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
         if self._bounds is None:
             return row
-        place = self._bounds.begin
-        for token in self.tokens:
-            place = self._bounds.after(place, self._model.vocabulary.unit_bytes[token])
-        return narrowed(row, self._bounds.refused(place))
+        return narrowed(row, self._bounds.refused(self._places[-1]))
 
     def check(self) -> BitmaskRow:
         """The mask, after it was compared."""
@@ -91,6 +87,8 @@ class Pair:
             return False
         self.nodes.append(after)
         self.tokens.append(token)
+        if self._bounds is not None:
+            self._places.append(self._bounds.after(self._places[-1], unit))
         assert after.finished == self.matcher.finished, self.text()
         assert after.complete == self.matcher.complete, self.text()
         return True
@@ -99,6 +97,7 @@ class Pair:
         """Go back. The engine reads the tokens again: its own way back is not what is tested."""
         del self.nodes[-count:]
         del self.tokens[-count:]
+        del self._places[-count:]
         self.matcher = self._grammar.matcher()
         assert all(map(self.matcher.accept, self.tokens))
 
@@ -114,15 +113,13 @@ def walk(
     them. Returns the number of masks that were compared."""
     rng = random.Random(seed)
     choose = EndingChoice(model, rng)
-    texts = model.vocabulary.unit_bytes
-    parts = np.array([b"\\" in each or any(c >= 0x80 for c in each) for each in texts])
     compared = 0
     while len(pair.tokens) < limit and not pair.node.finished:
         allowed = masks.unpack(pair.check())
         compared += 1
         if rng.random() < 0.05:
             assert pair.graph.forced(pair.node) == pair.matcher.forced(), pair.text()
-        if rng.random() < 0.3 and pair.accept(rng.randrange(len(texts))):
+        if rng.random() < 0.3 and pair.accept(rng.randrange(len(model.split_texts))):
             pair.rollback(1)
         if injected and rng.random() < 0.2:
             for token in rng.choice(injected):
@@ -131,7 +128,7 @@ def walk(
             continue
         if not len(allowed):
             return compared  # the mask of forced text, which is not the graph's
-        split = allowed[parts[allowed]]
+        split = allowed[model.split_texts[allowed]]
         some = split if len(split) and rng.random() < 0.15 else allowed
         assert pair.accept(choose(some))
         if rng.random() < 0.08:

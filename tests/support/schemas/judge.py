@@ -14,8 +14,8 @@ from toolgate_backend.grammars.instances.forms import Form, Text, spelled, writt
 from toolgate_backend.grammars.instances.walk import Kind, cause_of, closed_out
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
+from toolgate_core.schema.closed_objects import with_open_objects
 from toolgate_core.schema.preparation.prepare import PreparedSchema
 from toolgate_core.schema.preparation.relaxation import Occurrence
 

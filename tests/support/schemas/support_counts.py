@@ -49,20 +49,18 @@ def totals(results: Sequence[Result]) -> Iterator[Sequence[object]]:
     yield "valid instances excluded, otherwise", _schemas(results, "strict")
 
 
-def forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[Sequence[object]]:
+def forms(tools: Mapping[str, Sequence[GrammarVerdict]]) -> Iterator[str]:
     for name, verdicts in tools.items():
         calls = DIALECTS[name].calls
         assert calls is not None
         ready = [verdict for verdict in verdicts if verdict.status == "ready"]
         checked = [verdict for verdict in ready if verdict.residual]
         keywords = Counter(each.keyword for verdict in checked for each in verdict.residual)
+        masked, refused = len(ready) - len(checked), len(verdicts) - len(ready)
+        validated = ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common())
         yield (
-            form_of(calls.codec),
-            f"`{name}`",
-            len(ready) - len(checked),
-            len(checked),
-            len(verdicts) - len(ready),
-            ", ".join(f"`{keyword}` {count}" for keyword, count in keywords.most_common()),
+            f"- {form_of(calls.codec)} (`{name}`): {masked}, {len(checked)}, {refused}. "
+            f"Validated: {validated}"
         )
 
 

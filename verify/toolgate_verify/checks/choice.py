@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..asking.ask import Ask
 from ..reading.answer import Answer
 from ..registry import OPENAI, rule
@@ -37,11 +39,13 @@ def _present(answer: Answer) -> None:
     require(answer.calls, f"no call, but the text {answer.text[:80]!r}")
 
 
-@rule(
+_rule = partial(rule, topic="choice")
+
+
+@_rule(
     "choice.required",
     "`required` gives a call",
     "A choice that requires a call makes the model call at least one tool.",
-    topic="choice",
     scenario=CALL,
     severity=Severity.CRITICAL,
 )
@@ -49,11 +53,10 @@ def _required(evidence: Evidence) -> None:
     judged(evidence, _present)
 
 
-@rule(
+@_rule(
     "choice.offered",
     "Calls name tools that were offered",
     "The name of a call is that of one of the tools of the request.",
-    topic="choice",
     scenario=CALL,
     severity=Severity.CRITICAL,
 )
@@ -67,7 +70,7 @@ def _offered(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "choice.parallel_off",
     "At most one call with parallel calls off",
     "Without parallel calls an answer has at most one call.",
@@ -93,11 +96,10 @@ def named_call(evidence: Evidence, *names: str) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "choice.named",
     "A named choice calls this tool",
     "A choice that names a tool makes the model call this tool.",
-    topic="choice",
     scenario=NAMED,
     severity=Severity.CRITICAL,
 )
@@ -105,11 +107,10 @@ def _named(evidence: Evidence) -> None:
     named_call(evidence, BOUNDS.name)
 
 
-@rule(
+@_rule(
     "choice.none",
     "`none` gives no call",
     "A choice that forbids calls makes the model answer with text.",
-    topic="choice",
     scenario=NONE,
     severity=Severity.CRITICAL,
 )
@@ -117,11 +118,10 @@ def _none(evidence: Evidence) -> None:
     judged(evidence, lambda answer: require(not answer.calls, "the answer has a call"))
 
 
-@rule(
+@_rule(
     "choice.none_markup",
     "`none` gives no markup of calls",
     "The text of an answer without calls does not contain the markup of calls.",
-    topic="choice",
     scenario=NONE,
 )
 def _none_markup(evidence: Evidence) -> None:
@@ -136,11 +136,10 @@ def _auto_valid(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "choice.auto",
     "Calls with `auto` satisfy their schemas",
     "Calls of strict tools satisfy their schemas, also where the model decides to call.",
-    topic="choice",
     scenario=AUTO,
     severity=Severity.CRITICAL,
 )
@@ -148,18 +147,17 @@ def _auto(evidence: Evidence) -> None:
     _auto_valid(evidence)
 
 
-@rule(
+@_rule(
     "choice.auto_markup",
     "With `auto` the text has no markup of calls",
     "What the model writes as a call is in the field for calls.",
-    topic="choice",
     scenario=AUTO,
 )
 def _auto_markup(evidence: Evidence) -> None:
     judged(evidence, lambda answer: no_markup(answer.text))
 
 
-@rule(
+@_rule(
     "choice.auto_finish",
     "With `auto` the finish reason tells calls from text",
     "An answer has the finish reason of calls if and only if it ends with a call.",
@@ -176,11 +174,10 @@ def _auto_finish(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "choice.default",
     "Without a choice, tools can be called or not",
     "`auto` is the default; calls of strict tools satisfy their schemas.",
-    topic="choice",
     scenario=DEFAULT,
     suite=Suite.FULL,
 )
@@ -193,11 +190,10 @@ def _default(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "choice.allowed_tools",
     "`allowed_tools` restricts the calls",
     "Only the allowed tools are called, though the request offers others.",
-    topic="choice",
     scenario=ALLOWED,
     apis=OPENAI,
     severity=Severity.CRITICAL,
@@ -206,11 +202,10 @@ def _allowed(evidence: Evidence) -> None:
     named_call(evidence, BOUNDS.name)
 
 
-@rule(
+@_rule(
     "choice.prefix_names",
     "Names that begin alike are told apart",
     "A choice that names a tool makes the model call this tool, and not one whose name it begins.",
-    topic="choice",
     scenario=PREFIX,
     severity=Severity.CRITICAL,
     suite=Suite.FULL,
@@ -219,11 +214,10 @@ def _prefix(evidence: Evidence) -> None:
     named_call(evidence, "get_weather")
 
 
-@rule(
+@_rule(
     "choice.many_tools",
     "The last of 64 tools can be called",
     "A choice that names a tool makes the model call this tool, whatever their number.",
-    topic="choice",
     scenario=LAST_OF_MANY,
     suite=Suite.FULL,
 )
@@ -231,7 +225,7 @@ def _many(evidence: Evidence) -> None:
     named_call(evidence, MANY[-1].name)
 
 
-@rule(
+@_rule(
     "choice.longest_name",
     "A name of 64 characters is kept",
     "Names of functions have up to 64 characters.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from ..asking.ask import Ask, User
@@ -75,11 +76,13 @@ def _satisfies(schema: Any, answer: Answer) -> None:
     require(not problem, f"{problem} in {brief(answer.text)}")
 
 
-@rule(
+_rule = partial(rule, topic="format")
+
+
+@_rule(
     "format.valid",
     "Structured text satisfies its schema",
     "With a JSON Schema the text is JSON that satisfies it.",
-    topic="format",
     scenario=FORMAT,
     severity=Severity.CRITICAL,
 )
@@ -87,7 +90,7 @@ def _valid(evidence: Evidence) -> None:
     judged(evidence, lambda answer: _satisfies(SCHEMA, answer))
 
 
-@rule(
+@_rule(
     "format.same",
     "Structured text is equal, streamed and whole, at temperature 0",
     "The deltas of a stream add up to the answer that is sent without streaming.",
@@ -100,22 +103,20 @@ def _same(evidence: Evidence) -> None:
     same("texts", evidence.whole.text, evidence.streamed.text)
 
 
-@rule(
+@_rule(
     "format.no_calls",
     "Structured text is no call",
     "A format describes the text; it is not returned as a call.",
-    topic="format",
     scenario=FORMAT,
 )
 def _no_calls(evidence: Evidence) -> None:
     judged(evidence, lambda answer: require(not answer.calls, "the answer has a call"))
 
 
-@rule(
+@_rule(
     "format.hostile_text",
     "Markup, quotes and emoji in structured text are kept",
     "Values of strings come as the schema has them.",
-    topic="format",
     scenario=HOSTILE_TEXT,
     suite=Suite.FULL,
 )
@@ -128,11 +129,10 @@ def _hostile(evidence: Evidence) -> None:
     )
 
 
-@rule(
+@_rule(
     "format.with_tools",
     "With a format and tools, text or calls are valid",
     "An answer is structured text or calls; each satisfies its schema.",
-    topic="format",
     scenario=WITH_TOOLS,
     severity=Severity.CRITICAL,
 )
@@ -147,7 +147,7 @@ def _with_tools(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "format.with_required",
     "With a format, `required` still gives a call",
     "A choice that requires a call makes the model call a tool, also with a format.",
@@ -167,11 +167,10 @@ def _with_required(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "format.tools_markup",
     "With a format and tools, the text has no markup of calls",
     "What the model writes as a call is in the field for calls.",
-    topic="format",
     scenario=WITH_TOOLS,
     suite=Suite.FULL,
 )
@@ -179,11 +178,10 @@ def _tools_markup(evidence: Evidence) -> None:
     judged(evidence, lambda answer: no_markup(answer.text))
 
 
-@rule(
+@_rule(
     "format.json_object",
     "`json_object` gives a JSON object",
     "The text is a JSON object.",
-    topic="format",
     scenario=lambda api: OBJECTS[api](api),
     apis=OPENAI,
 )
@@ -193,11 +191,10 @@ def _object(evidence: Evidence) -> None:
     )
 
 
-@rule(
+@_rule(
     "format.unstrict_json",
     "A format without `strict` gives a JSON object",
     "A format of the type json_schema gives JSON, also without `strict`.",
-    topic="format",
     scenario=lambda api: UNSTRICT[api](api),
     apis=OPENAI,
     suite=Suite.FULL,
@@ -209,11 +206,10 @@ def _unstrict(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "format.text",
     "The format `text` gives text",
     "The format of the type text is the default: the answer is text.",
-    topic="format",
     scenario=lambda api: PLAIN[api](api),
     apis=OPENAI,
     suite=Suite.FULL,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ..asking import pair
@@ -65,26 +65,23 @@ def _spelled(tokens: list[dict[str, Any]]) -> str:
     return spelled.decode(errors="replace")
 
 
-@rule(
+_rule = partial(rule, topic="logprobs", scenario=logprobs, apis=OPENAI)
+
+
+@_rule(
     "logprobs.text",
     "The tokens of logprobs spell the text",
     "Each token of the text has its logprob, and the bytes of the tokens are the text.",
-    topic="logprobs",
-    scenario=logprobs,
-    apis=OPENAI,
 )
 def _text(evidence: Evidence) -> None:
     text, spelled = evidence.whole.text, _spelled(_whole(evidence))
     require(spelled.startswith(text) and text, f"tokens spell {spelled[:60]!r}, text {text[:60]!r}")
 
 
-@rule(
+@_rule(
     "logprobs.top",
     "`top_logprobs` has the number of alternatives",
     "Each token has as many alternatives as the request asks for.",
-    topic="logprobs",
-    scenario=logprobs,
-    apis=OPENAI,
     severity=Severity.MINOR,
 )
 def _top(evidence: Evidence) -> None:
@@ -94,13 +91,10 @@ def _top(evidence: Evidence) -> None:
     require(counts == {2}, f"tokens have {sorted(counts)} alternatives")
 
 
-@rule(
+@_rule(
     "logprobs.values",
     "Logprobs are at most 0",
     "A logprob is the logarithm of a probability.",
-    topic="logprobs",
-    scenario=logprobs,
-    apis=OPENAI,
     suite=Suite.FULL,
 )
 def _values(evidence: Evidence) -> None:
@@ -111,13 +105,10 @@ def _values(evidence: Evidence) -> None:
         require(value <= 1e-6, f"a logprob is {value}")
 
 
-@rule(
+@_rule(
     "logprobs.streamed",
     "A stream has the same tokens",
     "The logprobs of a stream are those of the tokens in its deltas.",
-    topic="logprobs",
-    scenario=logprobs,
-    apis=OPENAI,
     confirm=True,
 )
 def _same(evidence: Evidence) -> None:

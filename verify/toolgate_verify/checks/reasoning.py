@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..asking.ask import Ask, User
 from ..reading.answer import Answer
 from ..registry import OPENAI, rule
@@ -26,12 +28,13 @@ def _reasons(answer: Answer) -> None:
         raise Skipped("the answer has no reasoning")
 
 
-@rule(
+_rule = partial(rule, topic="reasoning", scenario=REASONING)
+
+
+@_rule(
     "reasoning.apart",
     "Reasoning is not in the text",
     "Reasoning is in a field of its own; the text has no marks of reasoning.",
-    topic="reasoning",
-    scenario=REASONING,
 )
 def _apart(evidence: Evidence) -> None:
     def judge(answer: Answer) -> None:
@@ -43,12 +46,10 @@ def _apart(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "reasoning.answer",
     "An answer that ends is not only reasoning",
     "After its reasoning an answer has text or calls, unless the token limit cuts it.",
-    topic="reasoning",
-    scenario=REASONING,
 )
 def _answer(evidence: Evidence) -> None:
     def judge(answer: Answer) -> None:
@@ -60,12 +61,10 @@ def _answer(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "reasoning.same",
     "Streamed and whole answers both have reasoning, or neither",
     "The form of an answer does not change what it contains.",
-    topic="reasoning",
-    scenario=REASONING,
 )
 def _same(evidence: Evidence) -> None:
     whole, streamed = evidence.whole, evidence.streamed
@@ -74,12 +73,11 @@ def _same(evidence: Evidence) -> None:
     same("presence of reasoning", bool(whole.reasoning), bool(streamed.reasoning))
 
 
-@rule(
+@_rule(
     "reasoning.usage",
     "Reasoning tokens are part of the output tokens",
     "The reasoning tokens are some of the output tokens.",
     topic="usage",
-    scenario=REASONING,
     apis=OPENAI,
     severity=Severity.MINOR,
 )
@@ -94,11 +92,10 @@ def _usage(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "reasoning.calls",
     "Calls after reasoning satisfy their schemas",
     "Calls are in the field for calls, also after reasoning.",
-    topic="reasoning",
     scenario=WITH_CALL,
     severity=Severity.CRITICAL,
     suite=Suite.FULL,
@@ -112,11 +109,10 @@ def _calls(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "reasoning.off",
     "No reasoning if it is turned off",
     "Reasoning that the request turns off is neither in the answer nor in the text.",
-    topic="reasoning",
     scenario=OFF,
 )
 def _off(evidence: Evidence) -> None:

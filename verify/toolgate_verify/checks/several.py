@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..asking.ask import Ask, User
 from ..reading.answer import Answer
 from ..registry import rule
@@ -28,25 +30,24 @@ LENGTHY = paired(
 )
 
 
-@rule(
+_rule = partial(rule, topic="stream", scenario=SEVERAL, severity=Severity.CRITICAL)
+
+
+@_rule(
     "parallel.valid",
     "Each of several calls satisfies its schema",
     "With several calls, each satisfies the schema of its tool.",
     topic="parallel",
-    scenario=SEVERAL,
-    severity=Severity.CRITICAL,
 )
 def _several_valid(evidence: Evidence) -> None:
     judged(evidence, lambda answer: all_valid(evidence, answer))
 
 
-@rule(
+@_rule(
     "parallel.ids",
     "Several calls have different IDs",
     "Each call of an answer has an ID of its own.",
     topic="parallel",
-    scenario=SEVERAL,
-    severity=Severity.CRITICAL,
 )
 def _several_ids(evidence: Evidence) -> None:
     def judge(answer: Answer) -> None:
@@ -58,49 +59,42 @@ def _several_ids(evidence: Evidence) -> None:
     judged(evidence, judge)
 
 
-@rule(
+@_rule(
     "parallel.same",
     "Several calls are equal, streamed and whole, at temperature 0",
     "The fragments of each call add up to the call that is sent without streaming.",
-    topic="stream",
-    scenario=SEVERAL,
-    severity=Severity.CRITICAL,
     confirm=True,
 )
 def _several_same(evidence: Evidence) -> None:
     calls_same(evidence)
 
 
-@rule(
+@_rule(
     "long.valid",
     "Long arguments satisfy the schema",
     "The length of arguments does not affect their validity.",
     topic="strict",
     scenario=LENGTHY,
-    severity=Severity.CRITICAL,
 )
 def _long_valid(evidence: Evidence) -> None:
     judged(evidence, lambda answer: all_valid(evidence, answer))
 
 
-@rule(
+@_rule(
     "long.same",
     "Long arguments are equal, streamed and whole, at temperature 0",
     "The fragments of a call add up to the call that is sent without streaming.",
-    topic="stream",
     scenario=LENGTHY,
-    severity=Severity.CRITICAL,
     confirm=True,
 )
 def _long_same(evidence: Evidence) -> None:
     calls_same(evidence)
 
 
-@rule(
+@_rule(
     "long.parts",
     "Long arguments arrive in several parts",
     "Arguments are streamed as they are generated.",
-    topic="stream",
     scenario=LENGTHY,
     severity=Severity.MINOR,
     suite=Suite.FULL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ..asking.ask import Ask
 from ..reading.sse import events
 from ..registry import rule
@@ -12,12 +14,14 @@ from .common import judged, no_markup, paired, same
 TEXT = paired("text", Ask(max_tokens=48))
 
 
-@rule(
+_rule = partial(rule, scenario=TEXT)
+
+
+@_rule(
     "text.content",
     "An answer without tools has text",
     "The generated text is in the field that the API defines for it.",
     topic="body",
-    scenario=TEXT,
 )
 def _content(evidence: Evidence) -> None:
     for index in range(2):
@@ -25,12 +29,11 @@ def _content(evidence: Evidence) -> None:
         require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
 
 
-@rule(
+@_rule(
     "text.no_calls",
     "Without tools there are no calls",
     "Calls only name tools that the request offers.",
     topic="calls",
-    scenario=TEXT,
     severity=Severity.CRITICAL,
 )
 def _no_calls(evidence: Evidence) -> None:
@@ -38,23 +41,21 @@ def _no_calls(evidence: Evidence) -> None:
         require(not evidence.answer(index).calls, "a call without tools")
 
 
-@rule(
+@_rule(
     "text.no_markup",
     "The text has no markup of turns",
     "Content is what the model says, without the marks of its prompt format.",
     topic="body",
-    scenario=TEXT,
 )
 def _markup(evidence: Evidence) -> None:
     judged(evidence, lambda answer: no_markup(answer.text))
 
 
-@rule(
+@_rule(
     "text.unicode",
     "No character is broken",
     "JSON texts are Unicode in UTF-8; a character is never split between two events.",
     topic="text",
-    scenario=TEXT,
 )
 def _unicode(evidence: Evidence) -> None:
     whole, streamed = evidence.whole, evidence.streamed
@@ -65,12 +66,11 @@ def _unicode(evidence: Evidence) -> None:
         require(not broken, "the text has a lone surrogate")
 
 
-@rule(
+@_rule(
     "text.model",
     "The answer names its model",
     "The answer has the name of the model that generated it.",
     topic="body",
-    scenario=TEXT,
     severity=Severity.MINOR,
 )
 def _model(evidence: Evidence) -> None:
@@ -78,12 +78,11 @@ def _model(evidence: Evidence) -> None:
         require(evidence.answer(index).model, "`model` is missing or empty")
 
 
-@rule(
+@_rule(
     "text.ids_differ",
     "Each answer has an ID of its own",
     "The ID of an answer is unique.",
     topic="body",
-    scenario=TEXT,
 )
 def _ids(evidence: Evidence) -> None:
     first, second = evidence.whole.id, evidence.streamed.id
@@ -91,12 +90,11 @@ def _ids(evidence: Evidence) -> None:
     require(first != second, f"two answers have the ID {first!r}")
 
 
-@rule(
+@_rule(
     "text.limit",
     "The token limit is respected",
     "An answer has at most as many tokens as the request allows.",
     topic="request",
-    scenario=TEXT,
 )
 def _limit(evidence: Evidence) -> None:
     for index in range(2):
@@ -106,12 +104,11 @@ def _limit(evidence: Evidence) -> None:
             require(usage.completion <= limit, f"{usage.completion} tokens, limit {limit}")
 
 
-@rule(
+@_rule(
     "text.finish",
     "The finish reason states whether the limit cut the answer",
     "An answer that reaches the token limit is marked as cut; others are marked as ended.",
     topic="finish",
-    scenario=TEXT,
     severity=Severity.CRITICAL,
 )
 def _finish(evidence: Evidence) -> None:
@@ -124,12 +121,11 @@ def _finish(evidence: Evidence) -> None:
         require(answer.finish == wanted, f"{usage.completion} tokens and {answer.finish!r}")
 
 
-@rule(
+@_rule(
     "text.same",
     "Streamed and whole text are equal at temperature 0",
     "The deltas of a stream add up to the answer that is sent without streaming.",
     topic="stream",
-    scenario=TEXT,
     severity=Severity.CRITICAL,
     confirm=True,
 )
@@ -137,24 +133,22 @@ def _same(evidence: Evidence) -> None:
     same("texts", evidence.whole.text, evidence.streamed.text)
 
 
-@rule(
+@_rule(
     "text.same_finish",
     "Streamed and whole finish reasons are equal",
     "A stream ends with the finish reason of the whole answer.",
     topic="finish",
-    scenario=TEXT,
     confirm=True,
 )
 def _same_finish(evidence: Evidence) -> None:
     same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
 
 
-@rule(
+@_rule(
     "text.content_type",
     "A whole answer is application/json",
     "The content type describes the body.",
     topic="content_type",
-    scenario=TEXT,
     severity=Severity.MINOR,
 )
 def _json(evidence: Evidence) -> None:
@@ -162,24 +156,22 @@ def _json(evidence: Evidence) -> None:
     require(found == "application/json", f"content-type is {found!r}")
 
 
-@rule(
+@_rule(
     "stream.content_type",
     "A stream is text/event-stream",
     "Event streams have the type text/event-stream.",
     topic="sse",
-    scenario=TEXT,
 )
 def _sse(evidence: Evidence) -> None:
     found = evidence.ok(1).content_type
     require(found == "text/event-stream", f"content-type is {found!r}")
 
 
-@rule(
+@_rule(
     "stream.json",
     "Every event is one JSON object",
     "The data of each event is one JSON object of the API.",
     topic="stream",
-    scenario=TEXT,
 )
 def _events_are_json(evidence: Evidence) -> None:
     sent = [each for each in events(evidence.ok(1).text) if each.text.strip() != "[DONE]"]
@@ -188,12 +180,11 @@ def _events_are_json(evidence: Evidence) -> None:
     require(not broken, f"not a JSON object: {broken[:1]}")
 
 
-@rule(
+@_rule(
     "stream.incremental",
     "Text arrives in several parts",
     "A stream sends text as it is generated, not at the end.",
     topic="stream",
-    scenario=TEXT,
     severity=Severity.MINOR,
 )
 def _incremental(evidence: Evidence) -> None:

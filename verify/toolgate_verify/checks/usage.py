@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ..reading.answer import Answer, Usage
 from ..registry import OPENAI, rule
@@ -24,12 +25,13 @@ def _both(evidence: Evidence, test: Callable[[Usage], tuple[bool, str]]) -> None
         require(holds, problem)
 
 
-@rule(
+_rule = partial(rule, topic="usage", scenario=TEXT)
+
+
+@_rule(
     "usage.present",
     "Whole answers have usage",
     "A whole answer states its prompt and output tokens.",
-    topic="usage",
-    scenario=TEXT,
 )
 def _present(evidence: Evidence) -> None:
     usage = usage_of(evidence.whole)
@@ -37,12 +39,10 @@ def _present(evidence: Evidence) -> None:
     require(usage.completion > 0, "no output tokens are counted")
 
 
-@rule(
+@_rule(
     "usage.streamed",
     "Streams have usage",
     "A stream states its prompt and output tokens (chat completions: with `include_usage`).",
-    topic="usage",
-    scenario=TEXT,
 )
 def _streamed(evidence: Evidence) -> None:
     usage = usage_of(evidence.streamed)
@@ -50,12 +50,10 @@ def _streamed(evidence: Evidence) -> None:
     require(usage.completion > 0, "no output tokens are counted")
 
 
-@rule(
+@_rule(
     "usage.sum",
     "The total is the sum",
     "Total tokens are prompt tokens and output tokens together.",
-    topic="usage",
-    scenario=TEXT,
     apis=OPENAI,
 )
 def _sum(evidence: Evidence) -> None:
@@ -68,12 +66,10 @@ def _sum(evidence: Evidence) -> None:
     )
 
 
-@rule(
+@_rule(
     "usage.cached",
     "Cached tokens are part of the prompt",
     "The prompt tokens read from a cache are some of the prompt tokens.",
-    topic="usage",
-    scenario=TEXT,
     apis=OPENAI,
     severity=Severity.MINOR,
 )
@@ -89,12 +85,10 @@ def _cached(evidence: Evidence) -> None:
     )
 
 
-@rule(
+@_rule(
     "usage.same",
     "Streamed and whole usage are equal",
     "The counts do not depend on the form of the answer.",
-    topic="usage",
-    scenario=TEXT,
     confirm=True,
 )
 def _same(evidence: Evidence) -> None:

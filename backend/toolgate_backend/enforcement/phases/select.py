@@ -77,3 +77,20 @@ class Select:
     def _may_end_after_content(self, state: State) -> bool:
         """Whether the turn may end without a call."""
         return self._texts.preamble_is_content and not self._permissions.call_required(state)
+
+
+class End:
+    """END: nothing but the token that ends the turn."""
+
+    def __init__(self, rules: Rules, select: Select) -> None:
+        self._rules = rules
+        self._select = select
+
+    def mask(self, state: State, _: Room) -> masks.Mask:
+        return masks.Allow(masks.token_ids(self._select.end_tokens(state)))
+
+    def step(self, state: State, _: Room, token: int) -> State | None:
+        if state.ended:
+            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.closed_ends
+            return state if token in ends else None
+        return state._replace(ended=True) if token in self._select.end_tokens(state) else None

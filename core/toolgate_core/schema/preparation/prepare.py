@@ -9,6 +9,7 @@ are residual.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
@@ -16,16 +17,20 @@ from typing import Any
 import jsonschema_rs
 
 from ...errors import SchemaNotEnforceable, SchemaTooComplex
+from ...errors.base import shortened
 from ...pointer import escape
 from ..keywords import ASSERTIONS
+from ..regular.reading import parse
+from ..regular.syntax import Look, Unsupported, every_part
 from ..walk import values
 from .engine_form import PropertyOrder
 from .multiples import with_bounded_multiples
 from .relaxation import Occurrence, removed_occurrences
 from .removal import Search, canonical_engine_form, is_plain
-from .unread_patterns import problem_of
 from .year_zero import without_year_zero
 
+MAX_SHOWN = 100
+"""Maximum length of a pattern in a message, in characters."""
 MAX_DEPTH = 200
 """Maximum nesting in levels of JSON."""
 
@@ -107,3 +112,18 @@ def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> Prepar
     return PreparedSchema(
         with_bounded_multiples(rest, schema), removed_occurrences(schema, removed)
     )
+
+
+def problem_of(pattern: str) -> str:
+    """Why the validator does not read a pattern."""
+    said = f'{json.dumps(shortened(pattern, MAX_SHOWN), ensure_ascii=False)} is not a "regex"'
+    try:
+        part = parse(pattern)
+    except (Unsupported, RecursionError) as unsupported:
+        return f"{said}: {unsupported}"
+    if any(isinstance(each, Look) and each.behind for each in every_part(part)):
+        return (
+            f"{said} that can be checked: its look-behind has no fixed length, and an assertion or "
+            "a back-reference inside"
+        )
+    return said

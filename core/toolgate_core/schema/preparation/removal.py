@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema_rs
 
 from ...errors import SchemaNotEnforceable
-from ..additional_properties import has_open_objects, with_open_objects
+from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS
 from ..walk import reachable
 from .engine_form import PropertyOrder, to_engine_form

@@ -9,8 +9,8 @@ from toolgate_backend.endpoint.sampling import sampling_params
 from toolgate_backend.enforcement.calls.call_ids import CallIdentifiers
 from toolgate_backend.enforcement.spec import Spec, from_extra_args
 from toolgate_core import wire
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 
 WITH_IDS = ("kimi_k2", "mistral_v3", "mistral_v11", "cohere_r7b", "solar_open")
 
@@ -48,7 +48,7 @@ def test_conversation_counts_on_and_a_turn_begins_anew() -> None:
 
 @pytest.mark.parametrize(("dialect", "seeded"), [("kimi_k2", True), ("qwen3", False)])
 def test_choices_have_seeds_if_their_ids_depend_on_them(dialect: str, seeded: bool) -> None:
-    vocabulary = DialectModel(DIALECTS[dialect], marks_of(DIALECTS[dialect])).vocabulary
+    vocabulary = DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect])).vocabulary
     made = sampling_params(
         wire.Sampling(n=2), Spec("auto"), vocabulary, {}, budget=9, stream=True, hooked=False
     )

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
+from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.dialects.usual_marks import marks_of
 
 CODECS = {
     "qwen3": False,
@@ -54,7 +54,7 @@ SCHEMAS: dict[str, dict[str, Any]] = {
 
 @cache
 def model(dialect: str) -> DialectModel:
-    return DialectModel(DIALECTS[dialect], marks_of(DIALECTS[dialect]) if CODECS[dialect] else ())
+    return DialectModel(DIALECTS[dialect], mark_texts(DIALECTS[dialect]) if CODECS[dialect] else ())
 
 
 @cache

@@ -14,6 +14,7 @@ from toolgate_core.errors import RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.keys.limit_kinds import Tokens
+from toolgate_proxy.limit_lease import Lease
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host.callbacks import limit_hook
 from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
@@ -77,7 +78,7 @@ async def test_tokens_are_reserved_under_litellms_call_id() -> None:
     assert (context.model, context.call_id, context.admitted) == ("tiny", "call-1", True)
     assert context.reserved_tokens.total > 100
     assert own_headers(context)["x-ratelimit-limit-tokens"] == "1000"
-    assert context.on_settle is not None
+    assert context.lease is not None
 
 
 @pytest.mark.usefixtures("_service")
@@ -126,7 +127,7 @@ async def test_tokens_of_other_providers_are_counted_and_settled(
     async def settle() -> None:
         settled.append((context.prompt_tokens, context.completion_tokens))
 
-    context.on_settle = settle
+    context.lease = Lease(settle)
     if ended:
         await context.settle()
     await after(context, SimpleNamespace(usage=SimpleNamespace(**usage)))

@@ -4,13 +4,11 @@ contains a newer Claude Code than that of `test_claude_code.py`."""
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from pathlib import Path
 
-from tests.support.agents.agent_cli import NO_NETWORK, RUN_SECONDS
+from tests.support.agents.agent_cli import run_program
 from tests.support.agents.claude_code import run_claude
-from tests.support.agents.client_packages import CLIENTS, anthropic_python, bundled_claude
+from tests.support.agents.client_packages import anthropic_python, bundled_claude
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
@@ -32,30 +30,15 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
         Script((call("Bash", {"command": "touch made.txt"}),)),
         Script(("It was denied.",)),
     ]
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
+    more = {
         "CLAUDE_CONFIG_DIR": str(tmp_path / ".claude"),
-        "GATEWAY_URL": gateway,
-        "GATEWAY_KEY": MASTER_KEY,
-        "GATEWAY_BIAS": "{}",
         "ANTHROPIC_BASE_URL": gateway,
         "ANTHROPIC_AUTH_TOKEN": MASTER_KEY,
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "CLAUDE_CODE_MAX_RETRIES": "0",
-        **NO_NETWORK,
     }
-    done = subprocess.run(
-        [str(anthropic_python()), str(CLIENTS / "use_claude_agent.py")],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=RUN_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
-    assert done.stdout.count("checked:") == 2
+    program = "use_claude_agent.py"
+    run_program(anthropic_python(), program, tmp_path, gateway, checks=2, **more)
     assert not backend.turns
     assert not (tmp_path / "made.txt").exists()
     calls = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 
 from ...asking import pair
 from ...asking.ask import Ask
@@ -18,14 +18,14 @@ def two_choices(api: Api) -> Scenario:
     return Scenario(f"{api}.two_choices", api, pair(api, ask), ask)
 
 
-@rule(
+_rule = partial(rule, scenario=two_choices, apis=CHAT, suite=Suite.FULL)
+
+
+@_rule(
     "n.whole",
     "`n: 2` gives two choices",
     "An answer has `n` choices, numbered from 0.",
     topic="request",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
 )
 def _two(evidence: Evidence) -> None:
     evidence.answer(0)
@@ -33,14 +33,11 @@ def _two(evidence: Evidence) -> None:
     require(found == [0, 1], f"choices with the indices {found}")
 
 
-@rule(
+@_rule(
     "n.streamed",
     "A stream with `n: 2` finishes both choices",
     "Each choice of a stream has a role, its own index and one finish reason.",
     topic="stream",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
 )
 def _two_streamed(evidence: Evidence) -> None:
     roles, reasons = set[int](), list[int]()
@@ -54,14 +51,11 @@ def _two_streamed(evidence: Evidence) -> None:
     require(sorted(reasons) == [0, 1], f"choices with a finish reason: {sorted(reasons)}")
 
 
-@rule(
+@_rule(
     "n.usage",
     "Usage covers all choices",
     "The output tokens are those of all choices together.",
     topic="usage",
-    scenario=two_choices,
-    apis=CHAT,
-    suite=Suite.FULL,
 )
 def _two_usage(evidence: Evidence) -> None:
     answer = evidence.answer(0)
@@ -79,15 +73,13 @@ def seeded(api: Api) -> Scenario:
     return Scenario(f"{api}.seed", api, pair(api, ask), ask)
 
 
-@rule(
+@_rule(
     "seed.same",
     "The same seed gives the same answer",
     "With the same `seed` and parameters, answers are the same (best effort).",
     topic="request",
     scenario=seeded,
-    apis=CHAT,
     severity=Severity.MINOR,
-    suite=Suite.FULL,
     confirm=True,
 )
 def _seed(evidence: Evidence) -> None:

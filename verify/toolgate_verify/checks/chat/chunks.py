@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ...asking import request
@@ -38,13 +38,14 @@ def fragments(evidence: Evidence) -> dict[int, list[dict[str, Any]]]:
     return found
 
 
-@rule(
+_rule = partial(rule, topic="stream", scenario=TEXT, apis=CHAT)
+
+
+@_rule(
     "body.object",
     "`object` is `chat.completion`",
     "A whole answer has the object type `chat.completion`, `created` and `choices`.",
     topic="body",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _object(evidence: Evidence) -> None:
     body = evidence.ok(0).body
@@ -53,13 +54,11 @@ def _object(evidence: Evidence) -> None:
     require(type(body.get("created")) is int, f"`created` is {body.get('created')!r}")
 
 
-@rule(
+@_rule(
     "body.message",
     "The message has a role and no foreign members",
     "The message of a choice has the role `assistant`, and `content` is a text or null.",
     topic="body",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _message(evidence: Evidence) -> None:
     evidence.answer(0)
@@ -71,13 +70,11 @@ def _message(evidence: Evidence) -> None:
     require(content is None or isinstance(content, str), f"`content` is {content!r}")
 
 
-@rule(
+@_rule(
     "body.finish_values",
     "`finish_reason` has a specified value",
     "The finish reason is stop, length, tool_calls, content_filter or function_call.",
     topic="finish",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _finish_values(evidence: Evidence) -> None:
     evidence.answer(0)
@@ -85,13 +82,12 @@ def _finish_values(evidence: Evidence) -> None:
     require(found in FINISH, f"`finish_reason` is {found!r}")
 
 
-@rule(
+@_rule(
     "body.call_type",
     "Calls have the type `function`",
     "A call of a function has `type: function` and a `function` with a name and arguments.",
     topic="body",
     scenario=CALL,
-    apis=CHAT,
 )
 def _call_type(evidence: Evidence) -> None:
     if not evidence.answer(0).calls:
@@ -100,13 +96,10 @@ def _call_type(evidence: Evidence) -> None:
         require(call.get("type") == "function", f"`type` is {call.get('type')!r}")
 
 
-@rule(
+@_rule(
     "chunks.done",
     "The stream ends with `[DONE]`",
     "The last event of a stream is `data: [DONE]`, once.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _done(evidence: Evidence) -> None:
     sent = events(evidence.ok(1).text)
@@ -114,39 +107,26 @@ def _done(evidence: Evidence) -> None:
     require(done == [len(sent) - 1], f"`[DONE]` is event {done} of {len(sent)}")
 
 
-@rule(
+@_rule(
     "chunks.object",
     "`object` is `chat.completion.chunk`",
     "Each chunk has the object type `chat.completion.chunk`.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _chunk_object(evidence: Evidence) -> None:
     found = {chunk.get("object") for chunk in evidence.events()}
     require(found == {"chat.completion.chunk"}, f"`object` is {found}")
 
 
-@rule(
-    "chunks.same_id",
-    "All chunks have the same ID",
-    "Each chunk of a stream has the same `id`.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
-)
+@_rule("chunks.same_id", "All chunks have the same ID", "Each chunk of a stream has the same `id`.")
 def _same_id(evidence: Evidence) -> None:
     found = {chunk.get("id") for chunk in evidence.events()}
     require(len(found) == 1 and all(found), f"{len(found)} IDs")
 
 
-@rule(
+@_rule(
     "chunks.same_created",
     "All chunks have the same time",
     "Each chunk of a stream has the same `created`.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
     severity=Severity.MINOR,
 )
 def _same_created(evidence: Evidence) -> None:
@@ -154,26 +134,20 @@ def _same_created(evidence: Evidence) -> None:
     require(len(found) == 1, f"{len(found)} values of `created`")
 
 
-@rule(
+@_rule(
     "chunks.role",
     "The first delta has the role",
     "The role comes once, with the first delta of a choice.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _role(evidence: Evidence) -> None:
     roles = [delta.get("role") for delta in deltas(evidence)]
     require(roles and roles[0] == "assistant", f"the first delta has the role {roles[:1]}")
 
 
-@rule(
+@_rule(
     "chunks.finish_once",
     "The finish reason comes once, and last",
     "One chunk of a choice has a finish reason, and no content follows it.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _finish_once(evidence: Evidence) -> None:
     reasons: list[Any] = []
@@ -187,13 +161,10 @@ def _finish_once(evidence: Evidence) -> None:
     require(len(reasons) == 1, f"{len(reasons)} finish reasons")
 
 
-@rule(
+@_rule(
     "chunks.usage_last",
     "Usage is in a last chunk without choices",
     "With `include_usage` the last chunk has the usage and no choices, and others have none.",
-    topic="stream",
-    scenario=TEXT,
-    apis=CHAT,
 )
 def _usage_last(evidence: Evidence) -> None:
     found = evidence.events()
@@ -210,13 +181,11 @@ def no_usage(api: Api) -> Scenario:
     return Scenario(f"{api}.no_usage", api, (replace(made, body=body),), ask)
 
 
-@rule(
+@_rule(
     "chunks.no_usage",
     "No usage chunk unless it is asked for",
     "Without `include_usage` no chunk has usage, and each has a choice.",
-    topic="stream",
     scenario=no_usage,
-    apis=CHAT,
     severity=Severity.MINOR,
     suite=Suite.FULL,
 )
@@ -226,13 +195,11 @@ def _no_usage(evidence: Evidence) -> None:
         require(chunk.get("choices"), "a chunk has no choice")
 
 
-@rule(
+@_rule(
     "chunks.call_name_once",
     "The name of a call comes once, whole, with its first fragment",
     "The first fragment of a call has its name; further ones only have arguments.",
-    topic="stream",
     scenario=CALL,
-    apis=CHAT,
     severity=Severity.CRITICAL,
 )
 def _name_once(evidence: Evidence) -> None:
@@ -243,13 +210,11 @@ def _name_once(evidence: Evidence) -> None:
         require(not any(found[1:]), "a later fragment has a name")
 
 
-@rule(
+@_rule(
     "chunks.call_id_once",
     "The ID of a call comes with its first fragment",
     "The first fragment of a call has its ID and type; further ones have none, or the same.",
-    topic="stream",
     scenario=CALL,
-    apis=CHAT,
     severity=Severity.CRITICAL,
 )
 def _id_once(evidence: Evidence) -> None:
@@ -259,13 +224,11 @@ def _id_once(evidence: Evidence) -> None:
         require(not others, f"a later fragment has the ID {others}")
 
 
-@rule(
+@_rule(
     "chunks.call_type",
     "The first fragment has the type `function`",
     "The first fragment of a call has `type: function`.",
-    topic="stream",
     scenario=CALL,
-    apis=CHAT,
     severity=Severity.MINOR,
 )
 def _type(evidence: Evidence) -> None:
@@ -273,13 +236,11 @@ def _type(evidence: Evidence) -> None:
         require(parts[0].get("type") == "function", f"`type` is {parts[0].get('type')!r}")
 
 
-@rule(
+@_rule(
     "chunks.call_order",
     "Fragments of calls come call by call, numbered from 0",
     "Calls of a stream have the indices 0, 1, …; a call ends before the next one begins.",
-    topic="stream",
     scenario=SEVERAL,
-    apis=CHAT,
     severity=Severity.CRITICAL,
 )
 def _order(evidence: Evidence) -> None:

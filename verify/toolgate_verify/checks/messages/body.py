@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ...asking import pair, request
@@ -21,13 +21,15 @@ MESSAGES = (Api.MESSAGES,)
 REASONS = {"end_turn", "max_tokens", "stop_sequence", "tool_use", "pause_turn", "refusal"}
 
 
-@rule(
+_rule = partial(rule, apis=MESSAGES)
+
+
+@_rule(
     "body.object",
     "`type` is `message` and `role` is `assistant`",
     "A message has `type: message`, `role: assistant` and an array of blocks.",
     topic="body",
     scenario=TEXT,
-    apis=MESSAGES,
 )
 def _object(evidence: Evidence) -> None:
     found = evidence.body()
@@ -36,26 +38,24 @@ def _object(evidence: Evidence) -> None:
     require(isinstance(found.get("content"), list), "`content` is no array")
 
 
-@rule(
+@_rule(
     "body.stop_reason",
     "`stop_reason` has a specified value",
     "The stop reason is never null in a whole message.",
     topic="finish",
     scenario=TEXT,
-    apis=MESSAGES,
 )
 def _reason(evidence: Evidence) -> None:
     found = evidence.body().get("stop_reason")
     require(found in REASONS, f"`stop_reason` is {found!r}")
 
 
-@rule(
+@_rule(
     "body.stop_sequence_null",
     "`stop_sequence` is null without one",
     "`stop_sequence` is always present, and null unless a stop sequence ended the message.",
     topic="body",
     scenario=TEXT,
-    apis=MESSAGES,
     severity=Severity.MINOR,
 )
 def _no_sequence(evidence: Evidence) -> None:
@@ -64,13 +64,12 @@ def _no_sequence(evidence: Evidence) -> None:
     require(found["stop_sequence"] is None, f"`stop_sequence` is {found['stop_sequence']!r}")
 
 
-@rule(
+@_rule(
     "stop.sequence",
     "`stop_sequence` is the sequence that came",
     "`stop_sequence` has the sequence that ended the message.",
     topic="stop",
     scenario=stops,
-    apis=MESSAGES,
 )
 def _sequence(evidence: Evidence) -> None:
     if evidence.answer(WHOLE).finish != "stop_sequence":
@@ -84,13 +83,12 @@ def _sequence(evidence: Evidence) -> None:
     require('"stop_sequence":' in text.replace(" ", ""), "the stream has no `stop_sequence`")
 
 
-@rule(
+@_rule(
     "body.tool_use",
     "A call is a block with `id`, `name` and an object `input`",
     "The input of a call is a JSON object, not a text.",
     topic="calls",
     scenario=CALL,
-    apis=MESSAGES,
     severity=Severity.CRITICAL,
 )
 def _tool_use(evidence: Evidence) -> None:
@@ -102,26 +100,24 @@ def _tool_use(evidence: Evidence) -> None:
         require(block.get("id") and block.get("name"), "a block has no `id` or `name`")
 
 
-@rule(
+@_rule(
     "body.text_blocks",
     "No block of text is empty",
     "Blocks of text have text; the API refuses empty ones when they are sent back.",
     topic="body",
     scenario=CALL,
-    apis=MESSAGES,
 )
 def _no_empty(evidence: Evidence) -> None:
     found = [block for block in evidence.body()["content"] if block.get("type") == "text"]
     require(all(block.get("text") for block in found), "a block of text is empty")
 
 
-@rule(
+@_rule(
     "reasoning.signature",
     "Thinking blocks have a signature",
     "A block of thinking has a signature, with which it is sent back.",
     topic="reasoning",
     scenario=REASONING,
-    apis=MESSAGES,
 )
 def _signature(evidence: Evidence) -> None:
     found = [block for block in evidence.body()["content"] if block.get("type") == "thinking"]
@@ -130,13 +126,12 @@ def _signature(evidence: Evidence) -> None:
     require(all(block.get("signature") for block in found), "a thinking block has no signature")
 
 
-@rule(
+@_rule(
     "reasoning.first",
     "Thinking blocks come first",
     "Blocks of thinking come before text and calls.",
     topic="reasoning",
     scenario=REASONING,
-    apis=MESSAGES,
 )
 def _first(evidence: Evidence) -> None:
     kinds = [block.get("type") for block in evidence.body()["content"]]
@@ -183,13 +178,12 @@ def prefill(api: Api) -> Scenario:
     return Scenario(f"{api}.prefill", api, pair(api, ask), ask)
 
 
-@rule(
+@_rule(
     "prefill.accepted",
     "A last message of the assistant is continued",
     "If the last message is the assistant's, the response continues it and does not repeat it.",
     topic="request",
     scenario=prefill,
-    apis=MESSAGES,
     suite=Suite.FULL,
     severity=Severity.MINOR,
 )

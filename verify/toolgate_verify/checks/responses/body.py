@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from ...asking import pair, request
@@ -18,13 +18,13 @@ from ..text import TEXT
 RESPONSES = (Api.RESPONSES,)
 
 
-@rule(
+_rule = partial(rule, topic="body", scenario=TEXT, apis=RESPONSES)
+
+
+@_rule(
     "body.object",
     "`object` is `response`",
     "A response has the object type `response`, `created_at` and `output`.",
-    topic="body",
-    scenario=TEXT,
-    apis=RESPONSES,
 )
 def _object(evidence: Evidence) -> None:
     found = evidence.body()
@@ -33,13 +33,11 @@ def _object(evidence: Evidence) -> None:
     require(isinstance(created, int | float), f"`created_at` is {created!r}")
 
 
-@rule(
+@_rule(
     "body.status",
     "`status` has a specified value",
     "The status is completed, incomplete or failed; `incomplete_details` has the reason.",
     topic="finish",
-    scenario=TEXT,
-    apis=RESPONSES,
 )
 def _status(evidence: Evidence) -> None:
     found = evidence.body()
@@ -52,13 +50,10 @@ def _status(evidence: Evidence) -> None:
         require(details is None, f"`incomplete_details` is {details!r}")
 
 
-@rule(
+@_rule(
     "body.error_null",
     "`error` is null in a response that did not fail",
     "The response object always has `error`, which is null unless the response failed.",
-    topic="body",
-    scenario=TEXT,
-    apis=RESPONSES,
     severity=Severity.MINOR,
 )
 def _error(evidence: Evidence) -> None:
@@ -66,13 +61,10 @@ def _error(evidence: Evidence) -> None:
     require("error" in found and found["error"] is None, f"`error` is {found.get('error')!r}")
 
 
-@rule(
+@_rule(
     "body.message_item",
     "Text is an item of the type `message`",
     "A message has an ID, a status, the role `assistant` and parts `output_text` with annotations.",
-    topic="body",
-    scenario=TEXT,
-    apis=RESPONSES,
 )
 def _message(evidence: Evidence) -> None:
     found = [item for item in evidence.body()["output"] if item.get("type") == "message"]
@@ -89,13 +81,12 @@ def _message(evidence: Evidence) -> None:
             require(isinstance(part.get("annotations"), list), "a part has no `annotations`")
 
 
-@rule(
+@_rule(
     "body.call_item",
     "A call is an item with `call_id`, `id` and a status",
     "A call has `id`, `call_id`, `name`, `arguments` and a status.",
     topic="calls",
     scenario=CALL,
-    apis=RESPONSES,
 )
 def _call(evidence: Evidence) -> None:
     found = [item for item in evidence.body()["output"] if item.get("type") == "function_call"]
@@ -109,13 +100,11 @@ def _call(evidence: Evidence) -> None:
         require(status in ("completed", "incomplete"), f"`status` is {status!r}")
 
 
-@rule(
+@_rule(
     "body.item_ids",
     "Items have different IDs",
     "Each item of the output has an ID of its own.",
-    topic="body",
     scenario=CALL,
-    apis=RESPONSES,
 )
 def _item_ids(evidence: Evidence) -> None:
     ids = [
@@ -124,13 +113,12 @@ def _item_ids(evidence: Evidence) -> None:
     require(len({*ids}) == len(ids) and all(ids), f"items have the IDs {ids}")
 
 
-@rule(
+@_rule(
     "body.cut_item",
     "A cut call is an incomplete item",
     "An item that was not generated to its end has the status `incomplete`.",
     topic="finish",
     scenario=CUT,
-    apis=RESPONSES,
     severity=Severity.CRITICAL,
 )
 @of_cut
@@ -181,13 +169,11 @@ for _name, (_value, _severity) in ECHOES.items():
     )(_echoes(_name, _value))
 
 
-@rule(
+@_rule(
     "echo.tools",
     "The response repeats the tools and the choice",
     "The response object has the `tools` and the `tool_choice` of its request.",
-    topic="body",
     scenario=CALL,
-    apis=RESPONSES,
     severity=Severity.MINOR,
 )
 def _tools(evidence: Evidence) -> None:
@@ -219,13 +205,12 @@ def custom(api: Api) -> Scenario:
     return Scenario(f"{api}.custom", api, (request(api, ask),), ask)
 
 
-@rule(
+@_rule(
     "custom.regex",
     "The input of a custom tool matches its grammar",
     "The input of a custom tool is a text by the tool's grammar.",
     topic="custom",
     scenario=custom,
-    apis=RESPONSES,
     severity=Severity.CRITICAL,
     suite=Suite.FULL,
 )

@@ -1,4 +1,4 @@
-"""Client libraries on the Responses API, each with its program in tests/clients."""
+"""Client libraries on the Messages and Responses APIs, each with its program in tests/clients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from tests.gateway.clients.client_programs import Programs, collected, programs
 from tests.gateway.servers import Gateway
 
 AT_ONCE = {
+    "anthropic_js": ("use_anthropic.mjs",),
+    "vercel_messages": ("use_vercel.mjs", "messages"),
+    "langchain_messages": ("use_langchain.py", "messages"),
+    "pydantic_ai_messages": ("use_pydantic_ai.py", "messages"),
     "openai_js": ("use_openai.mjs",),
-    "vercel": ("use_vercel.mjs", "responses"),
+    "vercel_responses": ("use_vercel.mjs", "responses"),
     "vercel_open_responses": ("use_vercel.mjs", "open-responses"),
     "agents": ("use_agents.py",),
-    "langchain": ("use_langchain.py", "responses"),
-    "pydantic_ai": ("use_pydantic_ai.py", "responses"),
+    "langchain_responses": ("use_langchain.py", "responses"),
+    "pydantic_ai_responses": ("use_pydantic_ai.py", "responses"),
 }
-ALONE = {"openai": ("use_openai_responses.py",)}
+ALONE = {"anthropic": ("use_anthropic.py",), "openai": ("use_openai_responses.py",)}
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.support.effort import examples
 from tests.support.schemas.strategies import instances, schemas
-from toolgate_core.schema.additional_properties import with_open_objects
 from toolgate_core.schema.canonical import canonical_schema
+from toolgate_core.schema.closed_objects import with_open_objects
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.tools import content_format, parse_tools
