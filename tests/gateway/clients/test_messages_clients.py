@@ -10,6 +10,7 @@ from tests.gateway.clients.client_programs import Programs, collected, programs
 from tests.gateway.servers import Gateway
 
 AT_ONCE = {
+    "anthropic_context": ("use_anthropic_context.py",),
     "anthropic_js": ("use_anthropic.mjs",),
     "vercel": ("use_vercel.mjs", "messages"),
     "langchain": ("use_langchain.py", "messages"),

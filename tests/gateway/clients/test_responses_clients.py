@@ -14,6 +14,7 @@ AT_ONCE = {
     "vercel": ("use_vercel.mjs", "responses"),
     "vercel_open_responses": ("use_vercel.mjs", "open-responses"),
     "agents": ("use_agents.py",),
+    "agents_compaction": ("use_agents_compaction.py",),
     "langchain": ("use_langchain.py", "responses"),
     "pydantic_ai": ("use_pydantic_ai.py", "responses"),
 }
