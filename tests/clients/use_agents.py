@@ -1,5 +1,5 @@
-"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a
-session, a stored response."""
+"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, sessions
+of the client and of the gateway, a stored response."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import shared
 from agents import (
     Agent,
     ModelSettings,
+    OpenAIConversationsSession,
     OpenAIResponsesModel,
     Runner,
+    Session,
     SQLiteSession,
     ToolSearchTool,
     function_tool,
@@ -131,9 +133,8 @@ async def handoff() -> None:
     shared.done("a handoff, run and run_streamed")
 
 
-async def session() -> None:
+async def session(memory: Session) -> None:
     """The second run sends the items of the first: reasoning, call, result."""
-    memory = SQLiteSession("memory")
     tags = Agent(
         "tagger",
         model=model,
@@ -148,8 +149,13 @@ async def session() -> None:
     assert kinds[-1] == "function_call_output"
     result = await Runner.run(speaker, "And now?", session=memory)
     assert isinstance(result.final_output, str)
-    assert len(await memory.get_items()) > len(kinds) + 1
-    shared.done("a session of two runs")
+    found = await memory.get_items()
+    assert len(found) > len(kinds) + 1
+    assert await memory.pop_item() == found[-1]
+    assert await memory.get_items() == found[:-1]
+    await memory.clear_session()
+    assert await memory.get_items() == []
+    shared.done(f"two runs of {type(memory).__name__}")
 
 
 async def continued() -> None:
@@ -172,8 +178,9 @@ async def output_type() -> None:
 
 
 async def main() -> None:
-    steps = (loop_with_tools, deferred_tool, handoff, session, continued, output_type)
-    await asyncio.gather(*(step() for step in steps))
+    steps = (loop_with_tools, deferred_tool, handoff, continued, output_type)
+    sessions = (SQLiteSession("memory"), OpenAIConversationsSession(openai_client=client))
+    await asyncio.gather(*(step() for step in steps), *map(session, sessions))
 
 
 asyncio.run(main())

@@ -9,6 +9,7 @@ key may use.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -21,6 +22,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
 from ..api.surfaces import MESSAGES, owner_of
+from ..background import without_owner
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.deployments.known_models import (
@@ -30,9 +32,9 @@ from ..litellm_host.deployments.known_models import (
     usable_models,
 )
 from ..litellm_host.deployments.own_route import asked
-from ..litellm_host.deployments.router import Asker, has_plain_names, placements, rows_of
+from ..litellm_host.deployments.router import Asker, Row, has_plain_names, placement_of, rows_of
 from ..request_fields import invalid_value
-from ..routing.deployments import Placement
+from ..routing.deployments import Deployment
 from ..state import gateway
 from .authorization import authorize
 from .forwarding import Forwarding
@@ -53,6 +55,8 @@ OUTPUT_SHARE = 8
 MAX_OUTPUT = 32_000
 """`max_output_tokens` is an eighth of the context, at most this number of tokens. Some clients
 reserve it for the response. Prompt and response share the context, so there is no other maximum."""
+ASK_SECONDS = 1.0
+"""Longest wait for backends that have not responded yet."""
 
 
 async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response | None:
@@ -72,6 +76,7 @@ async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> 
     usable = await usable_models(context.key)
     # In the order of the configuration, as LiteLLM's list.
     names = dict.fromkeys(row["model_name"] for row in rows_of(None))
+    await _ask_backends([row for row in rows_of(None) if row["model_name"] in usable])
     shown = [_model(name) for name in names if name in usable]
     return JSONResponse({"object": "list", "data": shown})
 
@@ -88,20 +93,20 @@ async def _of_litellm(litellm: Forwarding, scope: Scope, model: str | None) -> R
         return response
     _, asker = await asked(scope, "")
     shown = {each["id"]: each for each in listed["data"]}
-    if model is None:
-        listed["data"] = [_completed(each, asker) for each in shown.values()]
-        return JSONResponse(listed)
-    if model not in shown:
+    if model is not None and model not in shown:
         raise not_among([*shown], model)
-    return JSONResponse(_completed(shown[model], asker))
+    names = [*shown] if model is None else [model]
+    await _ask_backends([row for name in names for row in rows_of(name, asker)])
+    completed = [_completed(shown[name], asker) for name in names]
+    return JSONResponse({**listed, "data": completed} if model is None else completed[0])
 
 
 def _completed(shown: dict[str, object], asker: Asker) -> dict[str, object]:
     """Add what LiteLLM does not know of our models to an entry of its list, in its form."""
-    places = placements(str(shown["id"]), asker)
-    if not places:
+    rows = _ours(str(shown["id"]), asker)
+    if not rows:
         return shown
-    return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(places)}
+    return {**shown, **(_of_ours if shown.get("object") == "model" else _window_of_ours)(rows)}
 
 
 async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) -> dict[str, object]:
@@ -109,6 +114,7 @@ async def _retrieved(model: str, context: RequestContext, *, anthropic: bool) ->
     count as models. Raise ModelNotFound."""
     if not rows_of(model) or not await may_use(context.key, model):
         raise await model_not_found(model, context.key)
+    await _ask_backends(rows_of(model))
     if anthropic:
         return _model_info(model)
     return _model(model)
@@ -129,6 +135,7 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
         shown, more = names[-int(size) :], len(names) > int(size)
     else:
         shown, more = names[: int(size)], len(names) > int(size)
+    await _ask_backends([row for name in shown for row in rows_of(name)])
     return {
         "data": [_model_info(name) for name in shown],
         "has_more": more,
@@ -140,15 +147,15 @@ async def _page(scope: Scope, context: RequestContext) -> dict[str, object]:
 def _model(model: str) -> dict[str, object]:
     """Show a model in OpenAI's form."""
     shown: dict[str, object] = {"id": model, "object": "model", "created": CREATED}
-    if not placements(model):
+    if not (rows := _ours(model)):
         return {**shown, "owned_by": "openai"}  # as LiteLLM shows it
-    return shown | _of_ours(placements(model))
+    return shown | _of_ours(rows)
 
 
-def _of_ours(places: Sequence[Placement]) -> dict[str, object]:
+def _of_ours(rows: Sequence[Row]) -> dict[str, object]:
     """Return the fields of a Toolgate model in OpenAI's form."""
     shown: dict[str, object] = {"created": STARTED, "owned_by": "toolgate"}
-    if (window := _window(places)) is not None:
+    if (window := _window(rows)) is not None:
         shown |= dict.fromkeys(WINDOW, window) | {"max_output_tokens": _output(window)}
     return shown
 
@@ -162,24 +169,59 @@ def _model_info(model: str) -> dict[str, object]:
         "display_name": model,
         "created_at": created,
         "lifecycle": "active",
-        **_window_of_ours(placements(model)),
+        **_window_of_ours(_ours(model)),
     }
 
 
-def _window_of_ours(places: Sequence[Placement]) -> dict[str, object]:
+def _window_of_ours(rows: Sequence[Row]) -> dict[str, object]:
     """Return the context length in Anthropic's form."""
-    window = _window(places)
+    window = _window(rows)
     return {
         "max_input_tokens": window,
         "max_tokens": None if window is None else _output(window),
     }
 
 
-def _window(places: Sequence[Placement]) -> int | None:
-    """Return the context length in tokens, the smallest of a model's backends. None until one of
-    them has responded, and for models of other providers."""
-    found = [gateway().deployments.at(place).backend.last_info for place in places]
-    return min((info.limits.max_model_len for info in found if info is not None), default=None)
+def _window(rows: Sequence[Row]) -> int | None:
+    """Return the context length in tokens, the smallest of a model's deployments. None for models
+    of other providers, and if no backend has responded and no deployment declares it."""
+    return min((each for each in map(_window_of, rows) if each is not None), default=None)
+
+
+def _window_of(row: Row) -> int | None:
+    """Return what the backend has reported, otherwise what `model_info` declares."""
+    if (info := _deployment(row).backend.last_info) is not None:
+        return info.limits.max_model_len
+    declared = (row.get("model_info") or {}).get("max_input_tokens")
+    return declared if isinstance(declared, int) else None
+
+
+async def _ask_backends(rows: Sequence[Row]) -> None:
+    """Ask the backends of these deployments that have not responded yet, but not those that are
+    down. An error leaves the context length unknown."""
+    deployments = [_deployment(row) for row in rows if placement_of(row) is not None]
+    unknown = {
+        each.backend
+        for each in deployments
+        if each.backend.last_info is None and not each.state.is_down
+    }
+    if not unknown:
+        return
+    asking = [asyncio.create_task(backend.info()) for backend in unknown]
+    for task in asking:
+        without_owner(task)
+    await asyncio.wait(asking, timeout=ASK_SECONDS)
+
+
+def _ours(model: str, asker: Asker | None = None) -> list[Row]:
+    """Return the Toolgate deployments of a model."""
+    return [row for row in rows_of(model, asker) if placement_of(row) is not None]
+
+
+def _deployment(row: Row) -> Deployment:
+    place = placement_of(row)
+    assert place is not None
+    return gateway().deployments.at(place)
 
 
 def _output(window: int) -> int:

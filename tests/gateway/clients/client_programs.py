@@ -61,7 +61,7 @@ def _run(command: tuple[str, ...], gateway: Gateway, bias: dict[str, float]) -> 
     if program.endswith(".mjs"):
         interpreter, folder = "node", node_folder()
     else:
-        python = anthropic_python if program == "use_anthropic.py" else client_python
+        python = anthropic_python if program.startswith("use_anthropic") else client_python
         interpreter, folder = str(python()), CLIENTS
     environment = {
         **os.environ,

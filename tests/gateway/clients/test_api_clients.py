@@ -10,6 +10,7 @@ from tests.gateway.clients.client_programs import Programs, collected, programs
 from tests.gateway.servers import Gateway
 
 AT_ONCE = {
+    "anthropic_context": ("use_anthropic_context.py",),
     "anthropic_js": ("use_anthropic.mjs",),
     "vercel_messages": ("use_vercel.mjs", "messages"),
     "langchain_messages": ("use_langchain.py", "messages"),
@@ -18,6 +19,7 @@ AT_ONCE = {
     "vercel_responses": ("use_vercel.mjs", "responses"),
     "vercel_open_responses": ("use_vercel.mjs", "open-responses"),
     "agents": ("use_agents.py",),
+    "agents_compaction": ("use_agents_compaction.py",),
     "langchain_responses": ("use_langchain.py", "responses"),
     "pydantic_ai_responses": ("use_pydantic_ai.py", "responses"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -20,6 +21,7 @@ NAMES = {
     "Groq": "context_window",
     "LiteLLM": "max_input_tokens",
 }
+NOBODY = "http://127.0.0.1:9"
 
 
 @pytest.fixture(params=[(32_768, 4_096), (1_000_000, 32_000)], ids=["small", "large"])
@@ -43,8 +45,16 @@ async def models(gateway: Gateway, path: str = "/v1/models", *, anthropic: bool 
     return response.json
 
 
+def entry(shown: object, name: str) -> dict[str, object]:
+    """The model in a list or by itself."""
+    assert isinstance(shown, dict)
+    [found] = [each for each in shown.get("data", [shown]) if each["id"] == name]
+    assert isinstance(found, dict)
+    return found
+
+
 async def test_models_in_openais_form(gateway: Gateway, window: tuple[int, int]) -> None:
-    assert (await gateway.ask({"model": "tiny", "messages": HI})).status == 200
+    """The backend is asked for it."""
     context, output = window
     shown = await models(gateway, "/v1/models/tiny")
     assert isinstance(shown, dict)
@@ -54,7 +64,6 @@ async def test_models_in_openais_form(gateway: Gateway, window: tuple[int, int])
 
 
 async def test_models_in_anthropics_form(gateway: Gateway, window: tuple[int, int]) -> None:
-    assert (await gateway.ask({"model": "tiny", "messages": HI})).status == 200
     shown = await models(gateway, "/v1/models/tiny", anthropic=True)
     assert isinstance(shown, dict)
     assert (shown["max_input_tokens"], shown["max_tokens"]) == window
@@ -63,24 +72,46 @@ async def test_models_in_anthropics_form(gateway: Gateway, window: tuple[int, in
     assert listed["data"] == [shown]
 
 
+@pytest.mark.parametrize("path", ["/v1/models/{}", "/v1/models"])
+@pytest.mark.parametrize("hangs", [False, True])
 async def test_a_length_that_is_not_known_is_not_shown(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, hangs: bool
 ) -> None:
-    """Before a backend has responded, and of other providers."""
-    use(monkeypatch, ours(gateway.backend), foreign("other"))
-    for name in ("tiny", "other"):
-        shown = await models(gateway, f"/v1/models/{name}")
-        assert isinstance(shown, dict)
-        assert not {*NAMES.values(), "max_output_tokens"} & shown.keys()
-        shown = await models(gateway, f"/v1/models/{name}", anthropic=True)
-        assert isinstance(shown, dict)
-        assert (shown["max_input_tokens"], shown["max_tokens"]) == (None, None)
+    """Of backends that have not responded, and of other providers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        silent = f"http://127.0.0.1:{listener.getsockname()[1]}" if hangs else NOBODY
+        use(monkeypatch, row("a", api_base=silent, api_key=KEY), foreign("other"))
+        for name in ("tiny", "other"):
+            shown = await models(gateway, path.format(name))
+            assert not {*NAMES.values(), "max_output_tokens"} & entry(shown, name).keys()
+            shown = entry(await models(gateway, path.format(name), anthropic=True), name)
+            assert (shown["max_input_tokens"], shown["max_tokens"]) == (None, None)
+
+
+async def test_a_declared_length_is_shown_until_a_backend_has_responded(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, window: tuple[int, int]
+) -> None:
+    declared = {"max_input_tokens": 65_536}
+    use(monkeypatch, row("a", api_base=NOBODY, api_key=KEY, info=declared))
+    shown = entry(await models(gateway, "/v1/models/tiny"), "tiny")
+    assert (shown["max_model_len"], shown["max_output_tokens"]) == (65_536, 8_192)
+    use(monkeypatch, row("a", api_base=gateway.backend.url, api_key=KEY, info=declared))
+    shown = entry(await models(gateway, "/v1/models/tiny"), "tiny")
+    assert (shown["max_model_len"], shown["max_output_tokens"]) == window
+
+
+async def test_a_backend_that_is_down_is_not_asked(
+    gateway: Gateway, window: tuple[int, int]
+) -> None:
+    [place] = placements("tiny")
+    gateway.here.deployments.at(place).state.note_failure("x", at_once=True)
+    assert "max_model_len" not in entry(await models(gateway), "tiny")
 
 
 async def test_the_smallest_backend_of_a_model_decides(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, window: tuple[int, int]
 ) -> None:
-    gone = row("b", api_base="http://127.0.0.1:9", api_key=KEY)
+    gone = row("b", api_base=NOBODY, api_key=KEY)
     use(monkeypatch, ours(gateway.backend), gone)
     info = gateway.backend.info
     contexts = (info, with_context(info, 8_192))

@@ -56,9 +56,10 @@ def run(
 
 def run_program(
     python: Path, name: str, home: Path, gateway: str, checks: int, **more: str
-) -> None:
-    """Run a program of tests/clients without network, in `home`. It must succeed, and print the
-    number of its `checks`. `more` is added to its environment."""
+) -> list[str]:
+    """Run a program of tests/clients without network, in `home`, and return the lines that it
+    prints. It must succeed, and print the number of its `checks`. `more` is added to its
+    environment."""
     environment = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
@@ -79,3 +80,4 @@ def run_program(
     )
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     assert done.stdout.count("checked:") == checks
+    return done.stdout.splitlines()

@@ -21,7 +21,8 @@ RECORD = "steps.txt"
 SHELLS = {"Bash": "command", "bash": "command", "exec_command": "cmd", "shell_command": "command"}
 """The tools of clients that run commands, and the parameter with the command."""
 SUMMARY = re.compile(
-    "create a detailed summary|checkpoint compaction|anchored summary|summary will replace",
+    "create a detailed summary|checkpoint compaction|anchored summary|construct a new summary"
+    "|summary will replace",
     re.IGNORECASE,
 )
 """In the last message, if a client or the gateway asks for a summary."""

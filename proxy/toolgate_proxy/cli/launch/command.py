@@ -13,7 +13,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 from urllib.parse import quote
 
 import typer
@@ -24,9 +24,11 @@ from ..output import CommandFailed
 from .clients import CLIENTS, KEY_VARIABLE, LaunchedClient
 from .target import MIN_WINDOW, Target, Window
 
-NO_WINDOW = (
-    f"The context of the model has fewer than {MIN_WINDOW:,} tokens, or its backend has not "
-    "responded yet. The client assumes a context length of its own."
+ASSUMED = "The client assumes a context length of its own"
+UNKNOWN = (
+    "The gateway does not know the context length of the model, because no backend of it has "
+    f"responded. {ASSUMED}, and may send prompts that are too long. Launch it again when `toolgate "
+    "status` shows the backend as up, or set `max_input_tokens` in the `model_info` of the model."
 )
 
 
@@ -55,9 +57,10 @@ def launch(
         raise typer.BadParameter(f"{client!r} is not one of {', '.join(CLIENTS)}.")
     url, key = gateways.root(url), gateways.api_key(url, key)
     model = gateways.chosen_model(url, key, model)
-    target, chosen = Target(url, model, _window(url, key, model)), CLIENTS[client]
+    shown, chosen = _shown(url, key, model), CLIENTS[client]
+    target = Target(url, model, Window.of_model(shown))
     if target.window is None:
-        typer.echo(NO_WINDOW, err=True)
+        typer.echo(_without_window(shown), err=True)
     lines = shell_lines(chosen, target, context.args)
     if as_text:
         typer.echo("\n".join([*file_lines(chosen, target), *lines]))
@@ -66,11 +69,22 @@ def launch(
     run(chosen, target, key, context.args)
 
 
-def _window(url: str, key: str, model: str) -> Window | None:
+def _shown(url: str, key: str, model: str) -> dict[str, Any]:
+    """Return what the gateway shows of the model."""
     try:
-        return Window.of_model(gateways.ask(url, key, f"/v1/models/{quote(model)}"))
+        return gateways.ask(url, key, f"/v1/models/{quote(model)}")
     except CommandFailed:  # LiteLLM answers, for example, if the gateway has another authentication
-        return None
+        return {}
+
+
+def _without_window(shown: dict[str, Any]) -> str:
+    """Return why no context length is set."""
+    if (tokens := shown.get("max_model_len")) is None:
+        return UNKNOWN
+    return (
+        f"The context of the model has {tokens:,} tokens. Clients need {MIN_WINDOW:,} for their "
+        f"own prompts and tools. {ASSUMED}."
+    )
 
 
 def file_lines(client: LaunchedClient, target: Target) -> list[str]:

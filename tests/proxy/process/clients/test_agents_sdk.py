@@ -19,7 +19,9 @@ def test_a_session_compacts_its_conversation(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
     backend.turns += [Script((text,)) for text in TEXTS * 2]
-    run_program(client_python(), "use_agents_compaction.py", tmp_path, gateway, checks=2)
+    python = client_python()
+    checked = run_program(python, "use_agents_compaction.py", tmp_path, gateway, checks=2)
+    assert checked == ["checked: input: Three.", "checked: previous_response_id: Three."]
     assert not backend.turns
     for at in (3, 7):
         texts = [str(message["content"]) for message in backend.messages(at)]

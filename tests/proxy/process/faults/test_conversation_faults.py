@@ -7,7 +7,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -36,10 +36,18 @@ ENDS: dict[str, tuple[list[str], tuple[str | None, ...]]] = {
 EXPECTED = {"200", UNAVAILABLE, "conversation_locked", *UNKNOWN}
 
 
+class _Paused(Scripts):
+    """Responses of the background take a while, so that some are in progress at each fault."""
+
+    def __missing__(self, name: str) -> Script:
+        script = super().__missing__(name)
+        return replace(script, pause=0.1) if name.startswith("background") else script
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with two_gateways(tmp_path_factory.mktemp("conversations"), impatient) as made:
-        made.backend.scripts = Scripts()
+        made.backend.scripts = _Paused()
         yield made
 
 
@@ -152,20 +160,22 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
         await until(lambda: all(seen.outcomes[each] >= count + 2 for each, count in before.items()))
 
     whole = ("turn: 200", "ended: completed")
+    lost = ("turn: conversation_not_found", "poll: response_not_found")
+    refused = (f"create: {UNAVAILABLE}", f"queue: {UNAVAILABLE}")
     clients = asyncio.gather(*(load(number) for number in range(6)))
     try:
         await again(*whole)
         for _ in range(2):
             fleet.redis.hang()
-            await again(f"create: {UNAVAILABLE}")
+            await again(*refused)
             fleet.redis.wake()
             await again(*whole)
-        for _ in range(20):
+        while not all(seen.outcomes[each] for each in lost):
             fleet.redis.lose("toolgate:{responses:")
             await asyncio.sleep(0.02)
         await again(*whole)
         fleet.redis.kill()
-        await again(f"create: {UNAVAILABLE}")
+        await again(*refused)
         fleet.redis.restart()
         await again(*whole)
     finally:
@@ -174,10 +184,6 @@ async def test_outages_of_redis_cause_no_wrong_answer(fleet: Fleet) -> None:
     assert seen.wrong == []
     assert seen.slowest < SLACK
     assert not [each for each in seen.outcomes if each.startswith("foreign") and "200" in each]
-    assert (
-        seen.outcomes["turn: conversation_not_found"]
-        + seen.outcomes["items: conversation_not_found"]
-    )
     turns = 0
     for request in fleet.backend.requests:
         assert isinstance(request.prompt, ChatPrompt)
