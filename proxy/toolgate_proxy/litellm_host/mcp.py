@@ -83,6 +83,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
             tools, servers_of = await process(
                 caller,
                 [asked],
+                mcp_auth_header=sent.token,
                 mcp_server_auth_headers=sent.server_headers,
                 raw_headers=sent.forwarded,
             )
@@ -124,6 +125,7 @@ class LiteLLMServers:
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
                     user_api_key_auth=self.caller,
+                    mcp_auth_header=self.sent.token,
                     mcp_server_auth_headers=self.sent.server_headers,
                     raw_headers=self.sent.forwarded,
                 )

@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.long.hostile_loops.answers import Answer, comparable, difference, read
 from tests.long.hostile_loops.model import RandomModel
-from tests.long.hostile_loops.tools import FAULTS, LOOP, REPEATABLE, SCHEMAS, is_valid
+from tests.long.hostile_loops.tools import FAULTS, LOOP, REPEATABLE, SCHEMAS, SECRET, is_valid
 from tests.long.outcomes import Outcome
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response
 from tests.support.servers.virtual_keys import key_of
@@ -120,6 +120,8 @@ class Load:
 
     def _judged(self, place: str, api: str, response: Response, *, stream: bool) -> Answer | None:
         counts = self.outcome.counts
+        if SECRET.encode() in b"".join(response.bodies):
+            self._violated(place, "an error of the server's is shown")
         try:
             answer = read(api, response, streamed=stream)
         except BROKEN as error:
@@ -148,6 +150,9 @@ class Load:
         lines = self._calls.read_text(encoding="utf-8").splitlines()
         for line in lines:
             call = json.loads(line)
+            if "step" in call:
+                self.outcome.counts[f"faults: {call['step']}: {call['fault']}"] += 1
+                continue
             name, arguments = call["name"], call["arguments"]
             self.outcome.counts["calls that ran"] += 1
             self.outcome.counts[f"calls that ran: {name if name in FAULTS else 'plain'}"] += 1

@@ -5,7 +5,8 @@
 
 The model writes valid and invalid calls of twenty tools at random, and some of its answers break
 off or hang. The server, a process with the package `mcp`, is slow, answers with megabytes, errors
-or wrong types, changes its tools, drops connections and crashes. Some clients leave. Checked are:
+or wrong types, changes its tools, drops connections and crashes, when it is connected, lists its
+tools or is called. Some clients leave. Checked are:
 no invalid call runs; every loop ends; no more calls run than `max_tool_calls` and the limit of the
 key allow, in at most ten rounds; responses and events have the form of their API; in two of five
 loops, a stream is the same as the whole response; at the end nothing is left at the backend or in
@@ -34,8 +35,8 @@ from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
 PER_SEED = 100
-CALL_SECONDS, IDLE_SECONDS = 5.0, 30.0
-"""Longest times of a call in loops with faults, and of a pause of the backend."""
+SERVER_SECONDS, IDLE_SECONDS = 5.0, 30.0
+"""Longest times of a listing and of a call in loops with faults, and of a pause of the backend."""
 REQUEST_SECONDS = 90.0
 
 
@@ -55,7 +56,8 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
             gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
             load = Load(gateway, model, calls, outcome)
             await load.run(number, concurrency, quiet=True)
-            monkeypatch.setattr(mcp, "CALL_SECONDS", CALL_SECONDS)
+            for name in ("LIST_SECONDS", "CALL_SECONDS"):
+                monkeypatch.setattr(mcp, name, SERVER_SECONDS)
             await load.run(number, concurrency, quiet=False)
             await load.judge()
         outcome.labels["slowest loop"] = f"{load.slowest:.0f} s"

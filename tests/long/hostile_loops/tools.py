@@ -13,6 +13,7 @@ LOOP = "loop"
 """An argument: the number of the loop that calls."""
 FAULTS = (
     "slow",  # no result in time
+    "hangs",  # half a response, and then nothing
     "huge",  # megabytes of text
     "fails",  # a result that says that it is an error
     "raises",  # an error of the protocol
@@ -25,6 +26,8 @@ FAULTS = (
 )
 REPEATABLE = ("huge", "fails", "raises", "wrong")
 """Those whose result is the same each time, and that leave other calls alone."""
+SECRET = "secret of the server"
+"""What its errors say."""
 INTEGER: Schema = {"type": "integer", "minimum": -5, "maximum": 99}
 WORD: Schema = {"type": "string", "enum": ["a", "b", 'quo"te', "北京 🙂", "</tool_call>"]}
 TEXT: Schema = {"type": "string", "maxLength": 12}
@@ -48,7 +51,7 @@ def _schema(**members: Schema) -> Schema:
 
 
 SCHEMAS: dict[str, tuple[Schema, ...]] = {
-    **{f"plain_{at}": (_schema(value=PLAIN[at % 5], more=PLAIN[at // 5]),) for at in range(10)},
+    **{f"plain_{at}": (_schema(value=PLAIN[at % 5], more=PLAIN[at // 5]),) for at in range(9)},
     **{fault: (_schema(value=INTEGER),) for fault in FAULTS},
     "changes": (_schema(value=INTEGER), _schema(value=WORD)),
 }
