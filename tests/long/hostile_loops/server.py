@@ -21,10 +21,10 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.long.hostile_loops.tools import SECRET, offered
+from tests.long.hostile_loops.tools import offered
 
-HUGE = "word 北京 " * 400_000
-STEPS = {"server/discover": 8, "initialize": 8, "tools/list": 3}
+HUGE = "word 北京 " * 150_000
+STEPS = {"server/discover": 8, "initialize": 8, "tools/list": 4}
 """How many messages of a step have one fault between them. A call's fault is named by its tool."""
 IN_TURN = ("slow", "hangs", "huge", "refuses", "wrong", "cut", "drops")
 """The faults of a step, which come in turn."""
@@ -45,7 +45,7 @@ async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
 async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
     match params.name:
         case "raises":
-            raise ValueError(SECRET)
+            raise ValueError("secret of the server")
         case "huge":
             text = HUGE
         case _:
@@ -136,14 +136,14 @@ async def _answered_wrongly(fault: str, asked: dict[str, Any], send: Send) -> bo
 
 def _result(fault: str, asked: dict[str, Any]) -> dict[str, Any]:
     if fault == "refuses":
-        return {"error": {"code": -32603, "message": SECRET}}
+        return {"error": {"code": -32603, "message": "by script"}}
     if fault != "huge":
         wrong = {"content": "no list", "tools": [{"name": 3}], "isError": "perhaps"}
         return {"result": wrong}
     if asked["method"] == "tools/list":
-        shown = {**offered(listings), **{f"more_{at}": {"type": "object"} for at in range(2000)}}
+        shown = {**offered(listings), **{f"more_{at}": {"type": "object"} for at in range(1000)}}
         tools = [
-            {"name": name, "description": HUGE[:50_000], "inputSchema": schema}
+            {"name": name, "description": HUGE[:1_000], "inputSchema": schema}
             for name, schema in shown.items()
         ]
         return {"result": {"tools": tools}}

@@ -26,8 +26,6 @@ FAULTS = (
 )
 REPEATABLE = ("huge", "fails", "raises", "wrong")
 """Those whose result is the same each time, and that leave other calls alone."""
-SECRET = "secret of the server"
-"""What its errors say."""
 INTEGER: Schema = {"type": "integer", "minimum": -5, "maximum": 99}
 WORD: Schema = {"type": "string", "enum": ["a", "b", 'quo"te', "北京 🙂", "</tool_call>"]}
 TEXT: Schema = {"type": "string", "maxLength": 12}
