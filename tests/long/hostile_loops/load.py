@@ -21,7 +21,7 @@ from toolgate_proxy.keys.key import new_key
 
 HOSTILE, QUIET = "hostile", "quiet"
 """The servers: one with faults in its lists, and one without."""
-LOOP_SECONDS = 120.0
+LOOP_SECONDS = 240.0
 """Within which a loop must end."""
 CALLS_OF_KEY = 40
 """Limit of the key that one in ten loops has."""

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from litellm.proxy import proxy_server
 
+from tests.support.agents.agent_cli import RUN_SECONDS
 from tests.support.agents.claude_code import run_claude
 from tests.support.agents.client_packages import CLIENTS, client_python, node_folder
 from tests.support.litellm.mcp import LOOKUP, ran
@@ -21,7 +22,6 @@ from tests.support.servers.search_engine import SearchEngine, running
 from toolgate_proxy.api.responses.mcp.approvals import DENIED
 from toolgate_proxy.app import Gateway as App
 
-RUN_SECONDS = 60
 PAGE = {"title": "Paint", "url": "https://example.com/paint", "content": "It dries."}
 SAID = {
     "mcp": "litellm_proxy/mcp/shop",
