@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import tempfile
 import time
 from pathlib import Path
@@ -92,6 +93,7 @@ def main() -> int:
         seeds = [options.seed]
     else:
         seeds = list(range(-(-options.loops // PER_SEED)))
+    logging.disable(logging.CRITICAL)  # LiteLLM logs each fault, with its traceback
     outcomes = asyncio.run(_all(seeds, options))
     print("\n".join([*counted(outcomes, "seeds"), *violations(outcomes)]))
     return 1 if any(each.violations for each in outcomes) else 0
