@@ -131,6 +131,16 @@ async def test_headers_are_handed_on_as_in_litellm(
     assert other.sent("x-tenant")["tools/list"] == other.sent("x-key")["tools/list"] == {None}
 
 
+async def test_an_error_does_not_show_the_address_of_the_server(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    shop, _ = shops
+    shop.broken = True
+    response = await ask(gateway, "responses", entry("responses"))
+    made = response.json["output"][1]
+    assert (made["status"], made["error"]) == ("failed", "The MCP server could not run the tool.")
+
+
 @pytest.mark.parametrize("api", PATHS)
 async def test_headers_of_the_request_go_to_the_server_that_they_name(
     gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
