@@ -41,6 +41,8 @@ SERVER_SECONDS = 5.0
 IDLE_SECONDS, REQUEST_SECONDS, QUIET_SECONDS = 30.0, 180.0, 300.0
 """Of a pause of the backend, of a request, and of a listing and a call in loops without faults, of
 which busy cores must reach none."""
+QUIET_SLOTS = 4
+"""Most loops without faults at once: they only wait for the cores."""
 
 
 async def loops(seed: int, number: int, concurrency: int) -> Outcome:
@@ -58,10 +60,13 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
         async with servers(calls), own_route(model, monkeypatch, **changes) as gateway:
             gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
             load = Load(gateway, model, calls, outcome)
-            for seconds, quiet in ((QUIET_SECONDS, True), (SERVER_SECONDS, False)):
+            for seconds, slots, quiet in (
+                (QUIET_SECONDS, min(QUIET_SLOTS, concurrency), True),
+                (SERVER_SECONDS, concurrency, False),
+            ):
                 for name in ("LIST_SECONDS", "CALL_SECONDS"):
                     monkeypatch.setattr(mcp, name, seconds)
-                await load.run(number, concurrency, quiet=quiet)
+                await load.run(number, slots, quiet=quiet)
             await load.judge()
         outcome.labels["slowest loop"] = f"{load.slowest:.0f} s"
     outcome.counts["loops"] = number
