@@ -67,6 +67,7 @@ class Pipeline:
                 streamed = await self.litellm.check_model(scope, values, asker)
             elif self.counting is not None or not self._begins_background(scope, values):
                 values = credentials.hidden(values)
+                credentials.take(scope["headers"])
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))

@@ -17,14 +17,19 @@ from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..api.shared.mcp_entry import MCP
 from ..chat.tool_calls import begin_series
 from .mcp_credentials import TOKENS, McpCredentials, Sent
-from .mcp_failures import failures_of_task
+from .mcp_failures import ToolCallFailed, failures_of_task
 from .private_names import either
 
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
 """Longest times of a listing and of a call."""
-FAILED = ("Error executing tool:", "Tool call failed:", "Tool call blocked:")
+FAILED = (
+    f"{ToolCallFailed.__name__}:",
+    "Error executing tool:",
+    "Tool call failed:",
+    "Tool call blocked:",
+)
 """Beginnings of LiteLLM's texts of calls that failed. Only the last one is for the model: the
 others have messages of exceptions, with addresses."""
 
@@ -83,6 +88,7 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
             tools, servers_of = await process(
                 caller,
                 [asked],
+                mcp_auth_header=sent.token,
                 mcp_server_auth_headers=sent.server_headers,
                 raw_headers=sent.forwarded,
             )
@@ -124,6 +130,7 @@ class LiteLLMServers:
                     tool_server_map=dict(self.servers_of),
                     tool_calls=[call],
                     user_api_key_auth=self.caller,
+                    mcp_auth_header=self.sent.token,
                     mcp_server_auth_headers=self.sent.server_headers,
                     raw_headers=self.sent.forwarded,
                 )

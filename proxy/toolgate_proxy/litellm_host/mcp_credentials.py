@@ -1,14 +1,16 @@
 """Credentials that clients send for MCP servers: `headers` and `authorization` of an entry of
-`tools`, `authorization_token` of one of `mcp_servers`.
+`tools`, `authorization_token` of one of `mcp_servers`, and the headers `x-mcp-SERVER-HEADER` and
+`x-mcp-auth` of the request.
 
 From the body on, a request has placeholders instead of them, so that hooks, log events, errors and
-stored data never have them. They go to LiteLLM's manager, for the servers that the entry names.
+stored data never have them. They go to LiteLLM's manager, for the servers that the headers or the
+entry name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,6 +26,10 @@ ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
 """LiteLLM's names of headers for one server."""
+PREFIX, AUTH = b"x-mcp-", "x-mcp-auth"
+"""What names of headers with credentials begin with, and LiteLLM's older one, which is for each
+server that an entry names. LiteLLM's log events have none of them."""
+ACCESS_GROUPS = "x-mcp-access-groups"
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
@@ -41,6 +47,8 @@ class Sent:
     """By the alias of the server."""
     forwarded: dict[str, str] | None = None
     """Headers that a server gets if its `extra_headers` name them."""
+    token: str | None = None
+    """For servers that have none of their own in `server_headers`."""
 
 
 @dataclass
@@ -49,6 +57,22 @@ class McpCredentials:
 
     _values: dict[str, str] = field(default_factory=dict, repr=False)
     """By placeholder."""
+    _of_servers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """Headers of the request, by the alias of the server."""
+    _token: str | None = field(default=None, repr=False)
+
+    def take(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
+        for raw, value in headers:
+            if not raw.startswith(PREFIX):
+                continue
+            name, text = raw.decode("latin-1"), value.decode("latin-1")
+            if not HEADER_VALUE.fullmatch(text):
+                raise _wrong(name, "a header of printable ASCII characters")
+            if name == AUTH:
+                self._token = text
+            elif name != ACCESS_GROUPS and (found := OF_SERVER.fullmatch(name)) is not None:
+                self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
 
     def hidden(self, body: Mapping[str, Any]) -> Body:
         """Return the body with placeholders. Raise InvalidRequest, which repeats no value."""
@@ -72,16 +96,18 @@ class McpCredentials:
         """Return the credentials of an entry in OpenAI's form."""
         given = self._given(entry)
         headers: dict[str, str] = given.get(HEADERS, {})
-        servers: dict[str, dict[str, str]] = {}
+        servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
         for name, value in headers.items():
             if (found := OF_SERVER.fullmatch(name)) is not None:
-                servers.setdefault(found[1].lower(), {})[found[2].lower()] = value
-        named = str(entry.get("server_url", "")).rpartition("/")[2].lower()
+                servers.setdefault(found[1].lower(), {})[_proper(found[2])] = value
+        url = str(entry.get("server_url", ""))
+        named = url.rpartition("/")[2].lower()
         for name in TOKENS:
             if token := given.get(name):
                 value = f"Bearer {token.removeprefix('Bearer ')}"
                 servers.setdefault(named, {})["Authorization"] = value
-        return Sent(servers or None, _unlogged(headers) or None)
+        token = None if url == ALL_SERVERS else self._token
+        return Sent(servers or None, _unlogged(headers) or None, token)
 
     def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for name, kind in PLACES:
@@ -134,6 +160,12 @@ class McpCredentials:
         if isinstance(headers := entry.get(HEADERS), dict):
             made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+
+
+def _proper(header: str) -> str:
+    """Return the name of a header as LiteLLM looks for it."""
+    name = header.lower()
+    return "Authorization" if name == "authorization" else name
 
 
 def _is_entry(entry: object, kind: str) -> bool:

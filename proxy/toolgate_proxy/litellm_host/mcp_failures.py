@@ -1,14 +1,24 @@
-"""Whether an MCP server says that a call failed. LiteLLM's text of the result does not say it."""
+"""Whether a call of an MCP server failed, which LiteLLM's text of the result does not say, and no
+messages of exceptions but the server's own errors: others have addresses."""
 
 from __future__ import annotations
 
 from contextvars import ContextVar
 from typing import Any
 
+from litellm.experimental_mcp_client.client import MCPClient
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
+OF_SERVERS = ("MCPError", "McpError")
+"""Errors of the protocol, in mcp 2 and mcp 1."""
 _failures: ContextVar[list[str]] = ContextVar("toolgate_mcp_failures")
 _text_of = Handler._parse_mcp_result
+_result_of = MCPClient.error_tool_result
+
+
+class ToolCallFailed(Exception):
+    """Stands for an exception whose message is for the log. The text of a result begins with the
+    name of this class."""
 
 
 def _noting(result: Any) -> str:
@@ -22,7 +32,12 @@ def _noting(result: Any) -> str:
     return text
 
 
+def _without_message(error: Exception) -> Any:
+    return _result_of(error if type(error).__name__ in OF_SERVERS else ToolCallFailed())
+
+
 Handler._parse_mcp_result = staticmethod(_noting)
+MCPClient.error_tool_result = staticmethod(_without_message)
 
 
 def failures_of_task() -> list[str]:

@@ -16,7 +16,7 @@ ROUTER = "litellm.router:Router"
 FALLBACKS = "litellm.router_utils.fallback_event_handlers"
 SERVER = "litellm.proxy.proxy_server"
 HOOKS = "litellm.proxy.utils:ProxyLogging"
-MCP_HEADERS = ("mcp_server_auth_headers", "raw_headers")
+MCP_HEADERS = ("mcp_auth_header", "mcp_server_auth_headers", "raw_headers")
 MCP = "litellm.responses.mcp.litellm_proxy_mcp_handler:LiteLLM_Proxy_MCP_Handler"
 WRAPPER = "litellm.litellm_core_utils.streaming_handler:CustomStreamWrapper"
 SEARCH_PERMISSION = PrivateName(
@@ -241,6 +241,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "names of MCP servers in metrics",
     ),
     PrivateName(f"{MCP}._parse_mcp_result", "failed calls of MCP servers", ("result",)),
+    PrivateName(
+        "litellm.experimental_mcp_client.client:MCPClient.error_tool_result",
+        "failed calls of MCP servers",
+        ("exc",),
+    ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     SEARCH_PERMISSION,
     PrivateName(

@@ -9,6 +9,8 @@ from functools import cache
 from typing import Any
 
 from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
+from openai.lib.streaming._deltas import accumulate_delta
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from pydantic import TypeAdapter
 
 from tests.support.apis import responses_api
@@ -18,7 +20,16 @@ from tests.support.litellm.own_route import Response
 Json = dict[str, Any]
 FAILED = ("error", "response.failed")
 """Types of the last events of streams that failed."""
-RANDOM = ("id", "tool_use_id", "call_id", "item_id", "signature", "encrypted_content")
+RANDOM = (
+    "id",
+    "tool_use_id",
+    "tool_call_id",
+    "call_id",
+    "item_id",
+    "signature",
+    "encrypted_content",
+    "encrypted_index",
+)
 """Members that are others in each response."""
 DELTAS = {
     "text_delta": "text",
@@ -46,6 +57,8 @@ def read(api: str, response: Response, *, streamed: bool) -> Answer:
         return Answer(ending=_code(json.loads(response.bodies[-1])), failed=True)
     if not streamed:
         return _answer(api, response.json)
+    if api == "chat":
+        return _chat(_completion(response))
     events = read_events(b"".join(response.bodies))
     last = events[-1]
     if last["type"] in FAILED:
@@ -76,11 +89,47 @@ def difference(first: Any, second: Any, place: str = "") -> str | None:
 
 
 def _answer(api: str, body: Json) -> Answer:
+    if api == "chat":
+        ChatCompletion.model_validate_json(json.dumps(body), strict=True)
+        return _chat({**body["choices"][0], "usage": body["usage"]})
     if api == "messages":
         BetaMessage.model_validate_json(json.dumps(body), strict=True)
         return Answer(body["content"], body["stop_reason"], body["usage"])
     responses_api.check_response(body)
     return Answer(body["output"], body["status"], body["usage"])
+
+
+def _completion(response: Response) -> Json:
+    """Return the choice, the usage or the error that the chunks add up to."""
+    message: dict[object, object] = {}
+    made: Json = {"message": message}
+    for chunk in response.events:
+        if "error" in chunk:
+            return {"error": chunk["error"]}
+        ChatCompletionChunk.model_validate_json(json.dumps(chunk), strict=True)
+        made["usage"] = chunk.get("usage") or made.get("usage")
+        for choice in chunk["choices"]:
+            accumulate_delta(message, choice["delta"])
+            made["finish_reason"] = choice["finish_reason"]
+    assert b"".join(response.bodies).endswith(b"data: [DONE]\n\n")
+    return made
+
+
+def _chat(choice: Json) -> Answer:
+    """Return an answer whose parts are what the gateway ran and what the message has."""
+    if "error" in choice:
+        return Answer(ending=_code(choice), failed=True)
+    message = choice["message"]
+    given = message.pop("provider_specific_fields", None) or {}
+    parts = [
+        {"type": kind, "value": value}
+        for kind, value in {**given, **message}.items()
+        if value is not None
+    ]
+    for part in parts:
+        for each in part["value"] if isinstance(part["value"], list) else ():
+            each.pop("index", None)
+    return Answer(parts, choice["finish_reason"], choice["usage"])
 
 
 def _check_items(events: list[Json], output: list[Json]) -> None:
@@ -120,6 +169,10 @@ def _message(events: list[Json]) -> Json:
                 texts.clear()
             case "content_block_delta":
                 delta = event["delta"]
+                if delta["type"] == "citations_delta":
+                    block = message["content"][-1]
+                    block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+                    continue
                 texts[DELTAS[delta["type"]]] += delta[DELTAS[delta["type"]]]
             case "content_block_stop":
                 block = message["content"][-1]

@@ -21,12 +21,12 @@ from toolgate_proxy.keys.key import new_key
 
 HOSTILE, QUIET = "hostile", "quiet"
 """The servers: one with faults in its lists, and one without."""
-APIS = ("responses", "messages")
-LOOP_SECONDS = 120.0
+LOOP_SECONDS = 240.0
 """Within which a loop must end."""
 CALLS_OF_KEY = 40
 """Limit of the key that one in ten loops has."""
 FUNCTION = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
+USAGE = {"stream_options": {"include_usage": True}}
 BUG = "internal_error"
 BROKEN = (AssertionError, LookupError, TypeError, ValueError)
 Json = dict[str, Any]
@@ -67,7 +67,7 @@ class Load:
 
     async def _loop(self, number: int, slots: asyncio.Semaphore, *, quiet: bool) -> None:
         rng = Random(f"loops-{self.outcome.seed}-{number}")
-        api = rng.choice(APIS)
+        api = rng.choice((*PATHS,))
         body, limit = make_body(rng, api, number, quiet=quiet)
         if limit is not None:
             self._limits[number] = limit * (2 if quiet else 1)
@@ -103,7 +103,7 @@ class Load:
         counts["requests"] += 1
         try:
             response = await self._gateway.ask(
-                {**body, "stream": stream},
+                {**body, "stream": stream, **(USAGE if stream and api == "chat" else {})},
                 path=PATHS[api],
                 key=key,
                 leave_after=leave_after,
@@ -148,6 +148,9 @@ class Load:
         lines = self._calls.read_text(encoding="utf-8").splitlines()
         for line in lines:
             call = json.loads(line)
+            if "step" in call:
+                self.outcome.counts[f"faults: {call['step']}: {call['fault']}"] += 1
+                continue
             name, arguments = call["name"], call["arguments"]
             self.outcome.counts["calls that ran"] += 1
             self.outcome.counts[f"calls that ran: {name if name in FAULTS else 'plain'}"] += 1
@@ -195,14 +198,21 @@ def make_body(rng: Random, api: str, number: int, *, quiet: bool) -> tuple[Json,
         "allowed_tools": [f"{server}-{name}" for name in names],
         "require_approval": "never",
     }
-    mine = [{"type": "function", "name": "mine", "parameters": FUNCTION}] if own else []
-    body = {"model": "tiny", "input": said, "tools": [entry, *mine]}
-    if rng.random() < 0.4:
-        body["max_tool_calls"] = limit = rng.randint(1, 6)
+    function: Json = {"name": "mine", "parameters": FUNCTION}
+    if api == "chat":
+        function = {"function": function}
+    body = {"model": "tiny", "tools": [entry, *([{"type": "function", **function}] if own else [])]}
+    if api == "chat":
+        body["messages"] = said
+    else:
+        body["input"] = said
+        if rng.random() < 0.4:
+            body["max_tool_calls"] = limit = rng.randint(1, 6)
     if rng.random() < 0.2:
         body["parallel_tool_calls"] = False
     if rng.random() < 0.2:
         body["tool_choice"] = "required"
     if rng.random() < 0.2:
-        body["max_output_tokens"] = rng.choice((20, 60, 200))
+        tokens = "max_tokens" if api == "chat" else "max_output_tokens"
+        body[tokens] = rng.choice((20, 60, 200))
     return body, limit

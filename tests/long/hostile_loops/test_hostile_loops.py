@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from tests.long.hostile_loops.answers import comparable
-from tests.long.hostile_loops.load import APIS, Load, make_body
+from tests.long.hostile_loops.load import Load, make_body
 from tests.long.hostile_loops.model import DAMAGES, RandomModel
 from tests.long.hostile_loops.run import loops
 from tests.long.hostile_loops.tools import LOOP, SCHEMAS, instance, is_valid
 from tests.long.outcomes import Outcome
-from tests.support.litellm.own_route import Gateway
+from tests.support.litellm.own_route import PATHS, Gateway
 
 
 async def test_a_short_run_finds_nothing() -> None:
@@ -41,7 +41,7 @@ def test_damaged_arguments_are_invalid(name: str, damage: str) -> None:
         assert not is_valid(name, damaged)
 
 
-@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize("api", PATHS)
 def test_requests_are_repeated_exactly(api: str) -> None:
     first, second = (
         [make_body(Random(f"{seed}"), api, seed, quiet=False) for seed in range(20)]

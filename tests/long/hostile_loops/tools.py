@@ -13,6 +13,7 @@ LOOP = "loop"
 """An argument: the number of the loop that calls."""
 FAULTS = (
     "slow",  # no result in time
+    "hangs",  # half a response, and then nothing
     "huge",  # megabytes of text
     "fails",  # a result that says that it is an error
     "raises",  # an error of the protocol
@@ -48,7 +49,7 @@ def _schema(**members: Schema) -> Schema:
 
 
 SCHEMAS: dict[str, tuple[Schema, ...]] = {
-    **{f"plain_{at}": (_schema(value=PLAIN[at % 5], more=PLAIN[at // 5]),) for at in range(10)},
+    **{f"plain_{at}": (_schema(value=PLAIN[at % 5], more=PLAIN[at // 5]),) for at in range(9)},
     **{fault: (_schema(value=INTEGER),) for fault in FAULTS},
     "changes": (_schema(value=INTEGER), _schema(value=WORD)),
 }

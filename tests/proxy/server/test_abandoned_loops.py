@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+from litellm.proxy import proxy_server
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from tests.support.litellm.mcp import LOOKUP, ran
@@ -25,12 +26,19 @@ from toolgate_proxy.server.request_scope import RequestScope
 URL = "litellm_proxy/mcp/shop"
 ENTRY = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
 BODIES = {
+    "chat": body_of("chat", "go", tools=[ENTRY]),
     "responses": body_of("responses", "go", tools=[ENTRY]),
     "messages": body_of(
         "messages",
         "go",
         mcp_servers=[{"type": "url", "name": "shop", "url": URL}],
         tools=[{"type": "mcp_toolset", "mcp_server_name": "shop"}],
+    ),
+}
+SEARCHES = {
+    "responses": body_of("responses", "go", tools=[{"type": "web_search"}]),
+    "messages": body_of(
+        "messages", "go", tools=[{"type": "web_search_20250305", "name": "web_search"}]
     ),
 }
 CALL = call(LOOKUP, {"id": 7})
@@ -49,6 +57,33 @@ def servers() -> list[psutil.Process]:
     return found
 
 
+class Hanging:
+    """What never answers."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = asyncio.Event(), asyncio.Event()
+
+    async def __call__(self, *_: object, **__: object) -> Any:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+async def abandon(gateway: Gateway, api: str, body: dict[str, Any], left: asyncio.Event) -> None:
+    """Ask, and leave at the event. Nothing stays behind."""
+    gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
+    sent = new_key()
+    key = key_of(sent, mcp_servers=("shop",), max_parallel_requests=1, tool_calls_per_day=9)
+    gateway.add_key(sent, key)
+    await gateway.ask(body, path=PATHS[api], key=sent, leave_after=left)
+    assert left.is_set()
+    assert await gateway.backend.idle_within(5)
+    await until(lambda: not servers())
+    await until(lambda: not (gateway.here.limiter.reservations.in_flight or background._tasks))
+
+
 @pytest.mark.parametrize("api", BODIES)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("stage", STAGES)
@@ -60,14 +95,8 @@ async def test_a_client_that_leaves_ends_the_loop(
     stream: bool,
     api: str,
 ) -> None:
-    backend, left, ended = gateway.backend, asyncio.Event(), asyncio.Event()
-
-    async def hang(*_: object, **__: object) -> Any:
-        left.set()
-        try:
-            await asyncio.Event().wait()
-        finally:
-            ended.set()
+    backend, listing = gateway.backend, Hanging()
+    left = listing.begun
 
     def parsed(_result: object) -> str:
         left.set()
@@ -86,7 +115,7 @@ async def test_a_client_that_leaves_ends_the_loop(
     watched: asyncio.Task[None] | None = None
     match stage:
         case "listing":
-            monkeypatch.setattr(Handler, "process_mcp_tools_without_openai_transform", hang)
+            monkeypatch.setattr(Handler, "process_mcp_tools_without_openai_transform", listing)
         case "sampling":
             backend.turns = [hangs]
         case "call":
@@ -95,22 +124,54 @@ async def test_a_client_that_leaves_ends_the_loop(
             monkeypatch.setattr(Handler, "_parse_mcp_result", parsed)
     if stage not in ("listing", "result"):
         watched = asyncio.create_task(reached(stage))
-    gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
-    sent = new_key()
-    key = key_of(sent, mcp_servers=("shop",), max_parallel_requests=1, tool_calls_per_day=9)
-    gateway.add_key(sent, key)
-    await gateway.ask(
-        {**BODIES[api], "stream": stream}, path=PATHS[api], key=sent, leave_after=left
-    )
-    assert left.is_set()
+    await abandon(gateway, api, {**BODIES[api], "stream": stream}, left)
     if watched is not None:
         await watched
     if stage == "listing":
-        assert ended.is_set()
+        assert listing.ended.is_set()
         assert backend.requests == []
-    assert await backend.idle_within(5)
-    await until(lambda: not servers())
-    await until(lambda: not (gateway.here.limiter.reservations.in_flight or background._tasks))
     assert len(backend.requests) == {"listing": 0, "sampling": 1, "call": 1}.get(
         stage, len(backend.requests)
     )
+
+
+@pytest.mark.parametrize("api", SEARCHES)
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_ends_a_web_search(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool, api: str
+) -> None:
+    search, router = Hanging(), proxy_server.llm_router
+    router.search_tools = [{"search_tool_name": "s", "litellm_params": {}}]
+    monkeypatch.setattr(router, "asearch", search)
+    gateway.backend.turns = [Script((call("web_search", {"query": "news"}),))]
+    await abandon(gateway, api, {**SEARCHES[api], "stream": stream}, search.begun)
+    assert search.ended.is_set()
+    assert len(gateway.backend.requests) == 1
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_leaves_ends_a_call_that_it_approved(
+    gateway: Gateway, calls: Path, stream: bool
+) -> None:
+    """While the approval is awaited, nothing is held, and there is no request to leave."""
+    tools = [{**ENTRY, "require_approval": "always"}]
+    gateway.backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
+    body = body_of("responses", "go", tools=tools)
+    response = await gateway.ask(body, path=PATHS["responses"])
+    [*_, asked] = output = response.json["output"]
+    assert asked["type"] == "mcp_approval_request"
+    await until(lambda: not servers())
+    assert not gateway.here.limiter.reservations.in_flight
+    answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
+    left = asyncio.Event()
+
+    async def watch() -> None:
+        await until(lambda: bool(ran(calls)))
+        left.set()
+
+    watching = asyncio.create_task(watch())
+    body["input"] = [*body["input"], *output, answer]
+    await abandon(gateway, "responses", {**body, "stream": stream}, left)
+    await watching
+    assert ran(calls) == [{"id": mcp_shop.HANGS}]
+    assert len(gateway.backend.requests) == 1

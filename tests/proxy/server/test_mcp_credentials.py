@@ -11,6 +11,7 @@ from typing import Any
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
 from tests.support.litellm.fallbacks import BROKEN, configure
 from tests.support.litellm.mcp import LOOKUP, serving
@@ -88,11 +89,15 @@ def entry(api: str, server: str = "shop", **more: Any) -> Json:
     }
 
 
-async def ask(gateway: Gateway, api: str, *entries: Json, **params: Any) -> Response:
+async def ask(
+    gateway: Gateway, api: str, *entries: Json, sent: dict[str, str] | None = None, **params: Any
+) -> Response:
+    """`sent`: headers of the request."""
     gateway.backend.turns = [Script((CALL,)), Script(("It is record 7.",))]
     place = "mcp_servers" if api == "messages" else "tools"
     body = body_of(api, "Which record is it?", **{place: [*entries]}, **params)
-    return await gateway.ask(body, path=PATHS[api])
+    headers = [(name.encode(), value.encode()) for name, value in (sent or {}).items()]
+    return await gateway.ask(body, path=PATHS[api], headers=headers)
 
 
 @pytest.mark.parametrize("api", PATHS)
@@ -126,6 +131,75 @@ async def test_headers_are_handed_on_as_in_litellm(
     assert other.sent("x-tenant")["tools/list"] == other.sent("x-key")["tools/list"] == {None}
 
 
+async def test_an_error_does_not_show_the_address_of_the_server(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    shop, _ = shops
+    shop.broken = True
+    response = await ask(gateway, "responses", entry("responses"))
+    made = response.json["output"][1]
+    assert (made["status"], made["error"]) == ("failed", "The MCP server could not run the tool.")
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_headers_of_the_request_go_to_the_server_that_they_name(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+) -> None:
+    shop, other = shops
+    sent = {
+        "x-mcp-shop-authorization": f"Basic {SECRET}",
+        "x-mcp-shop-x-key": "k1",
+        "x-mcp-servers": "other",
+    }
+    response = await ask(gateway, api, entry(api), entry(api, "other"), sent=sent)
+    assert response.status == 200, response.bodies
+    for method in ("initialize", "tools/list", "tools/call"):
+        assert shop.sent("authorization")[method] == {f"Basic {SECRET}"}
+        assert shop.sent("x-key")[method] == {"k1"}
+    assert other.sent("authorization")["tools/list"] == other.sent("x-key")["tools/list"] == {None}
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_the_header_without_a_server_is_for_those_of_the_entries(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+) -> None:
+    """If their configuration says in which form they take tokens. An entry's own goes first."""
+    shop, other = shops
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.auth_type = "bearer_token"
+    entries = entry(api), entry(api, "other", **{TOKEN[api]: "own"})
+    response = await ask(gateway, api, *entries, sent={"x-mcp-auth": f"Bearer {SECRET}"})
+    assert response.status == 200, response.bodies
+    for method in ("tools/list", "tools/call"):
+        assert shop.sent("authorization")[method] == {f"Bearer {SECRET}"}
+    assert other.sent("authorization")["tools/list"] == {"Bearer own"}
+
+
+async def test_an_entry_for_all_servers_gives_none_the_header(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    shop, other = shops
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.auth_type = "bearer_token"
+    own = entry("responses", server_url="litellm_proxy")
+    headers = [(b"x-mcp-auth", SECRET.encode())]
+    body = body_of("responses", tools=[own])
+    response = await gateway.ask(body, path=PATHS["responses"], headers=headers)
+    assert response.status == 200, response.bodies
+    assert SECRET not in str([shop.requests, other.requests])
+
+
+async def test_an_error_repeats_no_header(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+) -> None:
+    del shops
+    sent = {"x-mcp-shop-x-key": f"{SECRET}é"}
+    response = await ask(gateway, "responses", entry("responses"), sent=sent)
+    assert response.status == 400, response.bodies
+    assert response.json["error"]["param"] == "x-mcp-shop-x-key"
+    assert SECRET.encode() not in b"".join(response.bodies)
+
+
 @pytest.mark.usefixtures("_filters")
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("api", PATHS)
@@ -144,7 +218,8 @@ async def test_nobody_else_sees_credentials(
     given: Json = {TOKEN[api]: SECRET}
     if api != "messages":
         given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
-    response = await ask(gateway, api, entry(api, **given), stream=stream)
+    sent = {"x-mcp-shop-x-other": SECRET, "x-mcp-auth": SECRET}
+    response = await ask(gateway, api, entry(api, **given), sent=sent, stream=stream)
     assert response.status == 200, response.bodies
     await until(lambda: seen.ended)
     await asyncio.sleep(0.05)

@@ -71,16 +71,17 @@ def node_packages(source: Path, name: str) -> Path:
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_api_clients"}
-    agents = {"test_agents_sdk"}
+    agents, hosted = {"test_agents_sdk"}, {"test_hosted_tools_clients"}
     needs = {
-        _make_node_folder: libraries,
+        _make_node_folder: libraries | hosted,
         _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets", "test_long_work"},
         _make_claude: {
             *("test_claude_code", "test_claude_code_stack", "test_page_snippets"),
             "test_long_work",
+            *hosted,
         },
         _make_opencode: {"test_long_work"},
-        _make_python: libraries | agents,
+        _make_python: libraries | agents | hosted,
         _make_mcp_python: {"test_published_mcp_server"},
         _make_anthropic_python: {"test_claude_agent_sdk", "test_api_clients"},
     }

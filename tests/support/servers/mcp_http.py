@@ -18,6 +18,8 @@ class HttpShop:
     requests: list[tuple[str, dict[str, str]]] = field(default_factory=list)
     """The method of each message, and the headers with which it came."""
     url: str = ""
+    broken: bool = False
+    """Whether calls are a 500."""
 
     def sent(self, header: str) -> dict[str, set[str | None]]:
         """Return the values of a header, by the method of the message."""
@@ -38,6 +40,9 @@ def running() -> Iterator[HttpShop]:
             shop.requests.append((message["method"], headers))
             if "id" not in message:
                 self._answer(202, None)
+                return
+            if shop.broken and message["method"] == "tools/call":
+                self._answer(500, {"detail": "Broken."})
                 return
             answer = _result(message["method"], message.get("params") or {})
             self._answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": answer})

@@ -50,7 +50,7 @@ class McpEntry:
                 "name": tool.name,
                 "description": tool.description,
                 "input_schema": tool.schema,
-                "annotations": tool.annotations,
+                **({} if tool.annotations is None else {"annotations": tool.annotations}),
             }
             for tool in self.allowed
         ]
