@@ -34,6 +34,7 @@ def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
     tools = body.get("tools")
     if not isinstance(tools, list) or not _is_possible(body):
         return body
+    searched: list[Any] | None
     if isinstance(tools, SharedTools):
         searched = tools.kept(("listed", listed), lambda tools: _shared(tools, listed))
     else:

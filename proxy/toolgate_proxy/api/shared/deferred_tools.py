@@ -28,7 +28,7 @@ Read = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
 
 @dataclass(frozen=True)
 class KnownEntries(Generic[Entry]):
-    """Deferred entries of SharedTools, which were read for an earlier request."""
+    """Deferred entries."""
 
     by_name: Mapping[str, list[Entry]]
     searchable: Sequence[Mapping[str, Any]]
@@ -94,7 +94,7 @@ def read_toolset(
     """Return the tools of a request. `function_of`: the entry as a function in OpenAI's form, for
     searches. A deferred entry is parsed when it is added. If a search was left out that only a
     provider can run, nothing would add them, so they are loaded at once. `known`: further entries,
-    which are deferred.
+    which are deferred; then none of `entries` is.
 
     Raise InvalidRequest."""
     left_out = hosted.names
@@ -121,10 +121,9 @@ def read_toolset(
             param="tools",
         )
     tools = read(loaded, leave_out)
-    searchable: Sequence[Mapping[str, Any]] = [function_of(each[0]) for each in deferred.values()]
-    if known is not None:
-        deferred, searchable = known.by_name, known.searchable
-    return Toolset(tools, _Later(deferred, read), left_out, leave_out, searchable)
+    if known is None:
+        known = KnownEntries(deferred, [function_of(each[0]) for each in deferred.values()])
+    return Toolset(tools, _Later(known.by_name, read), left_out, leave_out, known.searchable)
 
 
 @dataclass(frozen=True)
