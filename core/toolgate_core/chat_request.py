@@ -83,7 +83,7 @@ class ChatRequest:
     """The names of tools that are left out if they are invalid: those that the client did not
     write."""
     deferred_tools: tuple[DeferredTool, ...] = ()
-    """Those that the messages have not added."""
+    """The first of those that the messages have not added."""
     drop_oldest: bool = False
     """Whether the oldest turns are dropped if the prompt exceeds the context."""
     edits: tuple[ContextEdit, ...] = ()

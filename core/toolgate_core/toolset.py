@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 from .chat_request import AllowedTools, DeferredTool, NamedTool, ToolChoice
 from .errors import UnknownTool
 from .tools import OnInvalid, Tool, refuse
 from .wire import TOOL_DEFINITIONS
+
+PREPARED = 64
+"""Most deferred tools whose grammars are loaded before the tools are added."""
 
 
 class Toolset:
@@ -37,7 +41,9 @@ class Toolset:
         self._loaded = dict(self._beginning)
         self._shown = dict(self._beginning)
         """The definitions that the prompt has so far."""
-        self._deferred = dict(deferred or {})
+        self._deferred = deferred or {}
+        self._added: set[str] = set()
+        """The names of those of them that were added, or that are invalid and left out."""
         self.searchable = searchable
         self._left_out = left_out
         self._on_invalid = on_invalid
@@ -55,8 +61,9 @@ class Toolset:
 
     @property
     def deferred(self) -> tuple[DeferredTool, ...]:
-        """The tools that were not added."""
-        return tuple(self._deferred.values())
+        """The first tools that were not added."""
+        names = (name for name in self._deferred if name not in self._added)
+        return tuple(self._deferred[name] for name in islice(names, PREPARED))
 
     @property
     def begun(self) -> bool:
@@ -72,11 +79,11 @@ class Toolset:
 
     def is_deferred(self, name: str) -> bool:
         """Return whether a tool is not added so far."""
-        return name in self._deferred
+        return name in self._deferred and name not in self._added
 
     def has(self, name: str) -> bool:
         """Return whether a tool of this name was declared so far."""
-        return name in self._shown or name in self._deferred
+        return name in self._shown or self.is_deferred(name)
 
     def add(self, name: str) -> Tool | None:
         """Load a declared tool. Return it if the prompt must show its definition here. Raise
@@ -85,7 +92,10 @@ class Toolset:
             return None
         if name in self._shown:
             return self.define(self._shown[name])
-        tool = self._deferred.pop(name)(self._on_invalid)
+        if not self.is_deferred(name):
+            raise KeyError(name)
+        self._added.add(name)
+        tool = self._deferred[name](self._on_invalid)
         return None if tool is None else self.define(tool)
 
     def define(self, tool: Tool) -> Tool | None:

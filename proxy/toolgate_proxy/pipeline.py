@@ -170,7 +170,8 @@ class _Exchange:
                     )
                 else:
                     body = await host.admitted_again(values)
-                    async with host.deployment(body, client.owner) as target:
+                    begins = gateway().reader.searching(self.pipeline.surface, body)
+                    async with host.deployment(begins, client.owner) as target:
                         sent = await host.sent_to(target, body)
                         await self._attempt(target, sent, client, recalled, disconnect)
             except ToolgateError as error:

@@ -10,13 +10,12 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, DeferredTool
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool, refuse
+from toolgate_core.toolset import PREPARED
 
 from ..background import in_background
 from ..grammars.tool_check import check_tool
 from ..routing.deployments import Deployment
 
-MAX_TOOLS = 64
-"""Most tools of a conversation: the first ones of the request."""
 BATCH = 16
 """Number of grammars per message to the backend. Grammars of requests are loaded in between."""
 
@@ -32,7 +31,7 @@ class DeferredGrammars:
         begins = all(message["role"] != "assistant" for message in request.messages)
         if request.deferred_tools and begins and deployment.url not in self._busy:
             self._busy.add(deployment.url)
-            in_background(self._load(request.deferred_tools[:MAX_TOOLS], deployment, info))
+            in_background(self._load(request.deferred_tools[:PREPARED], deployment, info))
 
     async def _load(
         self, deferred: Sequence[DeferredTool], deployment: Deployment, info: wire.Info

@@ -16,6 +16,7 @@ from ..documents.wrapping import wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
+from ..shared_tools import not_deferred
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -122,7 +123,7 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
     while left:
         each, parts = left.pop()
         if isinstance(each, list):
-            left += ((inner, parts) for inner in each)
+            left += ((inner, parts) for _, inner in not_deferred(each))
         elif isinstance(each, dict):
             if not parts and each.get("defer_loading") is True:
                 continue  # the prompt has no deferred tools

@@ -16,6 +16,7 @@ from toolgate_core.gateway_tools import CallResult
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..api.shared.mcp_entry import MCP
 from ..chat.tool_calls import begin_series
+from ..shared_tools import not_deferred
 from .mcp_credentials import TOKENS, McpCredentials, Sent
 from .mcp_failures import ToolCallFailed, failures_of_task
 from .private_names import either
@@ -42,7 +43,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         ("mcp_servers", "url", _of_anthropic),
     ):
         given = body.get(name)
-        for at, entry in enumerate(given if isinstance(given, list) else ()):
+        for at, entry in not_deferred(given if isinstance(given, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
                 found[f"{name}[{at}]"] = in_own_form(entry)
     return found

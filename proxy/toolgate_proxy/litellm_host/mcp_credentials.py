@@ -19,6 +19,7 @@ from litellm.proxy._experimental.mcp_server.utils import logging_safe_mcp_header
 from toolgate_core.errors import InvalidRequest
 
 from ..api.shared.mcp_entry import MCP
+from ..shared_tools import not_deferred
 
 HEADERS = "headers"
 TOKENS = ("authorization", "authorization_token")
@@ -112,7 +113,9 @@ class McpCredentials:
     def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for name, kind in PLACES:
             given = body.get(name)
-            if isinstance(given, list) and any(_is_entry(entry, kind) for entry in given):
+            if not isinstance(given, list):
+                continue
+            if any(_is_entry(entry, kind) for _, entry in not_deferred(given)):
                 yield (
                     name,
                     [

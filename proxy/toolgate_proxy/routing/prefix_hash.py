@@ -13,6 +13,8 @@ from typing import Any
 
 import orjson
 
+from ..shared_tools import not_deferred
+
 MIN_BYTES = 1024
 """Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
 cache."""
@@ -112,7 +114,9 @@ def _without_marks(value: object) -> object:
     those that it has found to its tools."""
     if isinstance(value, list):
         return [
-            _without_marks(each) for each in value if not (_is_billing(each) or _is_deferred(each))
+            _without_marks(each)
+            for _, each in not_deferred(value)
+            if not (_is_billing(each) or _is_deferred(each))
         ]
     if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):
         return {

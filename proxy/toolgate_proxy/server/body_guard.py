@@ -22,6 +22,7 @@ from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_cont
 from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
+from ..shared_tools import SharedTools
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM merges into the request."""
@@ -74,14 +75,15 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 def check_bounds(values: dict[str, Any]) -> None:
     """Checks the nesting of a body and the number of entries in each parameter. Raises
-    InvalidRequest. `allowed_token_ids` and `logit_bias` have bounds by the vocabulary."""
+    InvalidRequest. `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. SharedTools
+    were checked before."""
     level: list[Any] = [values]
     for _ in range(MAX_DEPTH):
         level = [
             child
             for value in level
             for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, dict | list) and child
+            if isinstance(child, dict | list) and child and not isinstance(child, SharedTools)
         ]
         if not level:
             break

@@ -14,7 +14,8 @@ from tests.support.waiting import until
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, Tool, parse_tools
-from toolgate_proxy.chat.deferred_grammars import MAX_TOOLS, DeferredGrammars
+from toolgate_core.toolset import PREPARED
+from toolgate_proxy.chat.deferred_grammars import DeferredGrammars
 from toolgate_proxy.routing.deployments import Deployment, Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
@@ -56,7 +57,7 @@ async def test_the_first_valid_tools_are_loaded(
 ) -> None:
     request = asked(NAMES, tool_3={"type": "nothing"})
     DeferredGrammars().begin(request, deployment, info(2048))
-    expected = [name for name in NAMES[:MAX_TOOLS] if name != "tool_3"]
+    expected = [name for name in NAMES[:PREPARED] if name != "tool_3"]
     await until(lambda: len(backend.loaded) == len(expected))
     assert [name for load in backend.loads for name in load] == expected
     assert len(backend.loads) > 1, "grammars of requests are loaded in between"

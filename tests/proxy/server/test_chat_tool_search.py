@@ -11,6 +11,8 @@ from tests.support.litellm.own_route import CHAT, Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
 from toolgate_proxy.api.chat_completions.search import NAME
+from toolgate_proxy.litellm_host.deployments.selection import Selection
+from toolgate_proxy.routing.prefix_hash import hash_request
 
 SCHEMA = {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]}
 ROOM = {"room": "4"}
@@ -205,3 +207,20 @@ async def test_custom_tools_are_found(searching: Gateway) -> None:
     turns = find("file"), call("patch", {"input": "x"})
     message = message_of(await ask(searching, *turns, tools=[LOOK, custom]))
     assert message["tool_calls"][0]["custom"] == {"name": "patch", "input": "x"}
+
+
+async def test_deployments_are_chosen_by_the_tools_that_the_prompt_lists(
+    searching: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed, choose = [], Selection.choose
+
+    def noting(selection: Selection, *given: Any) -> Any:
+        hashed.append(hash_request(given[3]))
+        return choose(selection, *given)
+
+    monkeypatch.setattr(Selection, "choose", noting)
+    long = {"role": "system", "content": "Be kind. " * 200}
+    for tools in ([LOOK, *OTHERS], [LOOK, *OTHERS[:1]], [*OTHERS, LOOK]):
+        await ask(searching, "Done.", messages=[long, HI], tools=tools)
+    assert hashed[0] == hashed[1] is not None
+    assert hashed[0] != hashed[2]

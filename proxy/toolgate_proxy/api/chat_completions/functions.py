@@ -13,7 +13,8 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, unknown_value
-from ..shared.deferred_tools import read_toolset
+from ...shared_tools import DEFERRED, not_deferred
+from ..shared.deferred_tools import known_entries, read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_search import Method, search_function
 from ..shared.tools import (
@@ -26,7 +27,7 @@ from ..shared.tools import (
     read_tools,
 )
 from .mcp import McpReader
-from .search import DEFERRED, NAME, flag_of, is_search
+from .search import NAME, flag_of, is_search
 
 CHOICES = ("none", "auto")
 
@@ -72,7 +73,17 @@ def read_definitions(
                 on_invalid=on_invalid,
             )
         )
-    given = enumerate(values.get("tools", ()))
+    tools = values.get("tools", ())
+    known = known_entries(
+        tools,
+        f"chat completions, {search}",
+        _entry,
+        name_of=_name,
+        function_of=_function,
+        is_search=lambda tool: search is not None and is_search(tool),
+        search_name=NAME,
+    )
+    given = enumerate(tools) if known is None else not_deferred(tools)
     offered = [(f"tools[{at}]", each) for at, each in given if not (search and is_search(each))]
     entries = [*_entries(offered, hosted, mcp)]
     if search:
@@ -81,11 +92,12 @@ def read_definitions(
     return read_toolset(
         entries,
         partial(_parsed, open_objects=open_objects),
-        name_of=lambda entry: function_name(entry.tool),
-        function_of=lambda entry: function_of(entry.tool),
+        name_of=_name,
+        function_of=_function,
         is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
         on_invalid=leave_out,
+        known=known,
     )
 
 
@@ -101,6 +113,15 @@ class _Entry:
     path: str
     tool: Any
     deferred: bool = False
+
+
+def _name(entry: _Entry) -> str | None:
+    return function_name(entry.tool)
+
+
+def _function(entry: _Entry) -> Mapping[str, Any]:
+    function: Mapping[str, Any] = function_of(entry.tool)
+    return function
 
 
 def _entries(

@@ -15,13 +15,13 @@ from typing import Any
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.toolset import Toolset
 
+from ...shared_tools import DEFERRED, SharedTools, not_deferred
 from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import QUERY, Method, method_of
 from ..shared.tools import function_name
 
 NAME = "tool_search"
 """The search's name for the model, and its type in OpenAI's form."""
-DEFERRED = "defer_loading"
 OFFERED = ("function", "custom")
 
 Message = dict[str, Any]
@@ -34,8 +34,22 @@ def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
     tools = body.get("tools")
     if not isinstance(tools, list) or not _is_possible(body):
         return body
+    searched: list[Any] | None
+    if isinstance(tools, SharedTools):
+        searched = tools.kept(("listed", listed), lambda tools: _shared(tools, listed))
+    else:
+        searched = _with_search(tools, listed)
+    return body if searched is None else {**body, "tools": searched}
+
+
+def _shared(tools: list[Any], listed: int) -> SharedTools | None:
+    searched = _with_search(tools, listed)
+    return None if searched is None else SharedTools(searched)
+
+
+def _with_search(tools: list[Any], listed: int) -> list[Any] | None:
     if any(_method(tool) or function_name(tool) == NAME for tool in tools):
-        return body
+        return None
     marked: list[object] = []
     undecided = 0
     for tool in tools:
@@ -44,9 +58,7 @@ def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
             marked.append(tool if undecided <= listed else {**tool, DEFERRED: True})
         else:
             marked.append(tool)
-    if not any(map(flag_of, marked)):
-        return body
-    return {**body, "tools": [*marked, {"type": NAME}]}
+    return [*marked, {"type": NAME}] if any(map(flag_of, marked)) else None
 
 
 def requested_search(values: Mapping[str, Any]) -> Method | None:
@@ -54,7 +66,7 @@ def requested_search(values: Mapping[str, Any]) -> Method | None:
     tools = values.get("tools", ())
     if not _is_possible(values) or not any(map(flag_of, tools)):
         return None
-    return next((method for tool in tools if (method := _method(tool))), None)
+    return next((method for _, tool in not_deferred(tools) if (method := _method(tool))), None)
 
 
 def is_search(tool: object) -> bool:

@@ -21,7 +21,7 @@ from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import TEMPLATE
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .compaction import ON_DEMAND
-from .tools import CHOICE
+from .tool_choice import CHOICE
 
 FORMAT_TYPE = Object(
     {

@@ -35,7 +35,8 @@ from .conversation.turns import Conversation
 from .mcp import McpReader
 from .parameters import BY_NAME
 from .searches import not_of_the_model
-from .tools import ToolReader, read_tool_choice
+from .tool_choice import read_tool_choice
+from .tools import ToolReader
 
 FORMAT = "output_config.format"
 OLD_FORMAT = "output_format"

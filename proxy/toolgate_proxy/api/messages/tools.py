@@ -1,28 +1,29 @@
-"""`tools` and `tool_choice` of the Messages API. Tools have a schema of the client, or a known one
-of Anthropic (client_tools)."""
+"""`tools` of the Messages API. They have a schema of the client, or a known one of Anthropic
+(client_tools)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import chain
 from typing import Any
 
-from toolgate_core.chat_request import NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, unknown_value
+from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.deferred_tools import read_toolset
+from ...shared_tools import DEFERRED, not_deferred
+from ..shared.deferred_tools import KnownEntries, known_entries, read_toolset
 from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
 from ..shared.tool_search import Method, method_of, search_function
-from ..shared.tools import WRITTEN, Mode, other_form, read_functions
+from ..shared.tools import WRITTEN, other_form, read_functions
 from ..shared.web_fetch import FUNCTION as FETCH
 from ..shared.web_fetch import PageFetcher, WebFetch
 from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
 from .client_tools.table import client_tool, known_fields, versions
-from .conversation.content import check_fields
 from .mcp import McpReader
 from .searches import (
     SEARCH_FIELDS,
@@ -59,6 +60,8 @@ class _Entry:
     function: dict[str, Any]
     """In OpenAI's form, as templates show it."""
     deferred: bool
+    eager: bool = False
+    """Whether its input is streamed before it is complete."""
 
 
 @dataclass
@@ -91,19 +94,39 @@ class ToolReader:
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        own = [self._entry(entry, path) for path, entry in self._offered(tools)]
+        known = None if self.mcp.offered else self._known(tools)
+        given = enumerate(tools) if known is None else not_deferred(tools)
+        own = [self._entry(entry, path) for path, entry in self._offered(given)]
+        later = () if known is None else chain.from_iterable(known.by_name.values())
+        self.eager.update(each.function["name"] for each in (*own, *later) if each.eager)
         listed = [
             _Entry(each.path, each.tool.function(), each.deferred) for each in self.mcp.offered
         ]
         return read_toolset(
             [*own, *listed],
             self._parsed,
-            name_of=lambda entry: entry.function["name"],
-            function_of=lambda entry: entry.function,
+            name_of=_name,
+            function_of=_function_of,
             is_deferred=lambda entry: entry.deferred,
             hosted=self.hosted,
             on_invalid=self._leave_out,
+            known=known,
         )
+
+    def _known(self, tools: Sequence[object]) -> KnownEntries[_Entry] | None:
+        return known_entries(
+            tools,
+            f"Messages, {self._is_eager}",
+            partial(_client_entry, is_eager=self._is_eager),
+            name_of=_name,
+            function_of=_function_of,
+            is_search=lambda tool: isinstance(tool, dict) and bool(method_of(tool.get("type"))),
+        )
+
+    @property
+    def _is_eager(self) -> bool:
+        """Whether the input of tools that do not say it is streamed before it is complete."""
+        return EAGER_BETA in self.betas
 
     @property
     def mcp_names(self) -> frozenset[str]:
@@ -114,8 +137,8 @@ class ToolReader:
         if name not in self.mcp_names:
             self.on_invalid(name, error)
 
-    def _offered(self, tools: Sequence[object]) -> Iterator[tuple[str, object]]:
-        for at, entry in enumerate(tools):
+    def _offered(self, tools: Iterable[tuple[int, object]]) -> Iterator[tuple[str, object]]:
+        for at, entry in tools:
             path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
             if self.mcp.takes(kind):
                 continue
@@ -134,7 +157,10 @@ class ToolReader:
         """Parse a definition in a message. It is empty if the tool is left out."""
         if self.hosted.leaves_out(definition, path):
             return ()
-        return self._parsed([self._entry(definition, path)], self.on_invalid)
+        entry = self._entry(definition, path)
+        if entry.eager:
+            self.eager.add(entry.function["name"])
+        return self._parsed([entry], self.on_invalid)
 
     def _entry(self, entry: object, path: str) -> _Entry:
         if not isinstance(entry, dict):
@@ -154,11 +180,7 @@ class ToolReader:
                 fields, self.fetcher, self.given, self.web_searches.values()
             )
             return _Entry(path, {**FETCH, "name": name}, deferred=False)
-        function = _function(entry, path)
-        eager = fields.flag("eager_input_streaming")
-        if EAGER_BETA in self.betas if eager is None else eager:
-            self.eager.add(function["name"])
-        return _Entry(path, function, fields.flag("defer_loading") is True)
+        return _client_entry(entry, path, is_eager=self._is_eager)
 
     def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
         def on_invalid_tool(name: str, error: InvalidRequest) -> None:
@@ -175,6 +197,23 @@ class ToolReader:
         )
         tools = tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
         return at_own_places(tools, paths)
+
+
+def _client_entry(entry: dict[str, Any], path: str, *, is_eager: bool) -> _Entry:
+    """Read a tool that the client runs. `is_eager`: for one that does not say it."""
+    fields, function = Fields(entry, path), _function(entry, path)
+    own = fields.flag("eager_input_streaming")
+    eager = is_eager if own is None else own
+    return _Entry(path, function, fields.flag(DEFERRED) is True, eager)
+
+
+def _name(entry: _Entry) -> str:
+    name: str = entry.function["name"]
+    return name
+
+
+def _function_of(entry: _Entry) -> Mapping[str, Any]:
+    return entry.function
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
@@ -243,40 +282,3 @@ def _unknown_field(name: str, path: str, known: Sequence[str]) -> UnsupportedPar
 
 def _renamed(text: str) -> str:
     return text.replace("].parameters", "].input_schema")
-
-
-MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
-"""By the type of a choice that names no tool."""
-CHOICE_TYPES = (*MODES, "tool")
-CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
-CHOICE = f"an object with the type {CHOICE_KINDS}"
-
-
-@dataclass(frozen=True)
-class RequestedChoice:
-    choice: ToolChoice
-    parallel: bool
-    """Whether the response may have several calls."""
-
-
-def read_tool_choice(given: object) -> RequestedChoice:
-    """Raises InvalidRequest and UnsupportedParameter."""
-    if given is None:
-        return RequestedChoice("auto", parallel=True)
-    if not isinstance(given, dict):
-        written = '{"type": "{}"}'
-        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
-    fields = Fields(given, "tool_choice")
-    kind = fields.text("type")
-    if kind is None or kind not in CHOICE_TYPES:
-        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
-    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
-    parallel = not fields.flag("disable_parallel_tool_use")
-    if kind == "tool":
-        name = fields.text("name")
-        if not name:
-            raise fields.wrong("name", "the name of a tool")
-        return RequestedChoice(NamedTool(name), parallel)
-    if given.get("name") is not None:
-        raise fields.wrong("name", 'left out, except with the type "tool"')
-    return RequestedChoice(MODES[kind], parallel)

@@ -128,8 +128,9 @@ class HostSide:
     def deployment(
         self, body: Mapping[str, Any], owner: str
     ) -> AbstractAsyncContextManager[Target]:
-        """Hold a deployment for the request until the response has ended. `owner`: the key or team
-        that sent the request. Raise ToolgateError."""
+        """Hold a deployment for the request until the response has ended. `body`: with the tools as
+        the prompt has them. `owner`: the key or team that sent the request. Raise
+        ToolgateError."""
         return self._choice.target(self._route, body, owner, self._events)
 
     async def sent_to(self, target: Target, body: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from ...api.surface import Surface
 from ...context import RequestContext
+from ...shared_tools import as_own
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.router import PRICES, PROVIDER, Row, placement_of, router
 from ..private_names import either
@@ -64,7 +65,7 @@ class RequestData:
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
                 data={
                     name: dict(value) if name in LITELLMS and isinstance(value, dict) else value
-                    for name, value in self.body.items()
+                    for name, value in as_own(self.body).items()
                     if name in self._names
                 },
                 request=self.request,
@@ -122,7 +123,8 @@ class RequestData:
 
     def seen(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that hooks get, without LiteLLM's data."""
-        return {name: value for name, value in body.items() if name in self._names - LITELLMS}
+        names = self._names - LITELLMS
+        return {name: value for name, value in as_own(body).items() if name in names}
 
     def next_model(self, fallbacks: Fallbacks) -> None:
         """Forget the deployment of the model that failed: the request is at a fallback."""

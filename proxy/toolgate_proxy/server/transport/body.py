@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -22,6 +23,7 @@ from toolgate_core.errors import (
 
 from ...json_values import exceeds
 from ...limits.body_budget import BodyReservation
+from .known_tools import KNOWN_TOOLS
 
 MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
@@ -156,22 +158,24 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
-def from_json(content: bytes) -> Any:
-    """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
-    if exceeds(content, MAX_VALUES):
+def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> Any:
+    """The JSON value of a body. `left_out`: number of values that were left out of it. `size`: of
+    the whole body. Raises InvalidRequest and RequestTooLarge."""
+    if exceeds(content, MAX_VALUES - left_out):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
             "other entries."
         )
+    is_large = (len(content) if size is None else size) > LARGE
     try:
-        if len(content) > LARGE:
+        if is_large:
             # orjson copies its input, and this parser does so with a bytearray.
             read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
             has_long = LONG_INTEGER in content.translate(AS_ZEROS)
             return _as_orjson_reads(read) if has_long else read
         return orjson.loads(content)
     except ValueError as error:
-        if len(content) <= LARGE:
+        if not is_large:
             try:
                 # Accepts lone surrogates, NaN, and the other encodings of JSON.
                 return _as_orjson_reads(json.loads(content))
@@ -181,6 +185,10 @@ def from_json(content: bytes) -> Any:
 
 
 def _object(content: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
+    if check is not None:
+        parse = partial(from_json, size=len(content))
+        if (known := KNOWN_TOOLS.values(content, parse, check)) is not None:
+            return known
     values = from_json(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")

@@ -1,0 +1,135 @@
+"""The arrays of tools of the latest bodies, by which those of the next ones are known.
+
+Clients send the same tools with each request of a conversation, and reading 10,000 of them takes
+0.4 s. A body that has a known text after `"tools":` is parsed with a short text in its place: that
+JSON texts are valid does not depend on which value is in a place.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+import orjson
+
+from toolgate_core.errors import ToolgateError
+
+from ...json_values import SEPARATORS
+from ...shared_tools import SharedTools
+
+TOOLS = "tools"
+PLACE = re.compile(rb'"tools"\s*:\s*(?=\[)')
+MAX_PLACES = 16
+"""Places of a body that are looked at: the history may have tools, too."""
+MIN_SIZE = 50_000
+"""Fewest bytes of an array that is kept. Others are read as fast as they are found."""
+MAX_COST = 64_000_000
+"""Bytes of memory of all arrays that are kept, as they are estimated."""
+VALUE_COST = 100
+"""Bytes of a value."""
+
+Values = dict[str, Any]
+Parse = Callable[[bytes, int], Any]
+"""Parses a JSON text in which a number of values was left out. Raises ToolgateError."""
+Check = Callable[[Values], None]
+"""Checks parameters. Raises ToolgateError."""
+
+
+@dataclass(frozen=True)
+class _Known:
+    text: bytes
+    tools: SharedTools
+    values: int
+    """At least its number of values."""
+
+    @property
+    def cost(self) -> int:
+        return len(self.text) + VALUE_COST * self.values
+
+
+class KnownTools:
+    """Those that were not seen for the longest time are dropped first."""
+
+    def __init__(self, max_cost: int = MAX_COST, min_size: int = MIN_SIZE) -> None:
+        self._max_cost, self._min_size = max_cost, min_size
+        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._cost = 0
+        self._lock = Lock()
+        self._mark = secrets.token_hex()
+        """Stands for an array. Clients don't know it."""
+
+    def values(self, content: bytes, parse: Parse, check: Check) -> Values | None:
+        """Return the object of a body, in which the tools are SharedTools. None: it has no tools
+        that are kept, or it must be read without them to say what is wrong."""
+        if len(content) < self._min_size:
+            return None
+        for at in islice(_places(content), MAX_PLACES):
+            try:
+                known = self._at(content, at) or self._learnt(content, at, check)
+                if known is None:
+                    continue
+                end = at + len(known.text)
+                rest = b'%b"%b"%b' % (content[:at], self._mark.encode(), content[end:])
+                values = parse(rest, known.values)
+                if not isinstance(values, dict) or values.get(TOOLS) != self._mark:
+                    continue  # these are others
+                check(values)
+            except ToolgateError:
+                return None
+            return {**values, TOOLS: self._keep(known)}
+        return None
+
+    def _at(self, content: bytes, at: int) -> _Known | None:
+        with self._lock:
+            latest = [*reversed(self._known.values())]
+        return next((each for each in latest if content.startswith(each.text, at)), None)
+
+    def _learnt(self, content: bytes, at: int, check: Check) -> _Known | None:
+        text = content[at : content.rfind(b"]") + 1]
+        values = _count(text)
+        if len(text) + VALUE_COST * values > self._max_cost:
+            return None
+        try:
+            tools = orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            # It ends with another array, so what follows the tools is unexpected.
+            text = text[: len(error.doc[: error.pos].encode())]
+            try:
+                tools, values = orjson.loads(text), _count(text)
+            except orjson.JSONDecodeError:
+                return None
+        if len(text) < self._min_size:
+            return None
+        check({TOOLS: tools})
+        return _Known(text, SharedTools(tools), values)
+
+    def _keep(self, known: _Known) -> SharedTools:
+        """Return the tools that requests share."""
+        with self._lock:
+            if known.text not in self._known:
+                self._known[known.text] = known
+                self._cost += known.cost
+            self._known.move_to_end(known.text)
+            while self._cost > self._max_cost:
+                _, dropped = self._known.popitem(last=False)
+                self._cost -= dropped.cost
+            return known.tools
+
+
+def _places(content: bytes) -> Iterator[int]:
+    return (found.end() for found in PLACE.finditer(content))
+
+
+def _count(text: bytes) -> int:
+    """Return at least the number of values in a JSON text."""
+    return sum(text.count(separator) for separator in SEPARATORS)
+
+
+KNOWN_TOOLS = KnownTools()
+"""Those of this process."""
