@@ -36,6 +36,8 @@ def tool_permission(key: Key) -> LiteLLM_ObjectPermissionTable | None:
 async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
     """Return whether the caller's key, and its team, may use a search tool. Raise ToolgateError if
     LiteLLM can't tell."""
+    if name in _own_search_tools(caller):
+        return True
     team = getattr(caller, "team_object_permission", None)
     granted = getattr(team, "search_tools", None)
     if granted and name not in granted:
@@ -48,3 +50,12 @@ async def may_search(name: str, caller: UserAPIKeyAuth) -> bool:
                 return False
             raise
     return True
+
+
+def _own_search_tools(caller: UserAPIKeyAuth) -> list[str]:
+    """Return the search tools of a virtual key. LiteLLM would not find them: with
+    `search_tool_deny_by_default` it reads permissions from its database alone."""
+    held = caller.object_permission
+    if held is None or held.object_permission_id != caller.api_key:
+        return []
+    return held.search_tools or []

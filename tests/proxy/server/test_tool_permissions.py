@@ -82,11 +82,25 @@ async def test_a_permitted_call_runs(gateway: Gateway, calls: Path) -> None:
 
 @pytest.mark.parametrize("api", SEARCH)
 @pytest.mark.parametrize(
-    ("allowed", "used"), [((), True), (("second",), True), (("third",), False)]
+    ("allowed", "denied", "used"),
+    [
+        ((), False, True),
+        (("second",), False, True),
+        (("third",), False, False),
+        ((), True, False),
+        (("second",), True, True),
+    ],
 )
 async def test_a_key_searches_with_a_tool_that_it_may_use(
-    gateway: Gateway, engines: SearchEngine, api: str, allowed: tuple[str, ...], used: bool
+    gateway: Gateway,
+    engines: SearchEngine,
+    api: str,
+    allowed: tuple[str, ...],
+    denied: bool,
+    used: bool,
 ) -> None:
+    """`denied`: tools that no permission names."""
+    proxy_server.general_settings["search_tool_deny_by_default"] = denied
     turn = call("web_search", {"query": "news"}) if used else "No."
     gateway.backend.turns = [Script((turn,)), Script(("Done.",))]
     body = body_of(api, "go", tools=[SEARCH[api]])

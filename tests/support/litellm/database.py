@@ -60,6 +60,7 @@ class Database:
 
     async def key(self, **columns: Any) -> str:
         secret = f"sk-{uuid.uuid4().hex}"
+        columns = {"models": []} | columns
         await self.add("verificationtoken", token=hash_token(secret), **columns)
         return secret
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -22,12 +23,13 @@ from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.callbacks.request_events import RequestEvents
 
 NOTHING = pytest.approx(0.0, abs=1e-9)
-MORE: dict[str, Any] = {
-    "chat": {"user": "customer", "metadata": {"project": "x"}},
-    "responses": {"user": "customer", "metadata": {"project": "x"}},
-    "messages": {"metadata": {"user_id": "customer"}},
-}
-"""What requests say of their end users."""
+
+
+def of_customer(api: str, customer: str) -> dict[str, Any]:
+    """What a request says of its end user."""
+    if api == "messages":
+        return {"metadata": {"user_id": customer}}
+    return {"user": customer, "metadata": {"project": "x"}}
 
 
 def cost(row: Any) -> float:
@@ -52,20 +54,22 @@ async def test_cost_is_written_for_key_team_user_and_customer(
     key = await database.key(
         team_id=team, user_id=user, key_alias="mine", max_budget=100.0, metadata='{"tags": ["a"]}'
     )
-    response = await gateway.ask(body_of(api, stream=stream, **MORE[api]), path=PATHS[api], key=key)
+    customer = f"customer-{uuid.uuid4().hex}"
+    body = body_of(api, stream=stream, **of_customer(api, customer))
+    response = await gateway.ask(body, path=PATHS[api], key=key)
     assert response.status == 200
     row = await database.logged()
     assert (row.prompt_tokens, row.completion_tokens > 0, row.status) == (11, True, "success")
     assert row.spend == pytest.approx(cost(row))
     assert (row.api_key, row.team_id, row.user) == (hash_token(key), team, user)
-    assert (row.end_user, row.model_group, row.model_id) == ("customer", "tiny", "a")
+    assert (row.end_user, row.model_group, row.model_id) == (customer, "tiny", "a")
     assert {*row.request_tags} >= {"a", "of-the-team"}
     assert row.metadata["user_api_key_alias"] == "mine"
     held = await database.row_of(key)
     for table, name in (
         (database.db.litellm_teamtable, {"team_id": team}),
         (database.db.litellm_usertable, {"user_id": user}),
-        (database.db.litellm_endusertable, {"user_id": "customer"}),
+        (database.db.litellm_endusertable, {"user_id": customer}),
     ):
         assert (await table.find_unique(name)).spend == pytest.approx(row.spend)
     assert held.spend == pytest.approx(row.spend)
