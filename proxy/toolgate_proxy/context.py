@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
 
@@ -30,8 +31,6 @@ SCOPE = "toolgate.context"
 REQUEST_ID = "x-request-id"
 SAFE_ID = re.compile(r"[A-Za-z0-9_.:/=+-]{1,128}")
 """Client ids that are safe in logs and headers. Others are replaced."""
-
-KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 
 
 @dataclass
@@ -116,17 +115,16 @@ class RequestContext:
     """Another provider's model answers for a Toolgate model."""
     cache_key: str | None = None
     """The name of the kept answer that is the response."""
-    residual_tools: int = 0
-    residual_keywords: tuple[str, ...] = ()
+    residual: Collection[Sequence[ResidualKeyword]] = ()
+    """The keywords that masks do not enforce, by tool."""
     omitted_tools: Sequence[str] = ()
     """Types of the hosted tools that the model is not offered."""
     history_changes: tuple[HistoryChange, ...] = ()
     invalid_tools: dict[str, str] = field(default_factory=dict)
     """The tools that the model is not offered because they are invalid: their names, or places in
     the request, and the JSON Pointer of the problem in the schema."""
-    corrected_tools: int = 0
-    """Number of tools with slips that are read as they were meant."""
-    corrected_keywords: tuple[str, ...] = ()
+    corrected: Collection[Sequence[Correction]] = ()
+    """The slips that are read as they were meant, by tool."""
     ignored_parameters: Sequence[str] = ()
     """Names of the parameters that no row defines and that were dropped."""
     dropped_messages: int = 0
@@ -252,8 +250,7 @@ class RequestContext:
         self.extra_headers = other.extra_headers
         self.omitted_tools, self.history_changes = other.omitted_tools, other.history_changes
         self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
-        self.corrected_tools = other.corrected_tools
-        self.corrected_keywords = other.corrected_keywords
+        self.corrected = other.corrected
 
     def note_request(self, request: ChatRequest) -> None:
         self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
@@ -270,17 +267,12 @@ class RequestContext:
         or a content format. `residual`: keywords that masks do not enforce, by tool hash."""
         self.is_fallback = False
         self.enforced = "residual" if residual else "full" if constrained else "none"
-        self.residual_tools = len(residual)
-        names = {each.keyword for keywords in residual.values() for each in keywords}
-        safe = {name for name in names if KEYWORD.fullmatch(name)}
-        self.residual_keywords = tuple(sorted(safe))
+        self.residual = [*residual.values()]
 
     def note_corrections(self, tools: Iterable[Tool]) -> None:
         """Note the slips that were corrected. `tools`: those of the request, and the format of its
         content."""
-        found = [tool.corrections for tool in tools if tool.corrections]
-        self.corrected_tools = len(found)
-        self.corrected_keywords = tuple(sorted({each.keyword for made in found for each in made}))
+        self.corrected = [tool.corrections for tool in tools if tool.corrections]
 
     def await_counts(self, *, stream: bool) -> None:
         """Note that another provider gets the prompt now, which counts tokens at the end. If the
@@ -297,8 +289,7 @@ class RequestContext:
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an
         earlier attempt at a backend noted."""
-        self.is_fallback, self.enforced = True, "none"
-        self.residual_tools, self.residual_keywords = 0, ()
+        self.is_fallback, self.enforced, self.residual = True, "none", ()
         self.grammars, self.resamples = GrammarLoads(), 0
 
     @property

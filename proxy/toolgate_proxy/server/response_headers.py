@@ -27,8 +27,11 @@ Headers that Toolgate adds:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from urllib.parse import quote
+
+from toolgate_core.schema.corrections import Correction
+from toolgate_core.wire import ResidualKeyword
 
 from ..context import REQUEST_ID, RequestContext
 from ..keys.header import Header
@@ -44,6 +47,7 @@ MAX_OWN = 1_024
 MAX_OTHER = 8_000
 """Maximum length of another value, in bytes. A header with a longer one is left out: a part of a
 cookie or a location has another meaning."""
+KEYWORD = re.compile(r"[$A-Za-z]{1,64}")
 CUT = b"..."
 _UNSAFE = re.compile(rb"[^\t\x20-\x7e\x80-\xff]")
 """Bytes that no value may have (RFC 9110, section 5.5)."""
@@ -75,9 +79,8 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         headers["x-toolgate-history"] = _history(context)
     if context.invalid_tools:
         headers["x-toolgate-invalid-tools"] = _invalid_tools(context)
-    if context.corrected_tools:
-        keywords = ",".join(context.corrected_keywords)
-        headers["x-toolgate-corrected"] = f"{context.corrected_tools}; keywords={keywords}"
+    if context.corrected:
+        headers["x-toolgate-corrected"] = _keywords(context.corrected)
     if context.dropped_messages:
         headers["x-toolgate-dropped-messages"] = str(context.dropped_messages)
     if context.ignored_parameters:
@@ -94,12 +97,18 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     headers["x-toolgate-enforced"] = context.enforced
     if context.grammar_header is not None:
         headers["x-toolgate-grammar"] = context.grammar_header
-    if context.residual_tools:
-        keywords = ",".join(context.residual_keywords)
-        headers["x-toolgate-residual"] = f"{context.residual_tools}; keywords={keywords}"
+    if context.residual:
+        headers["x-toolgate-residual"] = _keywords(context.residual)
     if context.resamples:
         headers["x-toolgate-resamples"] = str(context.resamples)
     return headers
+
+
+def _keywords(tools: Collection[Iterable[ResidualKeyword | Correction]]) -> str:
+    """Return the number of tools, and their keywords."""
+    names = {each.keyword for found in tools for each in found}
+    safe = sorted(name for name in names if KEYWORD.fullmatch(name))
+    return f"{len(tools)}; keywords={','.join(safe)}"
 
 
 def _history(context: RequestContext) -> str:

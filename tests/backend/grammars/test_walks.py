@@ -12,11 +12,10 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
-from tests.support.grammars.mask_walks import Walker
+from tests.support.dialects.codec_walks import CodecModel
 from tests.support.schemas.judge import Judge
 from tests.support.schemas.strategies import schemas
-from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.document import normalise
@@ -34,19 +33,14 @@ FEW = settings(
 
 
 @pytest.fixture(scope="module")
-def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
+def model() -> CodecModel:
+    return CodecModel(QWEN3)
 
 
-@pytest.fixture(scope="module")
-def walker(vocabulary: Vocabulary) -> Walker:
-    return Walker(vocabulary)
-
-
-def compiled(compiler: Compiler, schema: dict[str, Any]) -> Any:
+def compiled(model: CodecModel, schema: dict[str, Any]) -> Any:
     """The schema as it is checked, and the outcome; only of what is not refused."""
     canonical = canonical_schema(schema, param="schema")
-    outcome = compiler.compile("key", "t", canonical_json(canonical))
+    outcome = model.compiler.compile("key", "f", canonical_json(canonical))
     assume(outcome.grammar is not None)
     return canonical, outcome
 
@@ -54,10 +48,10 @@ def compiled(compiler: Compiler, schema: dict[str, Any]) -> Any:
 @FEW
 @given(schema=schemas(), seed=st.integers(0, 2**32))
 def test_completed_walks_are_valid_instances(
-    compiler: Compiler, walker: Walker, schema: dict[str, Any], seed: int
+    model: CodecModel, schema: dict[str, Any], seed: int
 ) -> None:
-    canonical, outcome = compiled(compiler, schema)
-    text = walker.walk(outcome.grammar, seed)
+    canonical, outcome = compiled(model, schema)
+    text = model.walk(outcome.grammar, seed, limit=120)
     assume(text is not None)
     assert text is not None
     value = json.loads(text)
@@ -65,9 +59,7 @@ def test_completed_walks_are_valid_instances(
     assert valid or outcome.verdict.residual
 
 
-def test_a_value_that_an_engine_refuses_leaves_the_others_masked(
-    compiler: Compiler, walker: Walker
-) -> None:
+def test_a_value_that_an_engine_refuses_leaves_the_others_masked(model: CodecModel) -> None:
     """llguidance has no anchors inside a pattern."""
     schema = {
         "type": "object",
@@ -79,9 +71,9 @@ def test_a_value_that_an_engine_refuses_leaves_the_others_masked(
         "additionalProperties": False,
     }
     canonical = canonical_json(canonical_schema(schema, param="schema"))
-    outcome = compiler.compile("key", "t", canonical)
+    outcome = model.compiler.compile("key", "f", canonical)
     assert [each.pointer for each in outcome.verdict.residual] == ["/properties/path/pattern"]
-    texts = [walker.walk(outcome.grammar, seed) for seed in range(30)]
+    texts = [model.walk(outcome.grammar, seed, limit=120) for seed in range(30)]
     values = [json.loads(text) for text in texts if text is not None]
     assert values
     assert all(re.fullmatch("[a-c]{3}", value["id"]) for value in values)
@@ -91,17 +83,17 @@ def test_a_value_that_an_engine_refuses_leaves_the_others_masked(
 @FEW
 @given(schema=schemas(), data=st.data())
 def test_grammars_accept_valid_instances(
-    compiler: Compiler, vocabulary: Vocabulary, schema: dict[str, Any], data: st.DataObject
+    model: CodecModel, schema: dict[str, Any], data: st.DataObject
 ) -> None:
     """Instances are drawn from the schema itself, by hypothesis-jsonschema."""
     assume(not _names_objects(schema))
-    canonical, _ = compiled(compiler, schema)
+    canonical, _ = compiled(model, schema)
     draft7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
     try:
         value = data.draw(from_schema(canonical | draft7))
     except Exception:  # noqa: BLE001 - what that library can't read is not what is tested here
         assume(False)
-    judged = Judge(compiler, vocabulary).judge(schema, [(None, value)])
+    judged = Judge(model.compiler, model.vocabulary).judge(schema, [(None, value)])
     for instance in judged.instances:
         assert not instance.passed or instance.taken or instance.by_decision or not _plain(value)
 

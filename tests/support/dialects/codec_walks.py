@@ -11,12 +11,10 @@ from typing import Any
 import jsonschema
 import numpy as np
 
-from tests.models import tiny_model
-from toolgate_backend.grammars.compiler import Compiler
+from tests.support.dialects.model import parts_of
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
-from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.segmentation.call_reader import make_parser
@@ -27,23 +25,15 @@ class CodecModel:
     """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens."""
 
     def __init__(self, dialect: Dialect, tokens: Sequence[str] = ()) -> None:
-        import transformers
-
-        directory = tiny_model()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-        size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-        ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-        added = [transformers.AddedToken(each, special=True, normalized=False) for each in tokens]
-        tokenizer.add_tokens(added)
-        size = (max(size, len(tokenizer)) + 31) // 32 * 32
+        parts = parts_of(dialect, tuple(tokens), True)
         self.dialect = dialect
-        self.vocabulary: Vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
+        self.vocabulary = parts.vocabulary
         self.form = self.vocabulary.form
-        self._compiler = Compiler.from_vocabulary(self.vocabulary, cache_bytes=2**26)
+        self.compiler = parts.compiler
 
     def verdict(self, parameters: dict[str, Any]) -> tuple[GrammarVerdict, CompiledGrammar | None]:
         canonical = canonical_parameters(parameters)
-        outcome = self._compiler.compile("key", "f", canonical_json(canonical))
+        outcome = self.compiler.compile("key", "f", canonical_json(canonical))
         return outcome.verdict, outcome.grammar
 
     def grammar(self, parameters: dict[str, Any]) -> CompiledGrammar:

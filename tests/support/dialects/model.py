@@ -52,7 +52,7 @@ def _tiny() -> tuple[Any, int, Any]:
 
 
 @dataclass(frozen=True)
-class _Parts:
+class Parts:
     vocabulary: Vocabulary
     data: ModelData
     compiler: Compiler
@@ -81,7 +81,7 @@ class _Parts:
 
 
 @lru_cache(maxsize=12)
-def _parts(dialect: Dialect, tokens: Sequence[str], special: bool) -> _Parts:
+def parts_of(dialect: Dialect, tokens: Sequence[str], special: bool) -> Parts:
     """What models with other tools share. It takes a quarter of a second of processor time. The
     tests of a module use a dozen dialects at most."""
     from transformers import AddedToken
@@ -92,7 +92,7 @@ def _parts(dialect: Dialect, tokens: Sequence[str], special: bool) -> _Parts:
     size = (max(size, len(tokenizer)) + 31) // 32 * 32  # logits are padded
     vocabulary = make_vocabulary(tokenizer, size, ends, dialect)
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-    return _Parts(vocabulary, ModelData(vocabulary), compiler)
+    return Parts(vocabulary, ModelData(vocabulary), compiler)
 
 
 class DialectModel:
@@ -106,7 +106,7 @@ class DialectModel:
         offered: Sequence[Any] = tools.ALL,
         special: bool = True,
     ) -> None:
-        parts = _parts(dialect, tuple(tokens), special)
+        parts = parts_of(dialect, tuple(tokens), special)
         self.dialect = dialect
         self.vocabulary = parts.vocabulary
         self.data = parts.data

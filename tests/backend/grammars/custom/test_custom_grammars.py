@@ -31,7 +31,7 @@ def model(dialect: str) -> CodecModel:
 
 def compiled(dialect: str, syntax: Any, definition: str) -> CompileResult:
     parameters = custom_parameters(Grammar(syntax, definition))
-    return model(dialect)._compiler.compile("key", "f", canonical_json(parameters))
+    return model(dialect).compiler.compile("key", "f", canonical_json(parameters))
 
 
 def accepts(dialect: str, syntax: str, definition: str, text: str) -> bool:

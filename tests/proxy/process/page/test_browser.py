@@ -2,79 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 import re
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tests.support.agents.client_packages import client_python, node_folder
 from tests.support.browser.axe import violations
-from tests.support.browser.chromium import NARROW, WIDE, chromium, opened
+from tests.support.browser.chromium import NARROW, WIDE, opened
+from tests.support.browser.page import QUESTION, expect, sign_in, view
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
-from tests.support.servers.virtual_keys import make_key
 from toolgate_core.wire import ResidualKeyword
 
-QUESTION = "Open ticket WEB-2143 with HIGH priority"
-"""The message that the playground suggests."""
-WEATHER = "What's the weather in Beijing and Shanghai?"
-"""The message of the snippets."""
 VIEWS = ("Status", "Playground", "Schema inspector", "Connect")
-GOOD, BAD = (
-    call("open_ticket", {"code": "WEB-2143", "priority": priority}) for priority in ("high", "HIGH")
-)
-
 pytestmark = pytest.mark.parametrize("route", ["own"], indirect=True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as running:
-        yield running
-
-
-@pytest.fixture
-def key(gateway: str, redis_of_gateway: RedisServer) -> str:
-    """As the fixture of the other modules. Playwright's event loop runs in this thread."""
-    made = make_key(redis_of_gateway.url, gateway, models=("tiny",), rpm=1000)
-    with ThreadPoolExecutor(1) as pool:
-        sent, _ = pool.submit(asyncio.run, made).result()
-    return sent
-
-
-@pytest.fixture
-def answering(backend: FakeBackend) -> FakeBackend:
-    calls = [call("get_weather", {"city": city}) for city in ("Beijing", "Shanghai")]
-    backend.scripts[WEATHER] = Script(("\n".join(calls),))
-    backend.scripts[QUESTION] = Script((GOOD,))
-    backend.scripts[QUESTION + WITHOUT_MASKS] = Script((f"Sure. {BAD}",))
-    return backend
-
-
-def expect(locator: Any) -> Any:
-    from playwright.sync_api import expect as expected
-
-    return expected(locator)
-
-
-def sign_in(page: Any, key: str = MASTER_KEY) -> None:
-    page.get_by_label("API key").fill(key)
-    page.keyboard.press("Enter")
-    expect(page.locator("#key-state")).not_to_be_empty()
-
-
-def view(page: Any, name: str) -> None:
-    page.get_by_role("link", name=name, exact=True).click()
-    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()
 
 
 def tokens_of(page: Any) -> Any:
@@ -191,7 +134,7 @@ def test_the_charts_text_keeps_its_size_and_has_a_legend(
             expect(page.locator("#status .legend")).to_contain_text(each)
 
 
-def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, key: str) -> None:
+def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, user_key: str) -> None:
     with opened(browser, gateway) as page:
         sign_in(page)
         rows = page.locator("#models tr")
@@ -202,14 +145,14 @@ def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, key:
         expect(down).to_contain_text("connection failed")
         expect(page.locator("#tiles")).to_contain_text("1 of 2")
         expect(page.locator("#keys")).to_contain_text("rpm: 1,000")
-        assert key not in page.content()
+        assert user_key not in page.content()
 
 
 def test_another_key_sees_no_status_and_may_use_the_playground(
-    browser: Any, gateway: str, key: str, answering: FakeBackend
+    browser: Any, gateway: str, user_key: str, answering: FakeBackend
 ) -> None:
     with opened(browser, gateway) as page:
-        sign_in(page, key)
+        sign_in(page, user_key)
         asked: list[str] = []
         page.on("request", lambda request: asked.append(request.url))
         expect(page.locator("#status-notice")).to_contain_text("not the master key")
@@ -338,95 +281,6 @@ def test_the_inspector_reports_while_one_types(
         page.get_by_label("Arguments to check").fill('{"n": "three"}')
         expect(report).to_contain_text("Not valid.")
         expect(report).to_contain_text("type at /n")
-
-
-def _in_node(snippet: str) -> list[str]:
-    """The folder has the packages. Node looks for them where the program is."""
-    (program := node_folder() / "snippet.mjs").write_text(snippet)
-    return ["node", str(program)]
-
-
-COMMANDS: dict[str, Callable[[str], list[str]]] = {
-    "curl": lambda snippet: ["bash", "-c", snippet],
-    "OpenAI SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
-    "OpenAI SDK (JavaScript)": _in_node,
-    "LangChain": lambda snippet: [str(client_python()), "-c", snippet],
-    "Vercel AI SDK": _in_node,
-    "Anthropic SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
-}
-
-
-SLOW = ("OpenAI SDK (JavaScript)", "LangChain")
-"""Their libraries start slowly. Other tests use them, too."""
-
-
-@pytest.mark.parametrize(
-    "title",
-    [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in COMMANDS],
-)
-def test_a_snippet_runs_as_it_is_shown(
-    browser: Any, gateway: str, key: str, answering: FakeBackend, title: str
-) -> None:
-    with opened(browser, gateway) as page:
-        sign_in(page, key)
-        view(page, "Connect")
-        expect(page.locator("#connect-model")).to_have_value("tiny")
-        snippet = page.locator(f'[data-snippet="{title}"] code').text_content()
-        assert key not in page.content()
-    done = subprocess.run(
-        COMMANDS[title](snippet),
-        env={**os.environ, "TOOLGATE_API_KEY": key, "NO_PROXY": "*"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "get_weather" in done.stdout
-    assert "Shanghai" in done.stdout
-
-
-def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(
-    browser: Any, gateway: str
-) -> None:
-    with opened(browser, gateway) as page:
-        sign_in(page)
-        view(page, "Connect")
-        shown = {
-            name: page.locator(f'[data-snippet="{title}"] code').text_content()
-            for name, title in (("claude", "Claude Code"), ("codex", "Codex CLI"))
-        }
-    for name, snippet in shown.items():
-        assert _in_shell(snippet, name) == _in_shell(_printed(gateway, name), name)
-
-
-def _printed(gateway: str, name: str) -> str:
-    command = ["-m", "toolgate_proxy", "launch", name, "--print"]
-    command += ["--url", gateway, "--model", "tiny"]
-    done = subprocess.run(
-        [sys.executable, *command],
-        env={**os.environ, "TOOLGATE_API_KEY": MASTER_KEY, "NO_PROXY": "*"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def _in_shell(snippet: str, name: str) -> str:
-    """The arguments and the settings that the client of a snippet gets."""
-    show = (
-        f'{name}() {{ printf "%s\\n" "$@"; env | grep -E "^(ANTHROPIC|CLAUDE|ENABLE)" | sort; }}\n'
-    )
-    done = subprocess.run(
-        ["bash", "-c", show + snippet],
-        env={"PATH": os.environ["PATH"], "TOOLGATE_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "other"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return done.stdout
 
 
 def test_the_reference_has_our_paths_and_their_parameters(browser: Any, gateway: str) -> None:
