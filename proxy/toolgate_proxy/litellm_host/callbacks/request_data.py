@@ -155,6 +155,8 @@ class RequestData:
             params = dict(self.row["litellm_params"])
             placement = placement_of(self.row)
             metadata |= {
+                "attempted_fallbacks": metadata.get("attempted_fallbacks", 0),
+                "original_model_group": metadata.get("original_model_group", model),
                 "deployment": params["model"],
                 "model_info": dict(self.row.get("model_info") or {}),
                 "api_base": params.get("api_base"),

@@ -234,7 +234,7 @@ class RequestEvents:
                 response, cache_hit=hit, prefer_async_handlers=True, **moments
             )
         else:
-            await log.async_success_handler(response, cache_hit=hit, **moments)
+            await log.async_success_handler(response, cache_hit=hit or None, **moments)
             log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")

@@ -1,0 +1,235 @@
+"""The same requests for a model of ours and for one of LiteLLM's, in one gateway: statuses, hooks,
+log events, rows and refusals are the same, but for the differences listed here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import litellm
+import pytest
+from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
+
+from tests.proxy.server.database.conftest import PRICES
+from tests.support.litellm.database import Database
+from tests.support.litellm.guards import refusal
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.router import row, use
+from tests.support.servers import fake_provider
+from tests.support.servers.fake_provider import FakeProvider
+from tests.support.servers.script import Script
+from toolgate_proxy.app import Gateway as App
+
+MINE, THEIRS = "tiny", "hosted"
+GUARDED = "blocked by a guardrail"
+NOWHERE = "http://127.0.0.1:9"
+USAGE = {"prompt_tokens": 11, "completion_tokens": 6, "total_tokens": 17}
+"""What both backends report."""
+REFUSED: dict[str, dict[str, Any]] = {
+    "blocked key": {"blocked": True},
+    "budget": {"spend": 2.0, "max_budget": 1.0},
+    "rate limit": {"rpm_limit": 0},
+    "other model": {"models": ["another"]},
+    "guardrail": {},
+}
+"""Columns of a key whose request is refused."""
+
+OF_ONE_REQUEST = (
+    r"(\b|_)(id|key|hash|user|created|created_at|updated_at|ms|time|startTime|endTime"
+    r"|completionStartTime|completed_at)$|error_budget_entity_id|user_api_key(_\w+)?$"
+)
+OF_A_MODEL = (
+    r"\b(model|model_group|model_map_key|original_model_group|api_base|custom_llm_provider"
+    r"|llm_provider|litellm_provider|litellm_model_name|system_fingerprint)$"
+)
+SAME_FOR_NO_TWO = re.compile(f"{OF_ONE_REQUEST}|{OF_A_MODEL}")
+DIFFERENT = {
+    r"\.attempted_retries$|\.max_retries$": "our route repeats requests without counting",
+    r"litellm_overhead_time_ms$": "measured by LiteLLM's handler",
+    r"additional_headers|\.supported_openai_params": "what LiteLLM knows of its own providers",
+    r"_tokens_details|additional_usage_values|usage(_object)?\.cost$": (
+        "LiteLLM fills absent details of usage in one of two ways, and adds costs to those of "
+        "streams; ours are as the API has them"
+    ),
+    r"event\.response\b": "LiteLLM logs the chat completion from which it makes other responses",
+    r"event\.messages\b": "and its messages, where ours are the input",
+    r"model_parameters\.stream(_options)?\b": "LiteLLM asks each provider for usage",
+    r"error_information\.|error_str$": "how a model failed: it is ours, or a provider",
+}
+"""Fields of rows and events, and why they differ."""
+
+
+class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    def __init__(self) -> None:
+        super().__init__()
+        self.events: list[tuple[str, Any]] = []
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> None:
+        self.events.append(("pre_call", call_type))
+        if GUARDED in str(data.get("messages") or data.get("input")):
+            raise refusal()
+
+    async def async_post_call_failure_hook(
+        self, request_data: Any, original_exception: Any, *_: Any, **__: Any
+    ) -> None:
+        self.events.append(("failure_hook", type(original_exception).__name__))
+
+    async def async_log_success_event(self, kwargs: Any, *_: Any) -> None:
+        self.events.append(("success", kwargs["standard_logging_object"]))
+
+    async def async_log_failure_event(self, kwargs: Any, *_: Any) -> None:
+        self.events.append(("failure", kwargs["standard_logging_object"]))
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[FakeProvider]:
+    with fake_provider.running(FakeProvider()) as made:
+        yield made
+
+
+@pytest.fixture
+def recorder(
+    gateway: Gateway,
+    database: Database,
+    provider: FakeProvider,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Recorder:
+    """One gateway serves both models, and for each one that is down and falls back to it."""
+    monkeypatch.setattr(fake_provider, "USAGE", USAGE)
+    gateway.backend.scripts["hi"] = Script(("word word word ",), cached_tokens=0)
+    params = {"model": "hosted_vllm/tiny", "api_key": "k", "use_chat_completions_api": True}
+    params |= PRICES
+    use(
+        monkeypatch,
+        ours(gateway.backend, **PRICES),
+        _row(THEIRS, params | {"api_base": provider.url}),
+        row("down", group=f"{MINE}-down", api_base=NOWHERE, **PRICES),
+        _row(f"{THEIRS}-down", params | {"api_base": NOWHERE}),
+        fallbacks=[{f"{name}-down": [name]} for name in (MINE, THEIRS)],
+    )
+    made = Recorder()
+    litellm.logging_callback_manager.add_litellm_callback(made)
+    gateway.configure(keepalive_seconds=0)
+    gateway._app = App(proxy_server.app)
+    return made
+
+
+def _row(name: str, params: dict[str, Any]) -> dict[str, Any]:
+    return {"model_name": name, "litellm_params": params, "model_info": {"id": f"of {name}"}}
+
+
+class Seen:
+    """What is left of a request."""
+
+    def __init__(self, response: Response, events: list[tuple[str, Any]], rows: list[Any]) -> None:
+        self.response = response
+        self.names = [name for name, _ in events]
+        self.told = [told for _, told in events if isinstance(told, str)]
+        self.fields = {
+            path: value
+            for at, payload in enumerate(told for _, told in events if isinstance(told, dict))
+            for path, value in leaves(payload, f"{at}.event").items()
+        }
+        for at, each in enumerate(rows):
+            self.fields |= leaves(each.model_dump(mode="json"), f"{at}.row")
+
+
+async def seen(
+    gateway: Gateway, database: Database, recorder: Recorder, body: Any, api: str, **columns: Any
+) -> Seen:
+    team = await database.team(team_alias="web")
+    key = await database.key(team_id=team, user_id=await database.user(), **columns)
+    before = {each.request_id for each in await database.rows()}
+    recorder.events.clear()
+    response = await gateway.ask(body, path=PATHS[api], key=key)
+    await database.settled(1)
+    await asyncio.sleep(0.2)  # further events and rows would come
+    await database.write()
+    rows = [each for each in await database.rows() if each.request_id not in before]
+    return Seen(response, [*recorder.events], rows)
+
+
+def leaves(value: Any, path: str) -> dict[str, Any]:
+    """Return all values inside of one, by path. Absent and empty ones are the same."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return {path: value}
+    if isinstance(value, dict):
+        inner = {f"{path}.{name}": each for name, each in value.items()}
+    elif isinstance(value, list):
+        inner = {f"{path}[{at}]": each for at, each in enumerate(value)}
+    else:
+        return {} if value in (None, "") else {path: value}
+    return {name: leaf for at, each in inner.items() for name, leaf in leaves(each, at).items()}
+
+
+def different(mine: Seen, theirs: Seen) -> list[str]:
+    """Return the fields of events and rows that differ, and should not."""
+    found = []
+    for path in {*mine.fields, *theirs.fields}:
+        a, b = mine.fields.get(path), theirs.fields.get(path)
+        expected = SAME_FOR_NO_TWO.search(path) and (a is None) is (b is None)
+        listed = any(re.search(pattern, path) for pattern in DIFFERENT)
+        same = a == (pytest.approx(b) if isinstance(b, float) else b)
+        if not (same or expected or listed):
+            found.append(f"{path}: {a!r}, not {b!r}")
+    return sorted(found)
+
+
+APIS = pytest.mark.parametrize("api", list(PATHS))
+
+
+@APIS
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("suffix", ["", "-down"], ids=["answered", "fallback"])
+async def test_events_and_rows_of_an_answer_are_the_same(
+    gateway: Gateway, database: Database, recorder: Recorder, api: str, stream: bool, suffix: str
+) -> None:
+    mine, theirs = [
+        await seen(
+            gateway,
+            database,
+            recorder,
+            body_of(api, stream=stream) | {"model": model + suffix},
+            api,
+        )
+        for model in (MINE, THEIRS)
+    ]
+    assert mine.response.status == theirs.response.status == 200
+    assert mine.names == theirs.names
+    assert different(mine, theirs) == []
+    assert any(path.endswith("row.spend") for path in mine.fields)
+
+
+@APIS
+@pytest.mark.parametrize("case", REFUSED)
+async def test_refusals_are_the_same(
+    gateway: Gateway, database: Database, recorder: Recorder, api: str, case: str
+) -> None:
+    """LiteLLM's `code` is the status as text; ours is a name. Messages has Anthropic's types."""
+    content = GUARDED if case == "guardrail" else "hi"
+    mine, theirs = [
+        await seen(
+            gateway,
+            database,
+            recorder,
+            body_of(api, content) | {"model": model},
+            api,
+            **REFUSED[case],
+        )
+        for model in (MINE, THEIRS)
+    ]
+    assert mine.response.status == theirs.response.status >= 400
+    assert (mine.names, mine.told) == (theirs.names, theirs.told)
+    assert different(mine, theirs) == []
+    said, expected = (each.response.json["error"]["message"] for each in (mine, theirs))
+    assert said.replace(MINE, THEIRS)[:30] == expected[:30]
+    assert gateway.backend.requests == []
