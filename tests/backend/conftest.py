@@ -9,6 +9,7 @@ import pytest
 
 from tests.models import tiny_model
 from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, registry_over
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
@@ -22,20 +23,14 @@ from toolgate_backend.grammars.engines.llguidance_engine import (
 )
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool, content_format, parse_tools
 
 
 @pytest.fixture(scope="session")
 def vocabulary() -> Vocabulary:
-    import transformers
-
-    directory = tiny_model()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    config = transformers.AutoConfig.from_pretrained(directory)
-    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-    return make_vocabulary(tokenizer, config.vocab_size, ends)
+    return vocabulary_of(str(tiny_model()))
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from vllm import SamplingParams
 from vllm.v1.sample.logits_processor.interface import BatchUpdate, MoveDirectionality
 
 from tests import tools
-from tests.models import tiny_model
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW
 from toolgate_backend.enforcement.spec import EXTRA_ARG, Spec
@@ -22,13 +21,6 @@ from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
-
-
-@pytest.fixture(scope="module")
-def model_config() -> Any:
-    from vllm.config import ModelConfig
-
-    return ModelConfig(model=str(tiny_model()), dtype="float32")
 
 
 @pytest.fixture

@@ -31,11 +31,6 @@ SCHEMAS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-
-
 def parameters(schema: dict[str, Any]) -> str:
     return canonical_json(canonical_parameters(schema))
 

@@ -15,8 +15,6 @@ from tests.support.schemas.judge import Instance, Judge
 from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Case, Result
 from tests.support.schemas.support_page import document
-from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import Vocabulary
 
 pytestmark = [
     pytest.mark.exhaustive,
@@ -29,11 +27,6 @@ pytestmark = [
 ASSERTED = {"format", "vocabulary"}
 """`format` asserts here, and so do all keywords whatever meta-schema is named: those files' tests
 say the opposite, as the specification lets one choose."""
-
-
-@pytest.fixture(scope="module")
-def judge(vocabulary: Vocabulary) -> Judge:
-    return Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
 
 
 @pytest.fixture(scope="module")

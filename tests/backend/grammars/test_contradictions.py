@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-
-
-@pytest.fixture(scope="module")
-def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
 
 
 @pytest.mark.parametrize(

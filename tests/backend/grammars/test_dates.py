@@ -8,8 +8,6 @@ from typing import Any
 import pytest
 
 from tests.support.schemas.judge import Judge
-from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import canonical_schema
 from toolgate_proxy.validation.validator import Validator
 
@@ -29,11 +27,6 @@ DAYS = {
     "10000-01-01": False,
 }
 TIMES = {f"{day}T12:00:00Z": valid for day, valid in DAYS.items()}
-
-
-@pytest.fixture(scope="module")
-def judge(vocabulary: Vocabulary) -> Judge:
-    return Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
 
 
 def schema_of(**member: Any) -> dict[str, Any]:

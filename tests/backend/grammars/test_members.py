@@ -106,11 +106,6 @@ WHOLE = {
 """An object that has to satisfy two schemas, one of which contains it."""
 
 
-@pytest.fixture(scope="module")
-def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-
-
 def compiled(
     compiler: Compiler, schema: dict[str, Any], engine: str, name: str = "t"
 ) -> CompiledGrammar:

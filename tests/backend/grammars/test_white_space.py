@@ -8,16 +8,9 @@ import jsonschema_rs
 import pytest
 
 from tests.support.schemas.judge import Judge
-from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import Vocabulary
 
 DISPUTED = "\x1c\x1d\x1e\x1f\x85\ufeff"
 CERTAIN = "\t\n\v\f\r \xa0\u1680\u2003\u2028\u2029\u202f\u205f\u3000aZ0_-é北\u200b"
-
-
-@pytest.fixture(scope="module")
-def judge(vocabulary: Vocabulary) -> Judge:
-    return Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
 
 
 @pytest.mark.parametrize("pattern", [r"^\S$", r"^\s$", r"^[^\s,]$", r"^[\s-]$", r"^a?\S$"])

@@ -15,6 +15,7 @@ from tests.gateway.servers import adapters
 from tests.gateway.stack import Stack
 from tests.support.browser.axe import violations
 from tests.support.browser.chromium import chromium, opened
+from tests.support.browser.page import expect, sign_in
 
 RUN_MS = 60_000
 
@@ -29,16 +30,9 @@ def browser() -> Iterator[Any]:
 def page(browser: Any, stack: Stack) -> Iterator[Any]:
     """The page, with the master key."""
     with opened(browser, stack.url) as page:
-        page.get_by_label("API key").fill(stack.master_key)
-        page.keyboard.press("Enter")
+        sign_in(page, stack.master_key)
         expect(page.locator("#models tr").first).to_be_visible()
         yield page
-
-
-def expect(locator: Any) -> Any:
-    from playwright.sync_api import expect as expected
-
-    return expected(locator)
 
 
 def test_the_status_describes_the_backend(page: Any) -> None:

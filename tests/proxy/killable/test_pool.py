@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.proxy.validation.test_service import doubling, tool
+from tests.support.processor_time import processor_time
 from toolgate_core.errors import ArgumentsNotChecked, ChecksFailed
 from toolgate_proxy.killable import pool as pool_module
 from toolgate_proxy.killable.pool import LimitExceeded, WorkerPool
@@ -56,10 +57,10 @@ async def working() -> int:
     async with asyncio.timeout(60):
         while True:
             for pid in _workers():
-                before = _processor_time(pid)
+                before = processor_time(pid)
                 await asyncio.sleep(0.1)
                 # It was idle, or read its modules, if it used less.
-                if _started(pid) and _processor_time(pid) - before >= 5:
+                if _started(pid) and processor_time(pid) - before >= 5:
                     return pid
             await asyncio.sleep(0.02)
 
@@ -87,15 +88,6 @@ def _started(pid: int) -> bool:
     """Whether its memory limit is set, which it does after it has loaded its modules."""
     limits = Path(f"/proc/{pid}/limits").read_text().splitlines()
     return "unlimited" not in next(line for line in limits if line.startswith("Max address"))
-
-
-def _processor_time(pid: int) -> int:
-    """Hundredths of a second."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[11]) + int(fields[12])
 
 
 @pytest.mark.exhaustive

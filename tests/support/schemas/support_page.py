@@ -10,8 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 
-import transformers
-
 from tests.models import ROOT, tiny_model
 from tests.support.markdown import table
 from tests.support.schemas import suites as schema_suites
@@ -19,8 +17,8 @@ from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
 from tests.support.schemas.real_tools import verdicts_by_form
 from tests.support.schemas.suites import Result
+from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.tokens.vocabulary import make_vocabulary
 from toolgate_core.wire import GrammarVerdict
 
 PATH = ROOT / "docs" / "reference" / "schema-support.md"
@@ -208,11 +206,7 @@ def _purposes(official: Sequence[Result], real: Sequence[Result]) -> Iterator[st
 
 
 def main() -> None:
-    directory = tiny_model()
-    tokenizer = transformers.AutoTokenizer.from_pretrained(directory)
-    size = transformers.AutoConfig.from_pretrained(directory).vocab_size
-    ends = transformers.GenerationConfig.from_pretrained(directory).eos_token_id
-    vocabulary = make_vocabulary(tokenizer, size, ends)
+    vocabulary = vocabulary_of(str(tiny_model()))
     judge = Judge(Compiler.from_vocabulary(vocabulary, cache_bytes=2**26), vocabulary)
     official = schema_suites.judged(schema_suites.suite(), judge)
     real = schema_suites.judged(schema_suites.maskbench(), judge)

@@ -7,7 +7,6 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +20,7 @@ from tests.backend.grammars.quarantine.test_service import (
     workers_of,
 )
 from tests.support.grammars.registry_bench import PARTS, Clock, WorkerRpc, registry_over
+from tests.support.processor_time import processor_time
 from tests.support.schemas import hostile_schemas
 from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars.quarantine.service import Quarantine
@@ -58,7 +58,7 @@ async def earlier_workers_ended(quarantine: Quarantine) -> None:
     async with asyncio.timeout(60):
         while True:
             workers = workers_of((await quarantine._fork_server()).pid)
-            if all(_processor_time(pid) < WARM_UP for pid in workers):
+            if all(processor_time(pid) < WARM_UP for pid in workers):
                 return
             await asyncio.sleep(0.02)
 
@@ -69,10 +69,10 @@ async def compiling(quarantine: Quarantine) -> int:
     async with asyncio.timeout(60):
         while True:
             workers = workers_of((await quarantine._fork_server()).pid)
-            before = {pid: _processor_time(pid) for pid in workers}
+            before = {pid: processor_time(pid) for pid in workers}
             await asyncio.sleep(0.3)
             for pid, earlier in before.items():
-                if (now := _processor_time(pid)) - earlier >= 8 and now >= WARM_UP:
+                if (now := processor_time(pid)) - earlier >= 8 and now >= WARM_UP:
                     return pid
 
 
@@ -80,15 +80,6 @@ async def kill_compiling(quarantine: Quarantine, number: signal.Signals) -> None
     pid = await compiling(quarantine)
     os.kill(pid, number)
     await asyncio.to_thread(wait_for_end, pid)
-
-
-def _processor_time(pid: int) -> int:
-    """Hundredths of a second."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return 0
-    return int(fields[11]) + int(fields[12])
 
 
 @pytest.mark.parametrize(

@@ -22,11 +22,6 @@ from toolgate_core.schema.canonical import canonical_json
 LIMITS = CompileLimits(cpu_seconds=1, wall_seconds=1, memory_bytes=2**30)
 
 
-@pytest.fixture(scope="module")
-def compiler(vocabulary: Vocabulary) -> Compiler:
-    return Compiler.from_vocabulary(vocabulary, cache_bytes=2**26)
-
-
 def job(schema: dict[str, Any]) -> CompileJob:
     return CompileJob(key="k", name="t", parameters=canonical_json(schema), limits=LIMITS)
 
