@@ -32,8 +32,8 @@ def _noting(result: Any) -> str:
     return text
 
 
-def _without_message(error: Exception) -> Any:
-    return _result_of(error if type(error).__name__ in OF_SERVERS else ToolCallFailed())
+def _without_message(exc: Exception) -> Any:
+    return _result_of(exc if type(exc).__name__ in OF_SERVERS else ToolCallFailed())
 
 
 Handler._parse_mcp_result = staticmethod(_noting)
