@@ -27,7 +27,8 @@ WEIGHTS = (4, 2, 1)
 PARTS_WEIGHT = 0.3
 """Weight of parts of words. On 845 questions of BFCL over its 1,233 tools, 87 % of the right tools
 are among the first five, and 92 % among the first ten: 84 and 89 % by words alone, 85 and 90 %
-without STOP_WORDS."""
+without STOP_WORDS. Less than 2 % more come from n-grams of 3 to 5 characters, from how much of a
+name the query has, from synonyms by co-occurrence, or from other weights and saturation."""
 RANKED = """
     with by_word as materialized (
         select rowid, bm25(tools, ?, ?, ?) as score from tools where tools match ?

@@ -12,7 +12,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from threading import Lock
 from typing import Any
 
@@ -24,9 +23,10 @@ from ...json_values import SEPARATORS
 from ...shared_tools import SharedTools
 
 TOOLS = "tools"
-PLACE = re.compile(rb'"tools"\s*:\s*(?=\[)')
-MAX_PLACES = 16
-"""Places of a body that are looked at: the history may have tools, too."""
+NAME = b'"tools"'
+PLACE = re.compile(NAME + rb"\s*:\s*(?=\[)")
+PLACES = 3
+"""Places of a body that are looked at from each end."""
 MIN_SIZE = 50_000
 """Fewest bytes of an array that is kept. Others are read as fast as they are found."""
 MAX_COST = 64_000_000
@@ -50,7 +50,7 @@ class _Known:
 
     @property
     def cost(self) -> int:
-        return len(self.text) + VALUE_COST * self.values
+        return _cost(self.text, self.values)
 
 
 class KnownTools:
@@ -69,7 +69,7 @@ class KnownTools:
         that are kept, or it must be read without them to say what is wrong."""
         if len(content) < self._min_size:
             return None
-        for at in islice(_places(content), MAX_PLACES):
+        for at in _places(content):
             try:
                 known = self._at(content, at) or self._learnt(content, at, check)
                 if known is None:
@@ -78,9 +78,9 @@ class KnownTools:
                 rest = b'%b"%b"%b' % (content[:at], self._mark.encode(), content[end:])
                 values = parse(rest, known.values)
                 if not isinstance(values, dict) or values.get(TOOLS) != self._mark:
-                    continue  # these are others
+                    return None  # these are others
                 check(values)
-            except ToolgateError:
+            except (ToolgateError, orjson.JSONDecodeError):
                 return None
             return {**values, TOOLS: self._keep(known)}
         return None
@@ -91,19 +91,20 @@ class KnownTools:
         return next((each for each in latest if content.startswith(each.text, at)), None)
 
     def _learnt(self, content: bytes, at: int, check: Check) -> _Known | None:
+        """Return the array at a place; None if it is not kept. Raise JSONDecodeError, and the
+        errors of `check`."""
         text = content[at : content.rfind(b"]") + 1]
         values = _count(text)
-        if len(text) + VALUE_COST * values > self._max_cost:
+        if _cost(text, values) > self._max_cost:
             return None
         try:
             tools = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            # It ends with another array, so what follows the tools is unexpected.
+            # Another array ends there, so what follows this one is unexpected.
             text = text[: len(error.doc[: error.pos].encode())]
-            try:
-                tools, values = orjson.loads(text), _count(text)
-            except orjson.JSONDecodeError:
+            if len(text) < self._min_size:
                 return None
+            tools, values = orjson.loads(text), _count(text)
         if len(text) < self._min_size:
             return None
         check({TOOLS: tools})
@@ -123,7 +124,21 @@ class KnownTools:
 
 
 def _places(content: bytes) -> Iterator[int]:
-    return (found.end() for found in PLACE.finditer(content))
+    """Yield the begins of arrays: the first ones and the last ones, because the history may have
+    tools as well."""
+    at, last = -1, len(content)
+    for _ in range(PLACES):
+        at = content.find(NAME, at + 1)
+        last = content.rfind(NAME, 0, last)
+        for each in (last, at):
+            if each >= 0 and (found := PLACE.match(content, each)):
+                yield found.end()
+        if at < 0:
+            return
+
+
+def _cost(text: bytes, values: int) -> int:
+    return len(text) + VALUE_COST * values
 
 
 def _count(text: bytes) -> int:
