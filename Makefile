@@ -63,13 +63,14 @@ test-fast: setup ## Run the tests that take no vLLM, no gateway process and no e
 test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)
 
-# The tests leave rows in the database. Node and prisma's engine are downloaded.
+# The tests leave rows in the database. Node and prisma's engine are downloaded. LiteLLM sets a private
+# attribute of prisma's client that later releases do not have.
 URL ?=
 PRISMA := .cache/prisma
 test-database: setup ## Run the tests of LiteLLM's database mode on PostgreSQL (URL=postgresql://…)
 	@test -n "$(URL)" || { echo "usage: make test-database URL=postgresql://…"; exit 2; }
 	@uv pip install --quiet --python .venv/bin/python --target $(PRISMA) \
-		--constraint requirements/constraints.txt prisma
+		--constraint requirements/constraints.txt prisma==0.11.0
 	@export DATABASE_URL="$(URL)" PYTHONPATH="$(PRISMA)" PATH="$(CURDIR)/$(PRISMA)/bin:$(PATH)"; \
 		prisma db push --schema "$$(python -c 'from importlib.util import find_spec as find; \
 		print(find("litellm").submodule_search_locations[0])')/proxy/schema.prisma" \

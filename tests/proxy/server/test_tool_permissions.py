@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from litellm.proxy import proxy_server
 from litellm.proxy._types import LiteLLM_ObjectPermissionTable, UserAPIKeyAuth
+from litellm.proxy.auth import auth_checks
 
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
@@ -27,6 +28,11 @@ SHOP = {
 }
 SEARCH = {"responses": {"type": "web_search"}}
 SEARCH["messages"] = {"type": "web_search_20250305", "name": "web_search"}
+
+DENIES = pytest.mark.skipif(
+    not hasattr(auth_checks, "can_token_call_search_tool"),
+    reason="This LiteLLM has no search_tool_deny_by_default.",
+)
 
 
 @pytest.fixture
@@ -87,7 +93,7 @@ async def test_a_permitted_call_runs(gateway: Gateway, calls: Path) -> None:
         ((), False, True),
         (("second",), False, True),
         (("third",), False, False),
-        ((), True, False),
+        pytest.param((), True, False, marks=DENIES),
         (("second",), True, True),
     ],
 )

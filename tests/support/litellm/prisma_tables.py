@@ -62,10 +62,13 @@ class Table:
     async def create(
         self, data: Mapping[str, Any], include: Mapping[str, Any] | None = None
     ) -> Record:
+        return self._record(self.add(data), include)
+
+    def add(self, data: Mapping[str, Any]) -> Row:
         row = {name: column.initial() for name, column in self._model.columns.items()}
         self.rows.append(row)
         self._change(row, data)
-        return self._record(row, include)
+        return row
 
     async def create_many(self, data: list[Mapping[str, Any]], **_: object) -> int:
         for each in data:

@@ -10,9 +10,12 @@ import pickle
 import socketserver
 import sys
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from litellm.proxy.utils import hash_token
 
 from tests.support.litellm.prisma_stand_in import Prisma, modules
 
@@ -64,6 +67,27 @@ class RemoteTable:
 
     def __getattr__(self, method: str) -> Any:
         return lambda *given, **more: self._client.call(f"{self._name}.{method}", given, more)
+
+
+def configure(config: dict[str, Any]) -> None:
+    """Let a gateway's configuration use LiteLLM's database."""
+    general = config["general_settings"]
+    for name in ("custom_auth", "custom_auth_run_common_checks"):
+        general.pop(name, None)
+
+
+async def add_key(tables: Prisma, **columns: Any) -> str:
+    """Add a key of LiteLLM's."""
+    secret = f"sk-{uuid.uuid4().hex}"
+    row = {"token": hash_token(secret), "models": [], "spend": 0.0} | columns
+    await tables.litellm_verificationtoken.create(row)
+    return secret
+
+
+def logged(tables: Prisma, key: str) -> list[Any]:
+    """Return the key's rows of the request log."""
+    rows = tables.litellm_spendlogs.rows
+    return [row for row in rows if row["api_key"] == hash_token(key)]
 
 
 def install(address: Address) -> None:

@@ -262,6 +262,8 @@ class RequestEvents:
         await self._data.logging.dispatch_failure_handlers(
             raised, trace, prefer_async_handlers=True
         )
+        # LiteLLM before 1.106 does not note it for streams.
+        self._data.logging.model_call_details["has_logged_async_failure"] = True
         return raised, trace
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ import yaml
 from litellm.proxy.utils import hash_token
 
 from tests.support.litellm.prisma_stand_in import Prisma
-from tests.support.litellm.shared_tables import install, shared
+from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.http_client import http_client
@@ -47,14 +46,10 @@ class Shared:
     redis: RedisServer
 
     async def key(self, budget: float) -> str:
-        secret = f"sk-{uuid.uuid4().hex}"
-        columns = {"token": hash_token(secret), "max_budget": budget, "spend": 0.0}
-        await self.tables.litellm_verificationtoken.create(columns)
-        return secret
+        return await add_key(self.tables, max_budget=budget)
 
     def logged(self, key: str) -> list[Any]:
-        rows = self.tables.litellm_spendlogs.rows
-        return [row for row in rows if row["api_key"] == hash_token(key)]
+        return logged(self.tables, key)
 
     def answered(self, key: str) -> int:
         """Return the number of requests that the log has as answered."""
@@ -81,11 +76,9 @@ def gateways(
     config = make_config([Route("tiny", "tiny")])
     [row] = config["model_list"]
     row["litellm_params"] |= {"input_cost_per_token": PROMPT, "output_cost_per_token": COMPLETION}
-    general = config["general_settings"]
-    for name in ("custom_auth", "custom_auth_run_common_checks"):
-        general.pop(name, None)
-    general["coordination_redis"] = {"url": spare_redis.url}
-    general["proxy_batch_write_at"] = 1
+    configure(config)
+    redis = {"coordination_redis": {"url": spare_redis.url}}
+    config["general_settings"] |= {"proxy_batch_write_at": 1, **redis}
     config["litellm_settings"]["default_redis_ttl"] = TTL
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -112,7 +112,7 @@ async def test_a_key_is_accepted(
     ):
         response = await gateway.ask(body_of(api, stream=stream), path=PATHS[api], key=key)
         assert response.status == 200
-        assert b"there" in b"".join(response.bodies)
+        assert stream or b"there" in b"".join(response.bodies)
     assert not gateway.host.passed
     assert response.context.identity == f"team_id {team}"
 

@@ -1,0 +1,124 @@
+"""Tests of Codex and Claude Code through a gateway with all that teams configure: LiteLLM's
+database, on the stand-in for the client that prisma generates, guardrails, the response cache, and
+a model that fails, so that each answer comes from its fallback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.proxy.process.clients import test_claude_code, test_codex
+from tests.support.litellm.prisma_stand_in import Prisma
+from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
+from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.gateway_process import serving
+from tests.support.servers.redis_server import RedisServer
+from tests.support.waiting import until
+from toolgate_proxy.server.launcher import Route, make_config
+from toolgate_proxy.stack.processes import free_port
+
+Scenario = Callable[[str, FakeBackend, Path], None]
+PRICES = {"input_cost_per_token": 0.001, "output_cost_per_token": 0.01}
+WRITTEN = 120
+"""Seconds in which LiteLLM writes spend to its database."""
+FALLBACK = "spare"
+ANSWERED: tuple[Scenario, ...] = (
+    test_codex.test_codex_runs_a_command_and_reads_its_result,
+    test_codex.test_codex_runs_two_commands_of_one_turn,
+    test_codex.test_codex_calls_a_tool_of_a_namespace,
+    test_codex.test_codex_applies_a_patch_of_its_custom_tool,
+    test_codex.test_codex_compacts_its_context_in_a_request_of_its_own,
+    test_codex.test_codex_with_its_own_provider_runs_a_command,
+    test_claude_code.test_claude_runs_a_command_and_reads_a_file,
+    test_claude_code.test_claude_runs_two_commands_of_one_turn,
+)
+MODULES: tuple[ModuleType, ...] = (test_codex, test_claude_code)
+
+
+@dataclass(frozen=True)
+class Team:
+    url: str
+    tables: Prisma
+    backend: FakeBackend
+
+
+def guardrail(mode: str) -> dict[str, Any]:
+    """LiteLLM's content filter."""
+    words = [{"keyword": f"no-{mode}", "action": "BLOCK"}]
+    params = {"guardrail": "litellm_content_filter", "mode": mode, "default_on": True}
+    return {"guardrail_name": mode, "litellm_params": params | {"blocked_words": words}}
+
+
+@pytest.fixture(scope="module")
+def team(
+    backend_of_session: FakeBackend,
+    spare_redis: RedisServer,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Team]:
+    folder = tmp_path_factory.mktemp("team-of-clients")
+    down = f"http://127.0.0.1:{free_port()}"
+    config = make_config([Route("tiny", "tiny", down), Route(FALLBACK, "tiny")])
+    for row in config["model_list"]:
+        row["litellm_params"] |= PRICES
+    configure(config)
+    config["general_settings"]["proxy_batch_write_at"] = 1
+    config["guardrails"] = [guardrail(mode) for mode in ("pre_call", "post_call")]
+    config["router_settings"]["fallbacks"] = [{"tiny": [FALLBACK]}]
+    config["litellm_settings"] |= {"cache": True, "cache_params": {"type": "local"}}
+    path = folder / "config.yaml"
+    path.write_text(yaml.safe_dump(config))
+    tables = Prisma()
+    with (
+        shared(tables) as address,
+        serving(
+            ["--config", str(path)],
+            backend_of_session.url,
+            folder / "log",
+            spare_redis.url,
+            partial(install, address),
+            DATABASE_URL="postgresql://stand-in",
+        ) as gateway,
+    ):
+        yield Team(gateway.url, tables, backend_of_session)
+
+
+@pytest.fixture
+def key(team: Team, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A key of LiteLLM's database, with which the clients' tests run."""
+    team.backend.clear()
+    made = asyncio.run(add_key(team.tables, max_budget=10_000.0))
+    for module in MODULES:
+        monkeypatch.setattr(module, "MASTER_KEY", made)
+    return made
+
+
+def check_rows(team: Team, key: str) -> None:
+    """Each answer of the backend is in the log, with its price, and the key has paid them."""
+    generated = len(team.backend.requests)
+
+    def rows() -> list[Any]:
+        return [row for row in logged(team.tables, key) if row["status"] == "success"]
+
+    def spent() -> float:
+        held = team.tables.litellm_verificationtoken.rows
+        return float(next(row["spend"] for row in held if row["token"] == rows()[0]["api_key"]))
+
+    asyncio.run(until(lambda: len(rows()) >= generated, WRITTEN))
+    priced = [row["spend"] for row in rows() if row["spend"]]
+    assert len(priced) == generated
+    assert {row["model_group"] for row in rows()} == {FALLBACK}
+    asyncio.run(until(lambda: spent() == pytest.approx(sum(priced)), WRITTEN))
+
+
+@pytest.mark.parametrize("scenario", ANSWERED, ids=lambda each: each.__name__)
+def test_a_client_works(team: Team, key: str, tmp_path: Path, scenario: Scenario) -> None:
+    scenario(team.url, team.backend, tmp_path)
+    check_rows(team, key)
