@@ -25,7 +25,7 @@ from tests.support.waiting import until
 
 URL = os.environ.get("TOOLGATE_TEST_DATABASE_URL")
 """Of a PostgreSQL with LiteLLM's tables; None: the stand-in."""
-LEDGER = find_spec("litellm.accounting.worker") is not None
+LEDGER = find_spec("litellm.accounting") is not None
 """LiteLLM (from 1.110 on) writes spend by SQL of PostgreSQL, which the stand-in does not have."""
 QUEUES = (
     "spend_log_transactions",
