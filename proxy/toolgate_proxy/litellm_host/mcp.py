@@ -17,6 +17,7 @@ from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..api.shared.mcp_entry import MCP
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
+from . import mcp_response_size  # noqa: F401 - bounds what servers send
 from .mcp_credentials import TOKENS, McpCredentials, Sent
 from .mcp_failures import ToolCallFailed, failures_of_task
 from .private_names import either

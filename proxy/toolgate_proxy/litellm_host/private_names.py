@@ -246,6 +246,10 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "failed calls of MCP servers",
         ("exc",),
     ),
+    PrivateName(
+        "litellm.experimental_mcp_client.client:MCPClient._create_httpx_client_factory",
+        "size of responses of MCP servers",
+    ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     SEARCH_PERMISSION,
     PrivateName(

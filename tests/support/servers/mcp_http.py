@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -20,6 +20,8 @@ class HttpShop:
     url: str = ""
     broken: bool = False
     """Whether calls are a 500."""
+    padding: dict[str, int] = field(default_factory=dict)
+    """By the method of a message: spaces that follow its answer."""
 
     def sent(self, header: str) -> dict[str, set[str | None]]:
         """Return the values of a header, by the method of the message."""
@@ -45,20 +47,22 @@ def running() -> Iterator[HttpShop]:
                 self._answer(500, {"detail": "Broken."})
                 return
             answer = _result(message["method"], message.get("params") or {})
-            self._answer(200, {"jsonrpc": "2.0", "id": message["id"], "result": answer})
+            body = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
+            self._answer(200, body, shop.padding.get(message["method"], 0))
 
         def do_GET(self) -> None:
             self._answer(405, None)
 
         do_DELETE = do_GET
 
-        def _answer(self, status: int, body: dict[str, Any] | None) -> None:
+        def _answer(self, status: int, body: dict[str, Any] | None, padding: int = 0) -> None:
             data = b"" if body is None else json.dumps(body).encode()
             self.send_response(status)
             self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data)))
+            self.send_header("content-length", str(len(data) + padding))
             self.end_headers()
-            self.wfile.write(data)
+            with suppress(ConnectionError):  # a client may have read enough
+                self.wfile.write(data + b" " * padding)
 
         def log_message(self, format: str, *args: object) -> None:
             """Write nothing."""
