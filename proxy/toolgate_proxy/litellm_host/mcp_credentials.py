@@ -19,7 +19,7 @@ from litellm.proxy._experimental.mcp_server.utils import logging_safe_mcp_header
 from toolgate_core.errors import InvalidRequest
 
 from ..api.shared.mcp_entry import MCP
-from ..shared_tools import not_deferred
+from ..shared_tools import SharedTools, not_deferred
 
 HEADERS = "headers"
 TOKENS = ("authorization", "authorization_token")
@@ -116,15 +116,12 @@ class McpCredentials:
             if not isinstance(given, list):
                 continue
             if any(_is_entry(entry, kind) for _, entry in not_deferred(given)):
-                yield (
-                    name,
-                    [
-                        self._hidden_entry(entry, f"{name}[{at}]")
-                        if _is_entry(entry, kind)
-                        else entry
-                        for at, entry in enumerate(given)
-                    ],
-                )
+                made = [
+                    self._hidden_entry(entry, f"{name}[{at}]") if _is_entry(entry, kind) else entry
+                    for at, entry in enumerate(given)
+                ]
+                # The other entries remain those of all requests.
+                yield name, SharedTools(made) if isinstance(given, SharedTools) else made
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)

@@ -19,7 +19,9 @@ from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
+from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
 from toolgate_proxy.server.logs import log_filters
+from toolgate_proxy.shared_tools import SharedTools, as_own
 
 SECRET = "s3cret-of-the-client"
 TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
@@ -272,6 +274,17 @@ async def test_stored_responses_do_not_have_them(
     assert kept.json["output"][1]["output"] == "Found record 7."
     assert "authorization" not in kept.json["tools"][0]
     assert SECRET.encode() not in b"".join(kept.bodies)
+
+
+def test_hooks_get_copies_of_the_other_tools_that_requests_share() -> None:
+    other: Json = {"type": "function", "function": {"name": "look_up"}}
+    shared = SharedTools([entry("chat", authorization=SECRET, allowed_tools=["a"]), other])
+    hidden = as_own(McpCredentials().hidden({"tools": shared}))
+    hidden["tools"][0]["allowed_tools"].append("b")
+    hidden["tools"][1]["function"]["name"] = "changed"
+    assert SECRET not in repr(hidden)
+    assert shared[0] == entry("chat", authorization=SECRET, allowed_tools=["a"])
+    assert other["function"]["name"] == "look_up"
 
 
 async def test_a_fallback_that_litellm_serves_gets_the_request_as_it_was_sent(
