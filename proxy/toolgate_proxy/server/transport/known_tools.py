@@ -32,7 +32,10 @@ MIN_SIZE = 50_000
 MAX_COST = 64_000_000
 """Bytes of memory of all arrays that are kept, as they are estimated."""
 VALUE_COST = 100
-"""Bytes of a value."""
+"""Bytes of a value, without its text."""
+WIDE = (*(bytes([first]) for first in range(0xF0, 0xF5)), rb"\ud", rb"\uD")
+"""What a JSON text has if it has a character beyond 16 bits: each character of that string takes 4
+bytes."""
 
 Values = dict[str, Any]
 Parse = Callable[[bytes, int], Any]
@@ -47,10 +50,8 @@ class _Known:
     tools: SharedTools
     values: int
     """At least its number of values."""
-
-    @property
-    def cost(self) -> int:
-        return _cost(self.text, self.values)
+    cost: int
+    """Bytes of memory."""
 
 
 class KnownTools:
@@ -108,10 +109,13 @@ class KnownTools:
         if len(text) < self._min_size:
             return None
         check({TOOLS: tools})
-        return _Known(text, SharedTools(tools), values)
+        cost = _cost(text, values) + len(text) * _width(text)
+        return _Known(text, SharedTools(tools), values, cost)
 
     def _keep(self, known: _Known) -> SharedTools:
         """Return the tools that requests share."""
+        if known.cost > self._max_cost:
+            return known.tools  # of this request only
         with self._lock:
             if known.text not in self._known:
                 self._known[known.text] = known
@@ -138,7 +142,15 @@ def _places(content: bytes) -> Iterator[int]:
 
 
 def _cost(text: bytes, values: int) -> int:
+    """Return the bytes of a text and of its values, without their texts."""
     return len(text) + VALUE_COST * values
+
+
+def _width(text: bytes) -> int:
+    """Return the most bytes of a character in the strings of a JSON text."""
+    if any(each in text for each in WIDE):
+        return 4
+    return 1 if text.isascii() and rb"\u" not in text else 2
 
 
 def _count(text: bytes) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import partial
 from typing import Any
 
@@ -126,7 +127,7 @@ def test_tools_are_checked_when_they_are_read_first() -> None:
 
 
 def test_those_not_seen_for_the_longest_time_are_dropped() -> None:
-    known = KnownTools(max_cost=3 * (len(TEXT.encode()) + 100 * TEXT.count("{") * 3))
+    known = KnownTools(max_cost=3 * (3 * len(TEXT.encode()) + 100 * TEXT.count("{") * 3))
 
     def tools(at: int) -> Any:
         found = read(known, f'{{"tools": {TEXT.replace("n", str(at))}}}'.encode())
@@ -139,6 +140,19 @@ def test_those_not_seen_for_the_longest_time_are_dropped() -> None:
         assert tools(1) is first
     assert tools(2) is not second
     assert known._cost <= known._max_cost
+
+
+@pytest.mark.parametrize("wide", ["😀", "\\ud83d\\ude00", "☃", "\\u2603", ""])
+def test_the_memory_of_wide_characters_counts(wide: str) -> None:
+    content = f'{{"tools": ["{"x" * 100_000}{wide}"]}}'.encode()
+    width = sys.getsizeof(json.loads(content)["tools"][0]) // 100_000
+    for more, is_kept in ((0, False), (1_000, True)):
+        known = KnownTools(max_cost=100_000 * (width + 1) + more)
+        first, later = (read(known, content) for _ in range(2))
+        assert first is not None
+        assert later is not None
+        assert first == later == json.loads(content)
+        assert (first["tools"] is later["tools"]) is is_kept
 
 
 def test_other_code_gets_tools_of_its_own() -> None:
