@@ -6,6 +6,7 @@ create the log event that LiteLLM's handler would have created, with LiteLLM's o
 
 from __future__ import annotations
 
+import copy
 import datetime
 import logging
 import traceback
@@ -285,7 +286,9 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
         return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":
         return ModelResponse(**whole)
-    response = ResponsesAPIResponse(**whole)
+    # The tools are those of all requests that have them.
+    copied = copy.deepcopy({name: whole[name] for name in ("tools",) if name in whole})
+    response = ResponsesAPIResponse(**{**whole, **copied})
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
