@@ -37,6 +37,9 @@ WIDE = (*(bytes([first]) for first in range(0xF0, 0xF5)), rb"\ud", rb"\uD")
 """What a JSON text has if it has a character beyond 16 bits: each character of that string takes 4
 bytes."""
 
+CREDENTIALS = frozenset({"authorization", "headers"})
+"""Members of entries for MCP servers, which are in memory no longer than their request."""
+
 Values = dict[str, Any]
 Parse = Callable[[bytes, int], Any]
 """Parses a JSON text in which a number of values was left out. Raises ToolgateError."""
@@ -114,7 +117,7 @@ class KnownTools:
 
     def _keep(self, known: _Known) -> SharedTools:
         """Return the tools that requests share."""
-        if known.cost > self._max_cost:
+        if known.cost > self._max_cost or _has_credentials(known.tools):
             return known.tools  # of this request only
         with self._lock:
             if known.text not in self._known:
@@ -125,6 +128,11 @@ class KnownTools:
                 _, dropped = self._known.popitem(last=False)
                 self._cost -= dropped.cost
             return known.tools
+
+
+def _has_credentials(tools: SharedTools) -> bool:
+    others = (tool for _, tool in tools.others if isinstance(tool, dict))
+    return any(not CREDENTIALS.isdisjoint(tool) for tool in others)
 
 
 def _places(content: bytes) -> Iterator[int]:

@@ -80,6 +80,18 @@ def test_the_tools_of_a_later_body_are_the_same_objects(form: str) -> None:
     assert later == json.loads(form % TEXT)
 
 
+@pytest.mark.parametrize("member", ["authorization", "headers"])
+def test_tools_with_credentials_are_not_kept(member: str) -> None:
+    known = KnownTools()
+    tools = [*TOOLS, {"type": "mcp", "server_label": "shop", member: "s3cret"}]
+    content = json.dumps({"tools": tools}).encode()
+    first, later = read(known, content), read(known, content)
+    assert first == later == {"tools": tools}
+    assert first is not None
+    assert later is not None
+    assert first["tools"] is not later["tools"]
+
+
 def test_a_text_that_is_not_an_array_is_not_known() -> None:
     known, forged = KnownTools(), f'{TEXT}, "include": ["x"]'
     assert read(known, f'{{"tools": {forged}, "include": ["x"]}}'.encode()) is not None
