@@ -29,7 +29,7 @@ from .litellm_host.callbacks.response_cache import kept_answers
 from .litellm_host.deployments.own_route import asked, own_route
 from .litellm_host.deployments.router import Target
 from .litellm_host.mcp import listings, mcp_entries
-from .litellm_host.mcp_credentials import McpCredentials
+from .litellm_host.mcp_credentials import McpCredentials, without_credentials
 from .litellm_host.web_search import permitted_search, search_tools
 from .server import incoming
 from .server.authorization import check_key
@@ -71,7 +71,7 @@ class Pipeline:
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
-            report_refused(self.surface, scope, context, error)
+            report_refused(self.surface, without_credentials(scope), context, error)
             return
         if route is None:
             await self.litellm.pass_on(scope, sent.again(receive), send, streamed=streamed)
@@ -84,7 +84,8 @@ class Pipeline:
         sent.free()
         body = values if self.counting is None else self.counting.prepared(values)
         # The model may come from the path.
-        host = HostSide(self.surface, scope, context, route, asker, {**body, "model": model})
+        seen = without_credentials(scope)
+        host = HostSide(self.surface, seen, context, route, asker, {**body, "model": model})
         exchange = _Exchange(self, scope, context, host, reply, content, sent.size, credentials)
         waits = self.counting is None and BACKGROUND not in scope
         await exchange.run(receive, is_stream=is_streamed(values) and waits)

@@ -19,7 +19,7 @@ from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
 from . import mcp_response_size  # noqa: F401 - bounds what servers send
 from .mcp_credentials import TOKENS, McpCredentials, Sent
-from .mcp_failures import ToolCallFailed, failures_of_task
+from .mcp_failures import ToolCallFailed, noted_failures
 from .private_names import either
 
 logger = logging.getLogger(__name__)
@@ -127,15 +127,15 @@ class LiteLLMServers:
         call = {"name": name, "arguments": arguments, "call_id": name}
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                failed = failures_of_task()
-                results = await either(Handler, "execute_tool_calls")(
-                    tool_server_map=dict(self.servers_of),
-                    tool_calls=[call],
-                    user_api_key_auth=self.caller,
-                    mcp_auth_header=self.sent.token,
-                    mcp_server_auth_headers=self.sent.server_headers,
-                    raw_headers=self.sent.forwarded,
-                )
+                with noted_failures() as failed:
+                    results = await either(Handler, "execute_tool_calls")(
+                        tool_server_map=dict(self.servers_of),
+                        tool_calls=[call],
+                        user_api_key_auth=self.caller,
+                        mcp_auth_header=self.sent.token,
+                        mcp_server_auth_headers=self.sent.server_headers,
+                        raw_headers=self.sent.forwarded,
+                    )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
             failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"

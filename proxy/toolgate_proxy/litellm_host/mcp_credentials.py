@@ -3,14 +3,14 @@
 `x-mcp-auth` of the request.
 
 From the body on, a request has placeholders instead of them, so that hooks, log events, errors and
-stored data never have them. They go to LiteLLM's manager, for the servers that the headers or the
-entry name.
+stored data never have them; nor have hooks and log events the headers. They go to LiteLLM's
+manager, for the servers that the headers or the entry name.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,8 +29,8 @@ OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
 """LiteLLM's names of headers for one server."""
 PREFIX, AUTH = b"x-mcp-", "x-mcp-auth"
 """What names of headers with credentials begin with, and LiteLLM's older one, which is for each
-server that an entry names. LiteLLM's log events have none of them."""
-ACCESS_GROUPS = "x-mcp-access-groups"
+server that an entry names."""
+NO_CREDENTIALS = (b"x-mcp-servers", b"x-mcp-access-groups")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
@@ -64,15 +64,13 @@ class McpCredentials:
 
     def take(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
-        for raw, value in headers:
-            if not raw.startswith(PREFIX):
-                continue
-            name, text = raw.decode("latin-1"), value.decode("latin-1")
+        for name, value in _with_credentials(headers):
+            text = value.decode("latin-1")
             if not HEADER_VALUE.fullmatch(text):
                 raise _wrong(name, "a header of printable ASCII characters")
             if name == AUTH:
                 self._token = text
-            elif name != ACCESS_GROUPS and (found := OF_SERVER.fullmatch(name)) is not None:
+            elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
 
     def hidden(self, body: Mapping[str, Any]) -> Body:
@@ -160,6 +158,20 @@ class McpCredentials:
         if isinstance(headers := entry.get(HEADERS), dict):
             made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+
+
+def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Return the scope of a request without headers for MCP servers."""
+    hidden = {name.encode("latin-1") for name, _ in _with_credentials(scope["headers"])}
+    if not hidden:
+        return scope
+    return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
+
+
+def _with_credentials(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, bytes]]:
+    for name, value in headers:
+        if name.startswith(PREFIX) and name not in NO_CREDENTIALS:
+            yield name.decode("latin-1"), value
 
 
 def _proper(header: str) -> str:

@@ -1,8 +1,11 @@
 """Whether a call of an MCP server failed, which LiteLLM's text of the result does not say, and no
-messages of exceptions but the server's own errors: others have addresses."""
+messages of exceptions but the server's own errors: others have addresses. Calls of LiteLLM's own
+routes are as without Toolgate."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
@@ -33,15 +36,21 @@ def _noting(result: Any) -> str:
 
 
 def _without_message(exc: Exception) -> Any:
-    return _result_of(exc if type(exc).__name__ in OF_SERVERS else ToolCallFailed())
+    is_ours = _failures.get(None) is not None
+    hidden = is_ours and type(exc).__name__ not in OF_SERVERS
+    return _result_of(ToolCallFailed() if hidden else exc)
 
 
 Handler._parse_mcp_result = staticmethod(_noting)
 MCPClient.error_tool_result = staticmethod(_without_message)
 
 
-def failures_of_task() -> list[str]:
-    """Return a list that gets the texts of the failed calls that this task makes from here on."""
+@contextmanager
+def noted_failures() -> Iterator[list[str]]:
+    """Provide a list that gets the texts of the failed calls that this task makes meanwhile."""
     noted: list[str] = []
-    _failures.set(noted)
-    return noted
+    token = _failures.set(noted)
+    try:
+        yield noted
+    finally:
+        _failures.reset(token)

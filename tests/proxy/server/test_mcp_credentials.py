@@ -11,6 +11,7 @@ from typing import Any
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
+from litellm.proxy import proxy_server
 from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
 
 from tests.support.litellm.fallbacks import BROKEN, configure
@@ -68,7 +69,8 @@ class Seen(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str
     ) -> Json:
-        self.texts.append(repr(data))
+        # The headers there do not show themselves.
+        self.texts += [repr(data), repr({**data["secret_fields"]["raw_headers"]})]
         return data
 
     async def async_log_success_event(
@@ -217,6 +219,7 @@ async def test_nobody_else_sees_credentials(
     caplog.set_level(logging.DEBUG)
     seen = Seen()
     monkeypatch.setattr(litellm, "callbacks", [seen])
+    monkeypatch.setitem(proxy_server.general_settings, "forward_client_headers_to_llm_api", True)
     given: Json = {TOKEN[api]: SECRET}
     if api != "messages":
         given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
