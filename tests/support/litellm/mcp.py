@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from tests.support.servers import mcp_shop
 
 STDIO = "LITELLM_ENABLE_MCP_STDIO"
 """Variable without which LiteLLM starts no processes."""
+LIST_SECONDS = 60.0
 LOOKUP, FAIL, ODD = "shop-lookup", "shop-fail", "shop-odd"
 """The names of its tools, to which LiteLLM adds the server's."""
 
@@ -31,10 +33,16 @@ async def serving(**servers: dict[str, Any]) -> AsyncIterator[None]:
     """Configure servers, by their names."""
     manager = global_mcp_server_manager
     os.environ[STDIO] = "true"
+    before = asyncio.all_tasks()
     await manager.load_servers_from_config(servers)
+    listing = asyncio.all_tasks() - before
     try:
         yield
     finally:
+        # LiteLLM lists the tools of all servers meanwhile. If that is cancelled while a server's
+        # process begins or ends, the task may wait for ever.
+        if listing:
+            await asyncio.wait(listing, timeout=LIST_SECONDS)
         del os.environ[STDIO]
         manager.config_mcp_servers.clear()
         manager.tool_name_to_mcp_server_name_mapping.clear()
