@@ -30,6 +30,21 @@ async def finished(work: Coroutine[Any, Any, Result]) -> Result:
     return await asyncio.shield(task)
 
 
+async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of `work`. Raise TimeoutError after some seconds. Then, and if the caller
+    is cancelled, `work` is cancelled, but nobody waits for its end, which may never come."""
+    task = asyncio.create_task(work)
+    _tasks.add(task)
+    task.add_done_callback(_tasks.discard)
+    without_owner(task)
+    try:
+        if not (await asyncio.wait({task}, timeout=seconds))[0]:
+            raise TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
+
+
 def without_owner(task: asyncio.Task[Any]) -> None:
     """For a task that several callers await, each with a shield. If all of them are cancelled,
     its exception is not read, which asyncio would report when the task is garbage-collected."""

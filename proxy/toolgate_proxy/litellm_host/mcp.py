@@ -15,6 +15,7 @@ from toolgate_core.gateway_tools import CallResult
 
 from ..api.shared.mcp import ListedTool, Listing, McpOutcome
 from ..api.shared.mcp_entry import MCP
+from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
 from . import mcp_response_size  # noqa: F401 - bounds what servers send
@@ -25,7 +26,8 @@ from .private_names import either
 logger = logging.getLogger(__name__)
 
 LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
-"""Longest times of a listing and of a call."""
+"""Longest times of a listing and of a call. LiteLLM's client may hang if it is cancelled while the
+process of a server begins or ends, so its end is not awaited."""
 FAILED = (
     f"{ToolCallFailed.__name__}:",
     "Error executing tool:",
@@ -85,15 +87,17 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     servers = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
-        async with asyncio.timeout(LIST_SECONDS):
-            process = either(Handler, "process_mcp_tools_without_openai_transform")
-            tools, servers_of = await process(
+        process = either(Handler, "process_mcp_tools_without_openai_transform")
+        tools, servers_of = await within(
+            LIST_SECONDS,
+            process(
                 caller,
                 [asked],
                 mcp_auth_header=sent.token,
                 mcp_server_auth_headers=sent.server_headers,
                 raw_headers=sent.forwarded,
-            )
+            ),
+        )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
         return Listing(servers, error="The MCP server does not respond.")
@@ -126,16 +130,18 @@ class LiteLLMServers:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
         call = {"name": name, "arguments": arguments, "call_id": name}
         try:
-            async with asyncio.timeout(CALL_SECONDS):
-                with noted_failures() as failed:
-                    results = await either(Handler, "execute_tool_calls")(
+            with noted_failures() as failed:
+                results = await within(
+                    CALL_SECONDS,
+                    either(Handler, "execute_tool_calls")(
                         tool_server_map=dict(self.servers_of),
                         tool_calls=[call],
                         user_api_key_auth=self.caller,
                         mcp_auth_header=self.sent.token,
                         mcp_server_auth_headers=self.sent.server_headers,
                         raw_headers=self.sent.forwarded,
-                    )
+                    ),
+                )
         except Exception as error:  # noqa: BLE001  of any server: the model sees that it failed
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
             failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"
