@@ -140,7 +140,8 @@ class Load:
         self.outcome.counts["compared: streamed and whole"] += 1
         found = difference(comparable(vars(streamed)), comparable(vars(whole)))
         if found is not None:
-            self._violated(place, f"streamed and whole differ: {found}"[:900])
+            ends = f"they end with {streamed.ending} and {whole.ending}"
+            self._violated(place, f"streamed and whole differ, {ends}: {found}"[:900])
 
     def _judge_calls(self) -> None:
         """Judge what the servers ran."""
