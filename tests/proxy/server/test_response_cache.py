@@ -238,7 +238,7 @@ async def test_log_event_of_a_kept_answer(
 
     class Observer(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
         async def async_log_success_event(self, kwargs: Any, response_obj: Any, **_: Any) -> None:
-            logged.append((kwargs["cache_hit"], response_obj.choices[0].message.content))
+            logged.append((bool(kwargs["cache_hit"]), response_obj.choices[0].message.content))
 
     use_callback(monkeypatch, Observer())
     for number in (1, 2):

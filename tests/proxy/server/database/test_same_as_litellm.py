@@ -102,6 +102,8 @@ def recorder(
 ) -> Recorder:
     """One gateway serves both models, and for each one that is down and falls back to it."""
     monkeypatch.setattr(fake_provider, "USAGE", USAGE)
+    for name in [name for name, known in litellm.model_cost.items() if "id" in known]:
+        monkeypatch.delitem(litellm.model_cost, name)  # deployments of other tests
     gateway.backend.scripts["hi"] = Script(("word word word ",), cached_tokens=0)
     params = {"model": "hosted_vllm/tiny", "api_key": "k", "use_chat_completions_api": True}
     params |= PRICES
