@@ -11,6 +11,11 @@ Result = TypeVar("Result")
 
 logger = logging.getLogger("toolgate")
 
+STEPS = 10
+"""Steps of a time-out. It takes at least as many iterations of the event loop."""
+TURNS_TO_READ = 5
+"""Iterations of the event loop in which a reply that has arrived becomes a result."""
+
 _tasks: set[asyncio.Task[Any]] = set()
 """References that prevent garbage collection of running tasks."""
 
@@ -32,13 +37,20 @@ async def finished(work: Coroutine[Any, Any, Result]) -> Result:
 
 async def within(seconds: float, work: Coroutine[Any, Any, Result]) -> Result:
     """Return the result of `work`. Raise TimeoutError after some seconds. Then, and if the caller
-    is cancelled, `work` is cancelled, but nobody waits for its end, which may never come."""
+    is cancelled, `work` is cancelled, but nobody waits for its end, which may never come.
+
+    Unlike asyncio.timeout, this does not count time in which this process was busy: it waits in
+    steps, a step counts once even if it took longer, and a result that has arrived is read before
+    the error."""
     task = asyncio.create_task(work)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
     without_owner(task)
     try:
-        if not (await asyncio.wait({task}, timeout=seconds))[0]:
+        for _ in range(STEPS):
+            if (await asyncio.wait({task}, timeout=seconds / STEPS))[0]:
+                return task.result()
+        for _ in range(TURNS_TO_READ):
+            await asyncio.sleep(0)
+        if not task.done():
             raise TimeoutError
         return task.result()
     finally:

@@ -19,8 +19,8 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.background import within
 from toolgate_proxy.grammars.service import GrammarService
-from toolgate_proxy.redis.client import _within
 from toolgate_proxy.settings import Settings
 
 TOOLS = parse_tools(
@@ -76,7 +76,7 @@ async def test_failure_of_redis_after_its_timeout_is_not_reported() -> None:
 
     async with no_loop_errors():
         with pytest.raises(TimeoutError):
-            await _within(0.01, command())
+            await within(0.01, command())
 
 
 async def test_unread_exceptions_are_found() -> None:

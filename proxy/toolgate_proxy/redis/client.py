@@ -11,9 +11,8 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from importlib import resources
-from typing import Any
 
 import redis.exceptions
 from prometheus_client import Gauge
@@ -23,7 +22,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError, RedisError
 
-from ..background import without_owner
+from ..background import within
 from . import metrics
 
 logger = logging.getLogger(__name__)
@@ -41,11 +40,6 @@ MAX_PAUSE = 2.0
 PATIENT_TIMEOUT = 1.0
 """Least time-out, in seconds, of commands that no request waits for: enough to open a connection on
 a busy machine."""
-
-STEPS = 10
-"""Steps of a time-out. It takes at least as many iterations of the event loop."""
-TURNS_TO_READ = 5
-"""Iterations of the event loop in which a reply that has arrived becomes a result."""
 
 
 class SharedRedis:
@@ -67,9 +61,9 @@ class SharedRedis:
             url.get_secret_value(),
             max_connections=MAX_CONNECTIONS,
             timeout=timeout,
-            # Longer than `_within`, which distinguishes a slow server from a busy process.
+            # Longer than `within`, which distinguishes a slow server from a busy process.
             socket_connect_timeout=2 * self._patience,
-            # `_within` bounds each exchange. With a time-out of its own, the client would create a
+            # `within` bounds each exchange. With a time-out of its own, the client would create a
             # task for each write, 14 % of the processor time of a request with limits.
             socket_timeout=None,
             # The server may have closed an idle connection of the pool.
@@ -97,7 +91,7 @@ class SharedRedis:
         seconds = self._patience if patient else self._timeout
         began = time.monotonic()
         try:
-            replies: list[object] = await _within(seconds, pipeline.execute(raise_on_error=False))
+            replies: list[object] = await within(seconds, pipeline.execute(raise_on_error=False))
         except (RedisError, OSError, TimeoutError) as error:
             self._failed(error)
             return None
@@ -140,7 +134,7 @@ class SharedRedis:
         pause = FIRST_PROBE
         while True:
             try:
-                await _within(self._patience, self._redis.execute_command("PING"))  # type: ignore[no-untyped-call]
+                await within(self._patience, self._redis.execute_command("PING"))  # type: ignore[no-untyped-call]
                 break
             except (RedisError, OSError, TimeoutError):
                 await asyncio.sleep(pause)
@@ -148,25 +142,6 @@ class SharedRedis:
         self.has_responded = True
         self._probing = None
         self._breaker.set(0)
-
-
-async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Wait for work. Raises TimeoutError. Unlike asyncio.timeout, it does not count time in which
-    this process was busy: it waits in steps, a step counts once even if it took longer, and a reply
-    that has arrived is read before the error."""
-    task = asyncio.create_task(work)
-    without_owner(task)  # after the time-out
-    try:
-        for _ in range(STEPS):
-            if (await asyncio.wait({task}, timeout=seconds / STEPS))[0]:
-                return task.result()
-        for _ in range(TURNS_TO_READ):
-            await asyncio.sleep(0)
-        if not task.done():
-            raise TimeoutError
-        return task.result()
-    finally:
-        task.cancel()
 
 
 class RedisBatch:
