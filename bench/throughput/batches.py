@@ -6,8 +6,8 @@ strict tools, the same with speculative decoding, and Toolgate with speculative 
 
 Each round measures every client once for every cell, so a ratio compares two measurements of one
 round. Each stream has at most `--tokens` tokens, BFCL tools (`$TOOLGATE_SHARED/data`) in the
-prompt, and grammars that are already loaded. Without enforcement, the end of turn is ignored. With
-random weights, a call rarely ends by itself.
+prompt, a `logit_bias` against white space, and grammars that are already loaded. Without
+enforcement, the end of turn is ignored. With random weights, a call rarely ends by itself.
 """
 
 import argparse
@@ -35,18 +35,25 @@ from bench.throughput.batch_report import (
     report,
     write_plots,
 )
-from bench.throughput.clients import Client, Engine, backend_clients, chat_client
+from bench.throughput.clients import (
+    Bias,
+    Client,
+    Engine,
+    backend_clients,
+    chat_client,
+    no_white_space,
+)
 from tests.support.servers.contenders import MASTER_KEY, running
 from tests.support.servers.gateways import KEY, litellm_config, start
 from toolgate_proxy.stack.processes import free_port
 
 BATCHES, TOOLS = (1, 16, 64), (1, 8, 60)
+"""Streams that start together, and tools of a request, unless options name others."""
 GATEWAY_TOOLS = 8
 """Number of tools of the measurements through gateways."""
-REQUESTS = {1: 8, 16: 2, 64: 1}
-"""Consecutive requests of each stream in one measurement, by batch size."""
 LENGTH = 8192
-FLAGS: tuple[str, ...] = ("--max-num-seqs", "64", "--max-model-len", str(LENGTH))
+MAX_STREAMS = 64
+FLAGS: tuple[str, ...] = ("--max-num-seqs", str(MAX_STREAMS), "--max-model-len", str(LENGTH))
 DRAFTS = {
     "method": "ngram",
     "num_speculative_tokens": 8,
@@ -123,7 +130,7 @@ async def measure(client: Client, cell: Cell, tools: Sequence[dict[str, Any]]) -
     """Measure one batch of streams of one client."""
 
     async def one() -> list[tuple[float, int]]:
-        return [await client.send(tools) for _ in range(REQUESTS[cell.batch])]
+        return [await client.send(tools) for _ in range(_requests(cell.batch))]
 
     began = asyncio.get_running_loop().time()
     streams = await asyncio.gather(*(one() for _ in range(cell.batch)))
@@ -134,20 +141,25 @@ async def measure(client: Client, cell: Cell, tools: Sequence[dict[str, Any]]) -
     return Measured(tokens / took, 1e3 * first, tokens / len(responses))
 
 
+def _requests(batch: int) -> int:
+    """Return the consecutive requests of each stream in one measurement."""
+    return {1: 8, 16: 2}.get(batch, 1)
+
+
 async def make_clients(
-    stack: AsyncExitStack, servers: Servers, model: str, tokens: int
+    stack: AsyncExitStack, servers: Servers, model: str, tokens: int, bias: Bias
 ) -> list[Client]:
     """A client for each engine and route."""
-    limits = httpx.Limits(max_connections=None, max_keepalive_connections=max(BATCHES))
+    limits = httpx.Limits(max_connections=None, max_keepalive_connections=MAX_STREAMS)
     http = await stack.enter_async_context(
         httpx.AsyncClient(timeout=300, limits=limits, trust_env=False)
     )
     clients = [
-        chat_client(engine, "direct", http, url, "x", model, tokens)
+        chat_client(engine, "direct", http, url, "x", model, tokens, bias)
         for engine, url in servers.vllm.items()
     ]
     clients += [
-        chat_client(engine, "hosted_vllm", http, servers.litellm, KEY, label(engine), tokens)
+        chat_client(engine, "hosted_vllm", http, servers.litellm, KEY, label(engine), tokens, bias)
         for engine in (servers.vllm if servers.litellm else ())
     ]
     for engine, url in servers.backends.items():
@@ -163,16 +175,17 @@ async def make_clients(
                 trust_env=False,
             )
         )
-        clients += backend_clients(engine, raw, tokens)
+        clients += backend_clients(engine, raw, tokens, bias)
         if engine in ADAPTERS:
             url = servers.gateways[engine]
-            clients.append(chat_client(engine, "toolgate", http, url, MASTER_KEY, model, tokens))
+            clients.append(
+                chat_client(engine, "toolgate", http, url, MASTER_KEY, model, tokens, bias)
+            )
     return clients
 
 
-async def measure_all(clients: Sequence[Client], rounds: int) -> Found:
-    tools = small_tools(max(TOOLS))
-    cells = [Cell(batch, number) for number in TOOLS for batch in BATCHES]
+async def measure_all(clients: Sequence[Client], rounds: int, cells: Sequence[Cell]) -> Found:
+    tools = small_tools(max(cell.tools for cell in cells))
     found: Found = {}
     for round_ in range(-1, rounds):  # round -1 warms the caches and is not counted
         for cell in cells if round_ >= 0 else [*cells[::3], cells[-1]]:
@@ -192,8 +205,10 @@ async def run(options: argparse.Namespace) -> None:
     with ExitStack() as stack:
         servers = (start_drafting if options.drafts else start_all)(stack, model)
         async with AsyncExitStack() as connections:
-            clients = await make_clients(connections, servers, model.name, options.tokens)
-            found = await measure_all(clients, options.rounds)
+            bias = no_white_space(model)
+            clients = await make_clients(connections, servers, model.name, options.tokens, bias)
+            cells = [Cell(batch, tools) for tools in options.tools for batch in options.batches]
+            found = await measure_all(clients, options.rounds, cells)
     print(drafts_report(found) if options.drafts else report(found))
     if options.plots is not None and not options.drafts:
         write_plots(found, options.plots, model.name)

@@ -5,9 +5,11 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import httpx
+from transformers import AutoTokenizer
 
 from bench.support.backend_client import GENERATE_PATH, BackendClient, lines
 from toolgate_core import wire
@@ -23,6 +25,7 @@ Engine = Literal[
 Route = Literal["direct", "direct, free", "hosted_vllm", "toolgate"]
 Tools = Sequence[dict[str, Any]]
 Send = Callable[[Tools], Awaitable[tuple[float, int]]]
+Bias = dict[int, float]
 
 numbers = itertools.count()
 
@@ -48,6 +51,7 @@ def chat_client(
     key: str,
     model: str,
     tokens: int,
+    bias: Bias,
 ) -> Client:
     """A client of `/v1/chat/completions` at `url`. Engines without enforcement get the same tools,
     but not strict and with `tool_choice: auto`."""
@@ -58,6 +62,7 @@ def chat_client(
         "stream_options": {"include_usage": True},
         "temperature": 1.0,
         "max_tokens": tokens,
+        "logit_bias": bias,
         "tool_choice": "auto" if free else "required",
         "chat_template_kwargs": {"enable_thinking": False},
     }
@@ -77,7 +82,9 @@ def chat_client(
     return Client(engine, route, send)
 
 
-def backend_clients(engine: Engine, http: httpx.AsyncClient, tokens: int) -> list[Client]:
+def backend_clients(
+    engine: Engine, http: httpx.AsyncClient, tokens: int, bias: Bias
+) -> list[Client]:
     """Clients of a backend's own endpoint, with and without enforcement.
 
     `http` is that of `BackendClient`.
@@ -97,12 +104,25 @@ def backend_clients(engine: Engine, http: httpx.AsyncClient, tokens: int) -> lis
         return await send(tools, None)
 
     async def send(tools: Tools, enforcement: wire.Enforcement | None) -> tuple[float, int]:
-        sampling = wire.Sampling(max_tokens=tokens, temperature=1.0, ignore_eos=enforcement is None)
+        sampling = wire.Sampling(
+            max_tokens=tokens, temperature=1.0, ignore_eos=enforcement is None, logit_bias=bias
+        )
         content = await backend.request(_text(), tools, enforcement, sampling)
         first, usage = await _streamed(http, GENERATE_PATH, content, {}, b'"event":"usage"')
         return first, int(usage["completion_tokens"])
 
     return [Client(engine, "direct", enforced), Client(engine, "direct, free", free)]
+
+
+def no_white_space(model: Path) -> Bias:
+    """Return the `logit_bias` that keeps a model from tokens of white space alone.
+
+    vLLM's strict tools allow any white space between JSON's tokens. Random weights fill their calls
+    with it, where almost all tokens are masked, and sampling masked tokens is cheap on a CPU: the
+    engines would be compared on different texts."""
+    vocabulary = AutoTokenizer.from_pretrained(model)
+    texts = vocabulary.batch_decode([[token] for token in range(len(vocabulary))])
+    return {token: -100.0 for token, text in enumerate(texts) if text.isspace()}
 
 
 def _text() -> str:

@@ -26,6 +26,8 @@ def main() -> int:
     parser.add_argument("model", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
     group = parser.add_argument_group("batches")
+    group.add_argument("--batches", type=int, nargs="+", default=batches.BATCHES)
+    group.add_argument("--tools", type=int, nargs="+", default=batches.TOOLS)
     group.add_argument("--tokens", type=int, default=64, help="maximum tokens of a response")
     group.add_argument("--drafts", action="store_true", help="measure speculative decoding")
     group.add_argument("--plots", type=Path, help="directory of the SVG files")
