@@ -19,21 +19,21 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tests.support import commands
 from tests.support.vocabularies import vocabulary_of
 
 from .cases import SOURCES, Case, cases
-from .engines import ENGINES, Engines, Refused
+from .engines import ENGINES, Engines, Refused, bytes_vocabulary
 from .isolation import isolated
 from .judgement import Judge
 from .report import document
-from .vocabularies import bytes_vocabulary
 
 MODEL = ".cache/models/tiny-qwen3-vocab"
 OUT = Path(".cache/exactness.jsonl")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--model", default=MODEL, help="directory of a model with the vocabulary")
     parser.add_argument("--sources", default=",".join(SOURCES))
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
