@@ -1,67 +1,23 @@
-"""Grammars of arguments with bare keys, walked at random and read by regular expressions."""
+"""Texts that the grammars of arguments with bare keys accept and refuse."""
 
 from __future__ import annotations
 
-import json
-import re
-from functools import cache
 from typing import Any
 
 import pytest
 
+from tests.backend.grammars.codecs.forms import FORMS, GEMMA, Q, model
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
-from tests.support.dialects.codec_walks import CodecModel
-from tests.support.grids import sampled
 from toolgate_core.dialects.codecs import GemmaValues
-from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
-
-Q = '<|"|>'
-CODECS = {
-    "tokens": GemmaValues(Q),
-    "text": GemmaValues("<escape>"),
-    "no_braces": GemmaValues(Q, braces=False),
-}
-TOKENS = {"tokens": (Q, "<tool_call|>"), "text": (), "no_braces": (Q, "<tool_call|>")}
-HOSTILE = [
-    '"', "'", "\\", "<|", "<esc", ",", ":", "}", "]", "{", "[", "\n", "日本", "🎉", ",a:", "null",
-    "true", "-", "a:", "{}", "[]", "}}",
-]  # fmt: skip
 
 
-@cache
-def model(name: str) -> CodecModel:
-    codec = CODECS[name]
-    around = ("", "") if codec.braces else ("{", "}")
-    call = ("<|tool_call>call:", NAME, around[0], ARGUMENTS, f"{around[1]}<tool_call|>")
-    parts = tuple(part for part in call if part)
-    return CodecModel(Dialect(name="made-up", calls=Calls(call=parts, codec=codec)), TOKENS[name])
+def codec_of(name: str) -> GemmaValues:
+    codec = FORMS[name].codec
+    assert isinstance(codec, GemmaValues)
+    return codec
 
 
-def read(text: str, quote: str) -> Any:
-    """The arguments: every second part between quote marks is a string, the others are JSON with
-    bare keys."""
-    parts = text.split(quote)
-    assert len(parts) % 2
-    written = [
-        json.dumps(part) if at % 2 else re.sub(r"(?<=[{,])([A-Za-z_][\w.-]*):", r'"\1":', part)
-        for at, part in enumerate(parts)
-    ]
-    return json.loads("".join(written))
-
-
-@pytest.mark.exhaustive
-@sampled("name, schema_name", CODECS, CODEC_SCHEMAS, one_in=2)
-def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
-    schema, codec = CODEC_SCHEMAS[schema_name], CODECS[name]
-    made, hostile = model(name), [*HOSTILE, codec.quote, codec.quote + ","]
-    assert not made.verdict(schema)[0].residual
-    walks = [*made.valid_walks(schema, 4, hostile)]
-    for arguments, text in walks:
-        assert arguments == read(text if codec.braces else f"{{{text}}}", codec.quote), text
-    assert walks
-
-
-@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("name", GEMMA)
 @pytest.mark.parametrize(
     ("schema", "value", "accepted"),
     [
@@ -89,7 +45,7 @@ def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     ],
 )
 def test_texts(name: str, schema: Any, value: str, accepted: bool) -> None:
-    made, codec = model(name), CODECS[name]
+    made, codec = model(name), codec_of(name)
     grammar = made.grammar({"properties": {"a": schema}, "required": ["a"]})
     text = f"a:{value.replace('Q', codec.quote)}"
     assert made.accepts(grammar, f"{{{text}}}" if codec.braces else text) is accepted
@@ -102,16 +58,6 @@ def test_members_are_sorted_as_in_chat_templates() -> None:
     grammar = made.grammar(schema)
     assert made.accepts(grammar, "{o:{A:1,b:2,c:3}}")
     assert not made.accepts(grammar, "{o:{b:2,A:1,c:3}}")
-
-
-def test_arguments_come_in_any_order_and_required_ones_must_come() -> None:
-    made = model("tokens")
-    names = [f"p{at}" for at in range(12)]
-    schema = {"properties": {name: {"type": "integer"} for name in names}, "required": names[:2]}
-    grammar = made.grammar(schema)
-    assert made.accepts(grammar, "{p7:1,p1:2,p0:3,p11:4}")
-    assert not made.accepts(grammar, "{p7:1,p1:2}")
-    assert not made.accepts(grammar, "{}")
 
 
 def test_undeclared_arguments() -> None:
@@ -128,7 +74,7 @@ LISTED = NAMES | {"propertyNames": {"enum": ["a", "b c"]}}
 DECLARED = {"properties": {"id": {"type": "null"}, "No": {"type": "null"}}, "required": ["id"]}
 
 
-@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("name", GEMMA)
 @pytest.mark.parametrize(
     ("schema", "members", "accepted"),
     [
@@ -150,7 +96,7 @@ DECLARED = {"properties": {"id": {"type": "null"}, "No": {"type": "null"}}, "req
     ],
 )
 def test_names_by_pattern_and_by_list(name: str, schema: Any, members: str, accepted: bool) -> None:
-    made, codec = model(name), CODECS[name]
+    made, codec = model(name), codec_of(name)
     inner = members.replace("Q", codec.quote)
     for parameters, text in [
         ({"properties": {"o": schema}, "required": ["o"]}, f"o:{{{inner}}}"),
@@ -170,7 +116,7 @@ def test_names_that_only_the_mark_could_write_are_not_written() -> None:
 
 @pytest.mark.parametrize("name", ["tokens", "text"])
 def test_values_that_cannot_be_written_are_refused_by_name(name: str) -> None:
-    made, quote = model(name), CODECS[name].quote
+    made, quote = model(name), codec_of(name).quote
     only = {"properties": {"a": {"enum": [f"x{quote}"]}}, "required": ["a"]}
     verdict, _ = made.verdict(only)
     assert (verdict.status, verdict.pointer) == ("refused", "/properties/a")

@@ -1,90 +1,15 @@
-"""Grammars of arguments in nested tags, walked at random and compared with the tree of tags."""
+"""Texts that the grammars of arguments in nested tags accept and refuse."""
 
 from __future__ import annotations
 
-import json
-import re
-from functools import cache
 from typing import Any
 
 import pytest
 
-from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
-from tests.support.dialects.codec_walks import CodecModel
-from tests.support.grids import sampled
-from toolgate_core.dialects.codecs import NestedTags
-from toolgate_core.dialects.dialect import ARGUMENTS, NAME, Calls, Dialect
-
-NS = "]<]minimax[>["
-CODEC = NestedTags(NS)
-TOKENS: dict[str, tuple[str, ...]] = {"token": (NS, "[e~["), "text": ()}
-HOSTILE = [
-    NS, NS, NS + "</", "]<]minimax[>", "]<]", "</a>", "<item>", "</item>", "<", ">", "]", "\n", " ",
-    '"', "日本", "🎉", "null", "true", "5", "{", "[", "-",
-]  # fmt: skip
+from tests.backend.grammars.codecs.forms import NESTED, NS, model, tag
 
 
-@cache
-def model(name: str) -> CodecModel:
-    call = (f'{NS}<invoke name="', NAME, '">', ARGUMENTS, f"{NS}</invoke>\n")
-    calls = Calls(begin=f"{NS}<tool_call>\n", call=call, end=f"{NS}</tool_call>", codec=CODEC)
-    return CodecModel(Dialect(name="made-up", calls=calls), TOKENS[name])
-
-
-def tree(text: str) -> list[Any]:
-    """The tags in a text: pairs of a name and the text or the list of tags inside."""
-    found: list[Any] = []
-    while text:
-        match = re.match(re.escape(NS) + "<([^<>/]+)>", text)
-        assert match, text
-        end, depth = match.end(), 1
-        for tag in re.finditer(re.escape(NS) + "<(/?)[^<>/]+>", text[match.end() :]):
-            depth += -1 if tag[1] else 1
-            if not depth:
-                inner = text[match.end() : match.end() + tag.start()]
-                assert tag.group() == f"{NS}</{match[1]}>"
-                end += tag.end()
-                break
-        assert not depth, text
-        found.append((match[1], tree(inner) if inner.startswith(NS) else inner))
-        text = text[end:]
-    return found
-
-
-def same(inner: Any, value: Any) -> bool:
-    """Whether the tags stand for this value."""
-    if isinstance(value, dict):
-        if not value:
-            return bool(inner == "")
-        names = [name for name, _ in inner]
-        return names == list(value) and all(same(each, value[name]) for name, each in inner)
-    if isinstance(value, list):
-        if not value:
-            return bool(inner == "")
-        items = len(inner) == len(value) and {name for name, _ in inner} == {"item"}
-        return items and all(map(same, [each for _, each in inner], value))
-    if isinstance(value, str):
-        return bool(inner == value)
-    return isinstance(inner, str) and repr(json.loads(inner)) == repr(value)
-
-
-@pytest.mark.exhaustive
-@sampled("name, schema_name", TOKENS, CODEC_SCHEMAS, one_in=2)
-def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
-    schema = CODEC_SCHEMAS[schema_name]
-    made = model(name)
-    assert not made.verdict(schema)[0].residual
-    walks = [*made.valid_walks(schema, 5, HOSTILE)]
-    for arguments, text in walks:
-        assert same(tree(text), arguments) if arguments else text == "", text
-    assert walks
-
-
-def tag(name: str, *inner: str) -> str:
-    return f"{NS}<{name}>{''.join(inner)}{NS}</{name}>"
-
-
-@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("name", NESTED)
 @pytest.mark.parametrize(
     ("schema", "value", "accepted"),
     [
@@ -126,18 +51,9 @@ def test_texts(name: str, schema: Any, value: str | None, accepted: bool) -> Non
 
 
 def test_an_end_tag_has_the_name_of_its_begin_tag() -> None:
-    made = model("token")
+    made = model("nested_token")
     grammar = made.grammar({"properties": {"a": {"type": "integer"}}, "required": ["a"]})
     assert not made.accepts(grammar, f"{NS}<a>1{NS}</b>")
-
-
-def test_arguments_come_in_any_order_and_required_ones_must_come() -> None:
-    made = model("token")
-    names = [f"p{at}" for at in range(12)]
-    schema = {"properties": {name: {"type": "integer"} for name in names}, "required": names[:2]}
-    grammar = made.grammar(schema)
-    assert made.accepts(grammar, tag("p7", "1") + tag("p1", "2") + tag("p0", "3"))
-    assert not made.accepts(grammar, tag("p7", "1") + tag("p1", "2"))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +65,7 @@ def test_arguments_come_in_any_order_and_required_ones_must_come() -> None:
     ],
 )
 def test_values_that_cannot_be_written_are_refused_by_name(schema: Any) -> None:
-    made = model("text")
+    made = model("nested_text")
     verdict, _ = made.verdict({"properties": {"a": schema}, "required": ["a"]})
     assert (verdict.status, verdict.pointer) == ("refused", "/properties/a")
     assert made.accepts(made.grammar({"properties": {"a": schema}}), "")
@@ -161,7 +77,7 @@ LISTED = NAMES | {"propertyNames": {"enum": ["a", "b"]}}
 DECLARED = {"properties": {"id": {"type": "string"}, "No": {"type": "string"}}, "required": ["id"]}
 
 
-@pytest.mark.parametrize("name", TOKENS)
+@pytest.mark.parametrize("name", NESTED)
 @pytest.mark.parametrize(
     ("schema", "members", "accepted"),
     [
@@ -198,17 +114,10 @@ def test_recursion_through_null_ends() -> None:
         "required": ["v"],
     }
     schema = {"properties": {"l": {"$ref": "#/$defs/node"}}, "$defs": {"node": node}}
-    made = model("token")
+    made = model("nested_token")
     grammar = made.grammar(schema)
     assert made.accepts(grammar, tag("l", tag("v", "1"), tag("next", tag("v", "2"))))
     node["required"] = ["v", "next"]
     grammar = made.grammar(schema)
     assert made.accepts(grammar, "")
     assert not made.accepts(grammar, tag("l", tag("v", "1")))
-
-
-def test_bounds_of_a_number_beside_a_string_are_left_to_validation() -> None:
-    either = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 3}]}
-    verdict, grammar = model("text").verdict({"properties": {"a": either}})
-    assert grammar is not None
-    assert [one.pointer for one in verdict.residual] == ["/properties/a/anyOf/1/minimum"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.backend.grammars.codecs.tagged_forms import model
+from tests.backend.grammars.codecs.forms import model
 
 
 def qwen(**values: str) -> str:
@@ -43,15 +43,6 @@ def test_texts(schema: Any, text: str, accepted: bool) -> None:
     made = model("lines")
     grammar = made.grammar({"properties": {"a": schema}, "required": ["a"]})
     assert made.accepts(grammar, text) is accepted
-
-
-def test_arguments_come_in_any_order_and_required_ones_must_come() -> None:
-    made = model("lines")
-    names = [f"p{at}" for at in range(12)]
-    schema = {"properties": {name: {"type": "string"} for name in names}, "required": names[:2]}
-    grammar = made.grammar(schema)
-    assert made.accepts(grammar, qwen(p7="x", p1="y", p0="z", p11=""))
-    assert not made.accepts(grammar, qwen(p7="x", p1="y"))
 
 
 def test_more_arguments_than_bits_come_in_the_order_of_the_schema() -> None:
@@ -102,13 +93,6 @@ def test_arguments_by_patterns_are_not_written() -> None:
     assert not verdict.residual
     assert made.accepts(grammar, "")
     assert not made.accepts(grammar, qwen(xa="1"))
-
-
-def test_bounds_of_a_number_beside_a_string_are_left_to_validation() -> None:
-    either = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 3}]}
-    verdict, grammar = model("lines").verdict({"properties": {"a": either}})
-    assert grammar is not None
-    assert [one.pointer for one in verdict.residual] == ["/properties/a/anyOf/1/minimum"]
 
 
 def test_a_pattern_that_raw_text_cannot_have_is_left_to_validation() -> None:
