@@ -155,6 +155,8 @@ PYTHONIC = {
     "double": pythonic(Pythonic()),
     "json_objects": pythonic(Pythonic(quote="'", json_objects=True)),
 }
+FAMILIES = {"gemma": (*GEMMA,), "nested": (*NESTED,)}
+"""Names of forms with the same codec."""
 FORMS = {**TAGGED, **GEMMA, **NESTED, **PYTHONIC}
 
 
@@ -162,3 +164,15 @@ FORMS = {**TAGGED, **GEMMA, **NESTED, **PYTHONIC}
 def model(name: str) -> CodecModel:
     form = FORMS[name]
     return CodecModel(Dialect(name="made-up", calls=form.calls), form.tokens)
+
+
+def qwen(**values: str) -> str:
+    return "".join(f"<parameter={k}>\n{v}\n</parameter>\n" for k, v in values.items())
+
+
+def quoted(name: str, text: str) -> str:
+    """The text with the quote marks of a form, which `Q` stands for, in its braces."""
+    codec = FORMS[name].codec
+    assert isinstance(codec, GemmaValues)
+    text = text.replace("Q", codec.quote)
+    return f"{{{text}}}" if codec.braces else text

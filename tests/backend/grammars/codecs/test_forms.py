@@ -59,13 +59,3 @@ def test_arguments_come_in_any_order_and_required_ones_must_come(name: str) -> N
     assert made.accepts(grammar, write({"p7": 1, "p1": 2, "p0": 3, "p11": 4}))
     assert not made.accepts(grammar, write({"p7": 1, "p1": 2}))
     assert not made.accepts(grammar, write({}))
-
-
-BESIDE_TEXT = {"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 3}]}
-
-
-@pytest.mark.parametrize("name", ["lines", "nested_text"])
-def test_bounds_of_a_number_beside_a_string_are_left_to_validation(name: str) -> None:
-    verdict, grammar = model(name).verdict({"properties": {"a": BESIDE_TEXT}})
-    assert grammar is not None
-    assert [one.pointer for one in verdict.residual] == ["/properties/a/anyOf/1/minimum"]
