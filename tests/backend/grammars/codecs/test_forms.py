@@ -11,8 +11,7 @@ import pytest
 from tests.backend.grammars.codecs.forms import FORMS, TAGGED, model
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.text_reader import arguments_of
-from tests.support.effort import repeats
-from tests.support.grids import sampled
+from tests.support.effort import repeats, sampled
 from toolgate_core.dialects.codecs import Tagged
 
 ENOUGH = 4

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
-from tests.support.dialects.argument_splits import parsed_in_parts
 from toolgate_core.dialects.arguments.parser import ArgumentsParser
 from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.marks import Marks
@@ -114,3 +114,20 @@ def value_of(form: str, text: str, marks: Marks = NO_MARKS) -> Any:
     written, rest = parse(form, text + end, marks)
     assert rest == end
     return json.loads(written)
+
+
+def parsed_in_parts(make: Callable[[], ArgumentsParser], text: str) -> tuple[str, str]:
+    """The JSON of an encoded text and the rest, after checking that all splits in two give the
+    same."""
+    found = None
+    for at in range(len(text) + 1):
+        parser = make()
+        written = parser.feed(text[:at])
+        copied = parser.copy()
+        more = parser.feed(text[at:])
+        assert parser.finished
+        assert copied.feed(text[at:]) == more
+        found = found or (written + more, parser.rest)
+        assert (written + more, parser.rest) == found
+    assert found is not None
+    return found
