@@ -62,9 +62,10 @@ def said(message: Any) -> list[Any]:
 
 
 def check_choices() -> None:
+    """A budget of thinking, with which an answer takes longest, only beside one choice."""
     thought = 0
     for choice in (AUTO, ANY, NONE, NAMED, {**ANY, "disable_parallel_tool_use": True}):
-        for more in ({}, ADAPTIVE, BUDGET):
+        for more in ({}, ADAPTIVE, *([BUDGET] if choice == ANY else [])):
             asked = {**COMMON, "tools": shared.message_tools(), "tool_choice": choice, **more}
             answer = client.messages.create(**asked)
             check(answer, choice)

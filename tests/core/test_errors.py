@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from toolgate_core import errors
@@ -14,6 +16,8 @@ from toolgate_core.errors import (
     ToolgateError,
     UnknownTool,
 )
+from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM
+from toolgate_core.errors.requests import MAX_POINTER
 
 
 def test_every_error_class_documents_its_cause_and_remedy() -> None:
@@ -62,3 +66,20 @@ def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message()
     assert error.details() == {"context_length": 4096, "prompt_tokens": 4000, "max_tokens": 100}
     assert "(4000 in the messages, 100 in the completion)" in error.message
     assert ContextLengthExceeded.of_tokens(4096).details() == {"context_length": 4096}
+
+
+def test_long_message_and_parameter_are_shortened() -> None:
+    error = InvalidRequest("m" * 1_500_000, param="p" * 1_000_000)
+    assert error.message == "m" * (MAX_MESSAGE - 1) + "…" == str(error)
+    assert error.param == "p" * (MAX_PARAM - 1) + "…"
+
+
+def test_message_at_the_limit_is_unchanged() -> None:
+    error = InvalidRequest("m" * MAX_MESSAGE, param="p" * MAX_PARAM)
+    assert (error.message, error.param) == ("m" * MAX_MESSAGE, "p" * MAX_PARAM)
+
+
+def test_long_pointer_is_shortened() -> None:
+    error = SchemaNotEnforceable("No.", pointer="/a" * 100_000)
+    assert len(error.pointer) == MAX_POINTER
+    assert len(json.dumps(error.body())) < MAX_POINTER + 200

@@ -34,10 +34,13 @@ BOTH_WAYS = (
     "test_refusals",
 )
 """Modules that run on our own route and through LiteLLM's handler."""
-SLOW_WITH_LITELLM = ("test_budgets", "test_clients")
-"""Modules of which `make test` runs our own route only, because they take minutes."""
-BOTH_ADAPTERS = ("test_cases", "test_grammars", "test_stress", "test_traces")
+WITH_LITELLM = ("test_cases", "test_formats")
+"""Those of which `make test` runs both ways. What LiteLLM's handler does with the others' requests
+is tested with scripted backends (tests/proxy/process); with vLLM it would take minutes more."""
+BOTH_ADAPTERS = ("test_cases", "test_fuzz", "test_grammars", "test_traces")
 """Modules that run on both adapters."""
+SLOW_WITH_SECOND = ("test_fuzz",)
+"""Those of which `make test` runs the first adapter only."""
 FIRST = "images"
 """The folder has servers of its own, which have ended when the others start."""
 LAST = "test_faults"
@@ -47,10 +50,13 @@ LAST = "test_faults"
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     module = metafunc.module.__name__.rpartition(".")[2]
     if module in BOTH_WAYS and "way" in metafunc.fixturenames:
-        marks = [pytest.mark.slow] if module in SLOW_WITH_LITELLM else []
+        marks = [] if module in WITH_LITELLM else [pytest.mark.slow]
         metafunc.parametrize("way", ("own", pytest.param("litellm", marks=marks)))
     if module in BOTH_ADAPTERS and "adapter" in metafunc.fixturenames:
-        metafunc.parametrize("adapter", adapters())
+        marks = [pytest.mark.slow] if module in SLOW_WITH_SECOND else []
+        first, *others = adapters()
+        second = (pytest.param(adapter, marks=marks) for adapter in others)
+        metafunc.parametrize("adapter", (first, *second))
 
 
 @pytest.hookimpl(trylast=True)

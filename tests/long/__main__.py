@@ -25,10 +25,10 @@ CHECKS = {
     "exactness": "exactness.run",
     "families": "families.run",
     "vllm-splits": "families.vllm_splits",
-    "conformance": "conformance.run",
-    "responses-conformance": "api_conformance.responses",
-    "messages-conformance": "api_conformance.messages",
-    "verify": "verify.run",
+    "conformance": "conformance",
+    "responses-conformance": "api_conformance.run",
+    "messages-conformance": "api_conformance.run",
+    "verify": "verify",
 }
 """Module of each test."""
 

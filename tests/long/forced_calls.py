@@ -11,7 +11,6 @@ and what was refused. The exit status is 1 if a call was invalid or a request fa
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gzip
 import json
@@ -28,7 +27,7 @@ import jsonschema.validators
 
 from tests.long.hostile_calls.cases import biases
 from tests.models import ROOT, tiny_family
-from tests.support import markdown
+from tests.support import commands, markdown
 from tests.support.schemas.real_tools import FORMS, SCHEMAS
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects.registry import DIALECTS
@@ -147,7 +146,7 @@ def reasons(outcomes: Iterable[Outcome]) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--forms", nargs="+", default=FORMS, help="names of dialects")
     parser.add_argument("--streams", type=int, default=8, help="requests at the same time")
     parser.add_argument("--json", type=Path, help="file for the outcome of each request")
@@ -175,7 +174,3 @@ def main() -> int:
         options.json.write_text(json.dumps(each, indent=1), encoding="utf-8")
     bad = {outcome.kind for outcomes in found.values() for outcome in outcomes}
     return 1 if bad & {"invalid", "failed"} else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
-from tests.long.outcomes import Outcome, counted, keep, kept, violations
+import pytest
 
-OUTCOME = Outcome(3, 1.5, {"steps": "40"}, Counter({"walks": 12}), ["qwen3: wrong"])
+from tests.long.outcomes import Outcome, Runs
+
+OUTCOMES = [Outcome(seed, 1.5, {"steps": "40"}, Counter({"walks": 12})) for seed in (3, 5)]
+OUTCOMES[0].violations.append("qwen3: wrong")
 
 
-def test_kept_outcomes_are_found_by_their_labels(tmp_path: Path) -> None:
+def test_a_run_goes_on_from_its_file_and_reports_all(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "outcomes"
-    keep(file, OUTCOME)
-    assert kept(file) == kept(file, steps="40") == {3: OUTCOME}
-    assert kept(file, steps="50") == kept(tmp_path / "none") == {}
-
-
-def test_the_report_has_totals_and_violations() -> None:
-    assert "| walks | 24 |" in counted([OUTCOME, OUTCOME], "seeds")
-    assert violations([OUTCOME]) == ["Violations: 1", "seed 3: qwen3: wrong"]
+    for outcome in OUTCOMES:
+        Runs(file).add(outcome)
+    runs = Runs(file, steps="40")
+    assert runs.done == {outcome.seed: outcome for outcome in OUTCOMES}
+    assert [*runs.missing(range(6))] == [0, 1, 2, 4]
+    assert Runs(file, steps="50").done == Runs(tmp_path / "none").done == {}
+    assert runs.report("seeds") == 1
+    page = capsys.readouterr().out
+    assert "| walks | 24 |" in page
+    assert "Violations: 1\nseed 3: qwen3: wrong\n" in page

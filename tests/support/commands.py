@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import sys
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,13 @@ def run(package: str, programs: Mapping[str, str], arguments: Sequence[str]) -> 
     sys.argv = [f"python -m {package} {name}", *arguments[1:]]
     status: int | None = import_module(f"{package}.{programs[name]}").main()
     return status or 0
+
+
+def parser_of(doc: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help has the docstring of a program as it is written."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
 
 
 def _listing(package: str, programs: Mapping[str, str]) -> str:

@@ -195,7 +195,7 @@ def test_every_check_states_its_rule_and_source() -> None:
 
 
 def test_examples_of_tools_are_valid_and_wrong_ones_are_not() -> None:
-    from tests.verify.reference_server.examples import TOOLS
+    from tests.verify.reference_server.reply import TOOLS
     from toolgate_verify.checks.common import violation
 
     for tool in TOOLS:

@@ -1,12 +1,8 @@
-"""Made-up dialects, one for each shape of calls, and readers that share no code with them."""
+"""Made-up dialects, one for each shape of calls."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from toolgate_core.dialects.dialect import (
     ARGUMENTS,
@@ -18,8 +14,6 @@ from toolgate_core.dialects.dialect import (
     Reasoning,
 )
 
-Read = Callable[[str], list[tuple[str, Any]]]
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -28,69 +22,8 @@ class Shape:
     """The marks that are tokens. All other marks are text."""
     begins: str
     """The text with which the calls begin."""
-    read: Read
-    """The calls in the text from `begins` on. Raises ValueError for anything else."""
-
-
-def _all(pattern: str, between: str, text: str) -> list[re.Match[str]]:
-    """The matches of `pattern` that are the whole text, with `between` between two."""
-    found, at = [], 0
-    while at < len(text) or not found:
-        match = re.compile(pattern, re.DOTALL).match(text, at)
-        if match is None:
-            raise ValueError(f"no call at {at}: {text[at:][:40]!r}")
-        found.append(match)
-        at = match.end()
-        if at < len(text):
-            if not text.startswith(between, at):
-                raise ValueError(f"no separator at {at}: {text[at:][:40]!r}")
-            at += len(between)
-    return found
-
-
-def _section(text: str) -> list[tuple[str, Any]]:
-    inner = re.fullmatch(r"<calls>(.*)</calls>", text, re.DOTALL)
-    if inner is None:
-        raise ValueError("no section")
-    pattern = r"<call>functions\.([\w.-]+):(\d+)<args>(.*?)</call>"
-    found = _all(pattern, "", inner[1])
-    numbers = [int(match[2]) for match in found]
-    if numbers != list(range(5, 5 + len(numbers))):
-        raise ValueError(f"ids {numbers}")
-    return [(match[1], json.loads(match[3])) for match in found]
-
-
-def _array(text: str) -> list[tuple[str, Any]]:
-    inner = re.fullmatch(r"<calls>(\[.*\])</calls>", text, re.DOTALL)
-    if inner is None:
-        raise ValueError("no array")
-    return [(call["name"], call["arguments"]) for call in json.loads(inner[1])]
-
-
-def _array_with_ids(text: str) -> list[tuple[str, Any]]:
-    if not text.startswith("[CALLS]"):
-        raise ValueError("no array")
-    calls = json.loads(text.removeprefix("[CALLS]"))
-    ids = [call["id"] for call in calls]
-    if len({*ids}) != len(ids) or not all(re.fullmatch("[A-Za-z0-9]{9}", each) for each in ids):
-        raise ValueError(f"ids {ids}")
-    return [(call["name"], call["arguments"]) for call in calls]
-
-
-def _tags(text: str) -> list[tuple[str, Any]]:
-    found = _all(r"<tool>\n(\{.*?\})\n</tool>", "\n", text)
-    calls = [json.loads(match[1]) for match in found]
-    return [(call["name"], call["arguments"]) for call in calls]
-
-
-def _bare(text: str) -> list[tuple[str, Any]]:
-    call = json.loads(text)
-    return [(call["name"], call["parameters"])]
-
-
-def _named(text: str) -> list[tuple[str, Any]]:
-    found = _all(r"\[CALL\]([\w.-]+)\[ARGS\](\{.*?\})(?=\[CALL\]|$)", "", text)
-    return [(match[1], json.loads(match[2])) for match in found]
+    ids: str = ""
+    """The pattern of the ids in the text, if it has some."""
 
 
 _SECTION = Calls(
@@ -129,27 +62,28 @@ def _shape(
     name: str,
     calls: Calls,
     begins: str,
-    read: Read,
     tokens: tuple[str, ...] = (),
     reasoning: Reasoning = _THOUGHTS,
+    ids: str = "",
 ) -> Shape:
-    return Shape(Dialect(name=name, calls=calls, reasoning=reasoning), tokens, begins, read)
+    return Shape(Dialect(name=name, calls=calls, reasoning=reasoning), tokens, begins, ids)
 
 
 _SECTION_MARKS = ("<calls>", "<call>", "<args>", "</call>", "</calls>")
+_NUMBER, _CODE = r"\d+", r"[A-Za-z0-9]{9}"
 SHAPES = {
     shape.dialect.name: shape
     for shape in (
-        _shape("section", _SECTION, "<calls>", _section, _SECTION_MARKS),
-        _shape("section_in_text", _SECTION, "<calls>", _section, reasoning=_TEXT_THOUGHTS),
-        _shape("section_half_in_text", _SECTION, "<calls>", _section, ("<calls>", "</call>")),
-        _shape("array", _ARRAY, "<calls>", _array, ("<calls>", "</calls>")),
-        _shape("array_in_text", _ARRAY, "<calls>", _array, reasoning=_TEXT_THOUGHTS),
-        _shape("array_with_ids", _ARRAY_WITH_IDS, "[CALLS]", _array_with_ids, ("[CALLS]",)),
-        _shape("tags", _TAGS, "<tool>", _tags, ("<tool>", "</tool>")),
-        _shape("tags_in_text", _TAGS, "<tool>", _tags),
-        _shape("bare", _BARE, '{"name": "', _bare),
-        _shape("named", _NAMED, "[CALL]", _named, ("[CALL]", "[ARGS]", "<|called|>")),
-        _shape("named_in_text", _NAMED, "[CALL]", _named),
+        _shape("section", _SECTION, "<calls>", _SECTION_MARKS, ids=_NUMBER),
+        _shape("section_in_text", _SECTION, "<calls>", reasoning=_TEXT_THOUGHTS, ids=_NUMBER),
+        _shape("section_half_in_text", _SECTION, "<calls>", ("<calls>", "</call>"), ids=_NUMBER),
+        _shape("array", _ARRAY, "<calls>", ("<calls>", "</calls>")),
+        _shape("array_in_text", _ARRAY, "<calls>", reasoning=_TEXT_THOUGHTS),
+        _shape("array_with_ids", _ARRAY_WITH_IDS, "[CALLS]", ("[CALLS]",), ids=_CODE),
+        _shape("tags", _TAGS, "<tool>", ("<tool>", "</tool>")),
+        _shape("tags_in_text", _TAGS, "<tool>"),
+        _shape("bare", _BARE, '{"name": "'),
+        _shape("named", _NAMED, "[CALL]", ("[CALL]", "[ARGS]", "<|called|>")),
+        _shape("named_in_text", _NAMED, "[CALL]"),
     )
 }

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.dialects.model import DialectModel
-from tests.support.effort import repeats
+from tests.support.effort import repeats, sampled
 from tests.support.grammars.custom_grammars import CASES
 from tests.support.grammars.custom_walks import CustomWalks
-from tests.support.grids import sampled
 from toolgate_core.custom_tools import Grammar
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS

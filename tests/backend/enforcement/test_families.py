@@ -15,12 +15,14 @@ from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
-from toolgate_core.dialects.mark_texts import mark_texts
+from toolgate_core.dialects.mark_texts import mark_texts, special_tokens
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.formats import BUILT_IN
 
 ENDED_WALKS = repeats(1, nightly=6)
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
+ADDED_MARKS = ("deepseek_v32", "gigachat35", "minimax_m3", "glm47", "mistral_v13", "gemma4")
+"""Families with models whose tokenizers have marks as added tokens that are not special."""
 
 
 @pytest.fixture(scope="module", params=NAMES)
@@ -108,3 +110,19 @@ def test_the_shortest_text_of_a_format_has_the_format(name: str) -> None:
     [(_, arguments)] = calls_in(model.segment(written))
     schema = tool["function"]["parameters"]
     jsonschema_rs.validate(schema, json.loads(arguments), validate_formats=True)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("name", ADDED_MARKS)
+def test_calls_are_valid_with_marks_that_are_not_special(name: str) -> None:
+    model = DialectModel(DIALECTS[name], special_tokens(DIALECTS[name]), special=False)
+    machine = model.automaton(choice="required")
+    ended = 0
+    for seed in range(12):
+        machine.reset()
+        tokens, _, whole = walk(machine, model, seed)
+        calls = calls_in(model.segment(tokens, required=True)) if whole else []
+        for tool, arguments in calls:
+            jsonschema.validate(json.loads(arguments), PARAMETERS[tool])
+        ended += whole
+    assert ended >= 6

@@ -1,5 +1,5 @@
-"""Random walks in dialects of each shape, read by readers that share no code with them. The
-segmenter finds the same as they do."""
+"""Random walks in dialects of each shape, read by a reader that shares no code with them. The
+segmenter finds the same as it does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.text_reader import read_turn
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_backend.enforcement.state import Phase
@@ -42,10 +43,16 @@ def calls_of(model: Model, text: str) -> tuple[str, list[tuple[str, Any]]]:
     at = text.find(model.shape.begins)
     if at < 0:
         return text, []
-    calls = model.shape.read(text[at:])
-    for name, arguments in calls:
+    found = read_turn(text[at:], model.dialect, PARAMETERS)
+    assert found.end == len(text) - at
+    for name, arguments in found.calls:
         jsonschema.validate(arguments, PARAMETERS[name])
-    return text[:at], calls
+    if model.shape.ids:
+        assert all(re.fullmatch(model.shape.ids, each) for each in found.ids)
+        assert len({*found.ids}) == len(found.calls)
+    if model.shape.dialect.name.startswith("section"):  # the conversation has five earlier calls
+        assert found.ids == [str(5 + number) for number in range(len(found.calls))]
+    return text[:at], found.calls
 
 
 def text_of(events: list[Event], kind: type[Any]) -> str:

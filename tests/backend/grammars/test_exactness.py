@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tests.long.exactness.cases import Case
-from tests.long.exactness.engines import Engines
-from tests.long.exactness.isolation import isolated
+from tests.long.exactness.engines import Engines, bytes_vocabulary
 from tests.long.exactness.judgement import Found, Judge, Judgement
 from tests.long.exactness.report import document
-from tests.long.exactness.vocabularies import bytes_vocabulary
+from tests.long.exactness.run import isolated
 from tests.support.schemas.judge import COMPACT
 from toolgate_backend.grammars.instances.forms import written
 from toolgate_core.schema.canonical import canonical_schema

@@ -89,3 +89,14 @@ def collected(request: pytest.FixtureRequest) -> set[str]:
     return {
         str(item.callspec.params["name"]) for item in items if isinstance(item, pytest.Function)
     }
+
+
+def check_program(
+    name: str,
+    request: pytest.FixtureRequest,
+    running: Programs,
+    gateway: Gateway,
+    bias: dict[str, float],
+) -> None:
+    """The test of a program. Modules name it `test_…`."""
+    running.check(name, gateway, bias, collected(request))

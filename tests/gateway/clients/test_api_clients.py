@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.gateway.clients.client_programs import Programs, collected, programs
-from tests.gateway.servers import Gateway
+from tests.gateway.clients.client_programs import check_program
 
 AT_ONCE = {
     "anthropic_context": ("use_anthropic_context.py",),
@@ -25,19 +20,4 @@ AT_ONCE = {
 }
 ALONE = {"anthropic": ("use_anthropic.py",), "openai": ("use_openai_responses.py",)}
 
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Programs]:
-    with programs(AT_ONCE, ALONE) as running:
-        yield running
-
-
-@pytest.mark.parametrize("name", [*AT_ONCE, *ALONE])
-def test_a_client_librarys_program_succeeds(
-    name: str,
-    request: pytest.FixtureRequest,
-    running: Programs,
-    gateway: Gateway,
-    bias: dict[str, float],
-) -> None:
-    running.check(name, gateway, bias, collected(request))
+test_a_client_librarys_program_succeeds = check_program

@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 
 from tests import tools
+from tests.support.dialects.tool_calls import calls_in
 from toolgate_core import grammar_key, wire
-from toolgate_core.deltas import ArgumentsDelta, CallStart
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
@@ -88,10 +88,4 @@ def generate(
 def calls(client: httpx.Client, ids: list[int], texts: list[str]) -> list[tuple[str, str]]:
     info = wire.Info.model_validate_json(client.get("/v1/toolgate/info").content)
     segmenter = Segmenter(DIALECTS[info.dialect], info.marks, required=True)
-    found: list[tuple[str, str]] = []
-    for event in [*segmenter.feed(ids, texts), *segmenter.finish("stop")]:
-        if isinstance(event, CallStart):
-            found.append((event.name, ""))
-        elif isinstance(event, ArgumentsDelta):
-            found[-1] = (found[-1][0], found[-1][1] + event.text)
-    return found
+    return calls_in([*segmenter.feed(ids, texts), *segmenter.finish("stop")])

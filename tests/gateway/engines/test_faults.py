@@ -121,6 +121,25 @@ async def test_a_client_that_leaves_in_this_phase_frees_its_request(
     assert told.finish is None
 
 
+async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
+    http: httpx.AsyncClient, target: Backend, backend: httpx.Client
+) -> None:
+    before = generated(target)
+    waiting = asyncio.create_task(http.post(CHAT, json=CONTENT))
+    await until(lambda: generated(target) > before)
+    waiting.cancel()
+    await until(lambda: nothing_is_left(backend))
+    assert generated(target) - before < CONTENT["max_tokens"]
+
+
+def generated(target: Backend) -> float:
+    """Return vLLM's count of the tokens that it has generated."""
+    lines = httpx.get(f"{target.url}/metrics", timeout=60, trust_env=False).text.splitlines()
+    counts = [line for line in lines if line.startswith("vllm:generation_tokens_total")]
+    assert counts
+    return sum(float(line.rpartition(" ")[2]) for line in counts)
+
+
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_a_queued_client_that_leaves_frees_its_request(
     http: httpx.AsyncClient, backend: httpx.Client, stream: bool

@@ -6,13 +6,13 @@ import httpx
 import pytest
 
 from tests.gateway.conftest import status
-from tests.gateway.stack import Stack
+from tests.gateway.servers import Gateway
 from tests.long.fuzz.run import fuzz, left_in_gateway
 from tests.support.effort import repeats
 from toolgate_verify.terms import Api
 
 REQUESTS = {
-    Api.CHAT: repeats(30, nightly=120),
+    Api.CHAT: repeats(30, nightly=320),
     Api.RESPONSES: repeats(24, nightly=80),
     Api.MESSAGES: repeats(24, nightly=80),
 }
@@ -20,12 +20,12 @@ REQUESTS = {
 
 @pytest.mark.parametrize("api", Api)
 async def test_random_requests_violate_nothing_and_leave_nothing_behind(
-    stack: Stack, backend: httpx.Client, bias: dict[str, float], api: Api
+    gateway: Gateway, backend: httpx.Client, model: str, bias: dict[str, float], api: Api
 ) -> None:
     findings = await fuzz(
-        stack.url,
-        stack.master_key,
-        model="tiny",
+        gateway.url,
+        gateway.key,
+        model=model,
         count=REQUESTS[api],
         concurrency=16,
         seed=1,
@@ -37,4 +37,4 @@ async def test_random_requests_violate_nothing_and_leave_nothing_behind(
     assert findings.outcomes["200"] > answered / 2, findings.report()
     left = status(backend)
     assert (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
-    assert not await left_in_gateway(stack.url, stack.master_key)
+    assert not await left_in_gateway(gateway.url, gateway.key)

@@ -17,7 +17,7 @@ from tests.gateway.servers import Backend, Servers, adapters
 from tests.support.effort import repeats
 from toolgate_core import wire
 
-AT_ONCE, ASKED = 4, repeats(12, nightly=24)
+AT_ONCE, ASKED = 4, repeats(8, nightly=24)
 
 
 @pytest.fixture

@@ -1,34 +1,26 @@
-"""The Messages API through the whole stack: the answers of chat completions, and exact counts."""
+"""The Messages API through the whole stack: the answers of the other APIs, and exact counts."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
-import jsonschema
-import openai
 import pytest
 
 from tests import tools
 from tests.gateway.servers import Gateway
-from tests.support.apis.messages_api import accumulated, check_message
-from tests.support.apis.typed_events import read_events
-from tests.support.servers.http_client import bearer
+from tests.long.api_conformance.cases import tool_of
+from tests.long.api_conformance.evaluation import Evaluation
+from tests.support.servers.http_client import bearer, http_client
+from toolgate_verify.asking import messages
+from toolgate_verify.asking.ask import Ask, User
+from toolgate_verify.terms import Api
 
-TEXT = "What's the weather?"
-TOOLS = [
-    {
-        "name": tool["function"]["name"],
-        "description": tool["function"].get("description"),
-        "input_schema": tool["function"]["parameters"],
-    }
-    for tool in tools.ALL
-]
-SCHEMAS = {tool["name"]: tool["input_schema"] for tool in TOOLS}
-CHOICES = {"auto": "auto", "any": "required"}
+OFFERED = tuple(tool_of({"description": "", **tool["function"]}) for tool in tools.ALL)
+TOOLS = [messages.tool(tool, strict=None) for tool in OFFERED]
 
 
 @pytest.fixture
@@ -38,77 +30,44 @@ def http(gateway: Gateway) -> Iterator[httpx.Client]:
         yield http
 
 
-@pytest.mark.parametrize("choice", CHOICES)
-@pytest.mark.parametrize("thinking", ["disabled", "adaptive"])
-@pytest.mark.parametrize("max_tokens", [40, 400])
-def test_a_seeded_message_is_the_seeded_completion(
-    http: httpx.Client,
-    client: openai.OpenAI,
-    common: dict[str, Any],
-    choice: str,
-    thinking: str,
-    max_tokens: int,
+def cases(model: str, bias: dict[str, float]) -> list[Ask]:
+    asked = Ask(
+        (User("What's the weather?"),),
+        system="Be brief.",
+        tools=OFFERED,
+        strict=None,
+        temperature=1.0,
+    )
+    extra = {"model": model, "logit_bias": bias, "seed": 11}
+    return [
+        replace(asked, choice=choice, reasoning=reasoning, max_tokens=most, extra=extra)
+        for choice in ("auto", "required")
+        for reasoning in ("none", "medium")
+        for most in (90, 400)
+    ]
+
+
+async def test_seeded_answers_are_those_of_the_other_apis(
+    gateway: Gateway, model: str, bias: dict[str, float]
 ) -> None:
-    body: dict[str, Any] = {
-        **common,
-        "max_tokens": max_tokens,
-        "system": "Be brief.",
-        "messages": [{"role": "user", "content": TEXT}],
-        "tools": TOOLS,
-        "tool_choice": {"type": choice},
-        "thinking": {"type": thinking},
-    }
-    answer = http.post("/v1/messages", json=body)
-    if answer.status_code == 400:  # the shortest call may be longer than max_tokens
-        assert (max_tokens, answer.json()["error"]["code"]) == (40, "max_tokens_too_small")
-        return
-    whole = answer.json()
-    check_message(whole)
-    stream = http.post("/v1/messages", json=body | {"stream": True})
-    made = accumulated(read_events(stream.content))
-    assert _said(made) == _said(whole)
-    for block in whole["content"]:
-        if block["type"] == "tool_use":
-            jsonschema.validate(block["input"], SCHEMAS[block["name"]])
-    assert (whole["stop_reason"] == "tool_use") == (
-        any(block["type"] == "tool_use" for block in whole["content"])
-        and whole["stop_reason"] != "max_tokens"
-    )
-    asked: dict[str, Any] = {
-        **common,
-        "max_tokens": max_tokens,
-        "messages": [{"role": "system", "content": "Be brief."}, {"role": "user", "content": TEXT}],
-        "tools": tools.ALL,
-        "tool_choice": CHOICES[choice],
-        "extra_body": {"enable_thinking": thinking == "adaptive"},
-    }
-    chat = client.chat.completions.create(**asked).model_dump()
-    message = chat["choices"][0]["message"]
-    calls = [call["function"] for call in message.get("tool_calls") or []]
-    if (chat["choices"][0].get("toolgate") or {}).get("last_call") == "cut":
-        calls.pop()
-    expected = (
-        message["content"] or "",
-        message.get("reasoning_content") or "",
-        [(call["name"], json.loads(call["arguments"])) for call in calls],
-    )
-    assert _said(whole) == expected
-    counted = http.post("/v1/messages/count_tokens", json=body).json()
-    assert counted == {"input_tokens": chat["usage"]["prompt_tokens"]}
-    usage = whole["usage"]
-    assert usage["input_tokens"] + usage["cache_read_input_tokens"] == counted["input_tokens"]
+    """Streamed and whole, with every call valid, and the same usage."""
+    headers = bearer(gateway.key)
+    async with http_client(gateway.url, headers=headers, timeout=300) as http:
+        evaluation = Evaluation(http, Api.MESSAGES, [Api.CHAT, Api.RESPONSES], concurrency=8)
+        result = await evaluation.run(cases(model, bias))
+    assert not result.violations, result.examples
+    assert result.calls
+    assert result.cut
 
 
-def _said(message: dict[str, Any]) -> tuple[str, str, list[tuple[str, Any]]]:
-    def texts(kind: str, field: str) -> str:
-        return "".join(each[field] for each in message["content"] if each["type"] == kind)
-
-    calls = [each for each in message["content"] if each["type"] == "tool_use"]
-    return (
-        texts("text", "text"),
-        texts("thinking", "thinking"),
-        [(each["name"], each["input"]) for each in calls],
-    )
+def test_tokens_are_counted_as_in_the_usage(http: httpx.Client, common: dict[str, Any]) -> None:
+    for kind in ("disabled", "adaptive"):
+        body = {**common, "messages": [{"role": "user", "content": "Go on."}], "max_tokens": 4}
+        body |= {"thinking": {"type": kind}, "system": "Be brief.", "tools": TOOLS}
+        body["tool_choice"] = {"type": "auto"}
+        counted = http.post("/v1/messages/count_tokens", json=body).json()["input_tokens"]
+        usage = http.post("/v1/messages", json=body).json()["usage"]
+        assert usage["input_tokens"] + usage["cache_read_input_tokens"] == counted > 0
 
 
 def test_errors_about_the_context_are_in_anthropics_words(

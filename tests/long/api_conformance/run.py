@@ -1,9 +1,21 @@
-"""The command line of the evaluations."""
+"""Black-box evaluation of the Responses or the Messages API, alone and against the other APIs.
+
+    python -m tests.long responses-conformance --model MODEL_DIR --bias closers --bias hostile
+    python -m tests.long messages-conformance --model MODEL_DIR --url http://127.0.0.1:4000 --key …
+
+Each case is a set of BFCL tools with a `tool_choice`, calls in parallel or not, and reasoning on,
+off or by default; in the Messages API, half of them stream input eagerly. It is sent with the same
+seed to the API whole and streamed, and to the others: to chat completions, and from the Messages
+API also to the Responses API. Every answer is checked, events and bodies by the SDKs' own models,
+and all must be equal. What else is in the engine's batch can change a sampled token, so a case
+whose answers differ is repeated alone before it counts.
+"""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,14 +24,21 @@ import httpx
 
 from tests.long.api_conformance.cases import BIASES, bias_of, make_cases
 from tests.long.api_conformance.evaluation import Evaluation, Result
+from tests.support import commands
 from tests.support.servers.contenders import exit_on_sigterm, running
 from toolgate_verify.terms import Api
 
+EVALUATIONS = {
+    "responses-conformance": (Api.RESPONSES, [Api.CHAT]),
+    "messages-conformance": (Api.MESSAGES, [Api.CHAT, Api.RESPONSES]),
+}
+"""By name of the program: the API, and those that it is compared with."""
 
-def run(description: str, api: Api, others: Sequence[Api]) -> int:
-    """Evaluates `api`, alone and against the others. Returns the exit status: 1 after a
-    violation."""
-    options = _options(description)
+
+def main() -> int:
+    """Return the exit status: 1 after a violation."""
+    api, others = EVALUATIONS[sys.argv[0].rpartition(" ")[2]]
+    options = _options()
     exit_on_sigterm()
     started = nullcontext() if options.url else running("toolgate", options.model)
     with started as server:
@@ -35,8 +54,8 @@ def run(description: str, api: Api, others: Sequence[Api]) -> int:
     return 1 if total else 0
 
 
-def _options(description: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=description.partition("\n")[0])
+def _options() -> argparse.Namespace:
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--model", type=Path, required=True, help="model directory")
     parser.add_argument("--url", help="a running gateway; without it, one is started")
     parser.add_argument("--key", default="")

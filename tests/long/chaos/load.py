@@ -14,13 +14,13 @@ from typing import Any
 
 import httpx
 
-from tests.long.chaos.ends import is_complete, stream_error
 from tests.long.chaos.fleet import MODEL
 from tests.long.fuzz.checks import check_response
 from tests.long.fuzz.values import Request
 from tests.support.apis import replies
 from tests.support.apis.read_responses import from_chunks
 from tests.support.apis.replies import PATHS, Reply
+from tests.support.apis.typed_events import read_events
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.terms import Api
@@ -32,6 +32,12 @@ PAUSE = 0.25
 TIMEOUT = 120.0
 NEW_SCHEMAS = 10**9
 """So many that nearly each new tool has a schema that no other one has."""
+
+LAST_EVENTS = {
+    Api.RESPONSES: ("response.completed", "response.incomplete"),
+    Api.MESSAGES: ("message_stop",),
+}
+"""Types of the events that end a complete stream. Chunks of chat completions have no types."""
 
 
 @dataclass
@@ -234,3 +240,24 @@ def checked(found: list[Reply], ask: Ask) -> list[str]:
     """What is wrong with the choices, if there are any."""
     meaning = body_of(Api.CHAT, ask)
     return check_response(found, Request(meaning, meaning)) if found else []
+
+
+def stream_error(data: bytes) -> str | None:
+    """The code of the error that ended a stream; None if there was none. Raises ValueError or
+    AssertionError if an event is not whole."""
+    events = read_events(data)
+    if not events:
+        return None
+    event = events[-1]
+    if event["type"] == "response.failed":
+        return str(event["response"]["error"]["code"])
+    if event["type"] == "error":
+        error = event.get("error", event)
+        return str(error.get("code") or error.get("type"))
+    return None
+
+
+def is_complete(api: Api, data: bytes) -> bool:
+    """Whether a stream says of itself that it is complete."""
+    names = [line[7:].decode() for line in data.split(b"\n") if line.startswith(b"event: ")]
+    return bool(names) and names[-1] in LAST_EVENTS[api] and data.endswith(b"\n\n")

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.long.chaos.fleet import Fleet, below
+from tests.support import commands
 from tests.support.servers.contenders import exit_on_sigterm
 from toolgate_proxy.demo.model import closers
 
@@ -22,9 +23,7 @@ Run = Callable[[Fleet, dict[str, float]], Coroutine[Any, Any, list[str]]]
 
 def parser_of(description: str | None) -> argparse.ArgumentParser:
     """`description`: the docstring of the test."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = commands.parser_of(description)
     parser.add_argument("model", type=Path)
     parser.add_argument("--logs", type=Path, help="directory for the servers' logs")
     return parser

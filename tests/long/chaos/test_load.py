@@ -15,8 +15,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tests.long.chaos.ends import LAST_EVENTS, is_complete, stream_error
-from tests.long.chaos.load import body_of, make_ask, send
+from tests.long.chaos.load import (
+    LAST_EVENTS,
+    body_of,
+    is_complete,
+    make_ask,
+    send,
+    stream_error,
+)
 from tests.support.apis.replies import PATHS
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script

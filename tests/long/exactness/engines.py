@@ -16,12 +16,16 @@ import llguidance
 import llguidance.numpy
 import numpy as np
 import xgrammar
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
 
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.engines.llguidance_engine import make_tokenizer, tokenizer_text
 from toolgate_backend.tokens import masks
-from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
+from toolgate_core.dialects.mark_texts import special_tokens
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.schema.closed_objects import with_open_objects
 
@@ -29,6 +33,8 @@ OPEN = "toolgate, open objects"
 """Toolgate with TOOLGATE_OPEN_OBJECTS=1."""
 ENGINES = ("toolgate", OPEN, "xgrammar", "llguidance")
 TOOL = "t"
+DIALECT = "qwen3"
+END = "<|im_end|>"
 
 
 class Refused(Exception):
@@ -201,3 +207,17 @@ class _LLGuidanceWalk:
 
     def complete(self) -> bool:
         return bool(self._matcher.is_accepting())
+
+
+def bytes_vocabulary() -> Vocabulary:
+    """256 tokens of one byte each, and the special tokens of the dialect."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    whole = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
+    whole.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    whole.decoder = decoders.ByteLevel()
+    dialect = DIALECTS[DIALECT]
+    marks = dict.fromkeys([*special_tokens(dialect), END])
+    whole.add_special_tokens([AddedToken(text, normalized=False, special=True) for text in marks])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=whole, eos_token=END)
+    size = (len(tokenizer) + 31) // 32 * 32
+    return make_vocabulary(tokenizer, size, [tokenizer.eos_token_id], dialect)

@@ -15,25 +15,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
+import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.support import commands
 from tests.support.vocabularies import vocabulary_of
 
 from .cases import SOURCES, Case, cases
-from .engines import ENGINES, Engines, Refused
-from .isolation import isolated
+from .engines import ENGINES, Engines, Refused, bytes_vocabulary
 from .judgement import Judge
 from .report import document
-from .vocabularies import bytes_vocabulary
 
 MODEL = ".cache/models/tiny-qwen3-vocab"
 OUT = Path(".cache/exactness.jsonl")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--model", default=MODEL, help="directory of a model with the vocabulary")
     parser.add_argument("--sources", default=",".join(SOURCES))
     parser.add_argument("--engines", nargs="+", default=ENGINES, choices=ENGINES)
@@ -91,3 +93,48 @@ def _read(path: Path) -> list[dict[str, Any]]:
         return []
     with path.open(encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
+
+
+MEMORY_BYTES = 4 * 2**30
+
+
+def isolated(work: Callable[[], dict[str, Any]], seconds: float) -> dict[str, Any]:
+    """The result of `work`, or {"failed": reason}. The result is JSON."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(read)
+        status = 1
+        try:
+            _limit(seconds)
+            result = json.dumps(work())
+            with os.fdopen(write, "w") as pipe:
+                pipe.write(result)
+            status = 0
+        except BaseException as error:  # noqa: BLE001 - a fork must not go on in its parent's code
+            os.write(2, f"{type(error).__name__}: {error}\n".encode(errors="replace")[:2000])
+        finally:
+            os._exit(status)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    _, status = os.waitpid(pid, 0)
+    if status == 0:
+        result = json.loads(text)
+        assert isinstance(result, dict)
+        return result
+    if os.WIFSIGNALED(status):
+        timed_out = os.WTERMSIG(status) in (signal.SIGPROF, signal.SIGALRM)
+        return {"failed": "time" if timed_out else "crash"}
+    return {"failed": "error"}
+
+
+def _limit(seconds: float) -> None:
+    for number in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(number, signal.SIG_DFL)
+    with open("/proc/self/statm") as statm:  # noqa: PTH123 - the fork opens as little as it can
+        pages = int(statm.read().split()[0])
+    limit = pages * resource.getpagesize() + MEMORY_BYTES
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, 6 * seconds)

@@ -11,7 +11,6 @@ validated by jsonschema. The result is written after each dialect to docs/famili
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 import random
@@ -26,13 +25,14 @@ import jsonschema
 
 from tests import tools
 from tests.models import ROOT
+from tests.support import commands
 from tests.support.dialects.model import DialectModel, walk
+from tests.support.dialects.text_reader import calls_of
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 
-from .text_reader import calls_of
 from .vllm_parsers import PARSERS, VllmParser
 
 OUT = ROOT / "docs" / "families.json"
@@ -129,7 +129,7 @@ def _is_valid(schema: dict[str, Any], arguments: str) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--walks", type=int, default=2000)
     parser.add_argument("--splits", type=int, default=20, help="splits of each walk")
     parser.add_argument("--dialects", default="", help="names, separated by commas; all by default")

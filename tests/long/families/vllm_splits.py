@@ -9,7 +9,6 @@ reasoning, is left out for vLLM, whose tool parsers do not get it.
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 from collections import Counter
@@ -18,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.support import commands
 from tests.support.dialects.golden_tokens import SCHEMAS
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
@@ -85,7 +85,7 @@ def _ours(model: DialectModel, golden: Golden, parts: Sequence[str]) -> list[tup
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--dialects", default="", help="names, separated by commas; all by default")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()

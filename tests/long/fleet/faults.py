@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -27,13 +28,13 @@ WEIGHTS: dict[Kind, int] = {
 class Record:
     """What happened when, in seconds since the simulation began."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: Counter[str] = field(default_factory=Counter)
     intervals: list[tuple[float, float, str]] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     """When Redis lost writes, or its clock jumped."""
 
     def note(self, kind: str, began: float) -> None:
-        self.counts[kind] = self.counts.get(kind, 0) + 1
+        self.counts[kind] += 1
         self.intervals.append((began, time.monotonic(), kind))
 
     def overlaps(self, begin: float, end: float) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,7 @@ class Invariants:
         self.settled = 2 * lease + 20
         """Seconds without faults after which counters are as if there had been none."""
         self.violations: list[str] = []
-        self.checks: dict[str, int] = defaultdict(int)
+        self.checks = Counter[str]()
         self.revoked: dict[str, float] = {}
         """When the administrator was told that a key is revoked."""
         self._record, self._compiler = record, compiler

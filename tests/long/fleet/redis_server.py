@@ -1,9 +1,13 @@
-"""A simulated Redis that runs the real Lua scripts, loses writes, and has a clock of its own."""
+"""A simulated Redis that runs the real Lua scripts, loses writes, and has a clock of its own.
+
+It has the commands that gateways use, on plain Python values. Names and texts are bytes.
+"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +15,178 @@ from typing import Any
 from lupa import lua51  # type: ignore[import-untyped]
 from redis.exceptions import NoScriptError, ResponseError
 
-from .redis_commands import Commands, Refused, Value
+Value = bytes | dict[bytes, Any]
+"""A text, a hash (field → text) or a sorted set (member → score, a float)."""
+
+
+class Refused(Exception):
+    """An error reply."""
+
+
+def score(text: bytes) -> tuple[float, bool]:
+    """A bound of a range, and whether it is exclusive."""
+    exclusive = text.startswith(b"(")
+    return float(text.removeprefix(b"(")), exclusive
+
+
+class Commands:
+    """`clock`: milliseconds since 1970, by the server's clock."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self.clock = clock
+        self.values: dict[bytes, Value] = {}
+        self.expiries: dict[bytes, float] = {}
+
+    def run(self, name: str, *arguments: bytes) -> Any:
+        """The reply. Raises Refused."""
+        handler = getattr(self, f"do_{name.lower()}", None)
+        if handler is None:
+            raise Refused(f"ERR unknown command {name}")
+        return handler(*arguments)
+
+    def _get(self, key: bytes, kind: type) -> Any:
+        if self.expiries.get(key, math.inf) <= self.clock():
+            self.values.pop(key, None)
+            self.expiries.pop(key, None)
+        value = self.values.get(key)
+        if value is not None and not isinstance(value, kind):
+            raise Refused("WRONGTYPE Operation against a key holding the wrong kind of value")
+        return value
+
+    def _table(self, key: bytes) -> dict[bytes, Any]:
+        found = self._get(key, dict)
+        if found is None:
+            found = self.values[key] = {}
+        assert isinstance(found, dict)
+        return found
+
+    def _tidy(self, key: bytes) -> None:
+        """A hash or sorted set without members does not exist."""
+        if self.values.get(key) == {}:
+            del self.values[key]
+            self.expiries.pop(key, None)
+
+    def do_ping(self) -> Any:
+        return True
+
+    def do_time(self) -> list[bytes]:
+        now = self.clock()
+        return [b"%d" % (now // 1000), b"%d" % (now % 1000 * 1000)]
+
+    def do_type(self, key: bytes) -> dict[str, str]:
+        value = self._get(key, object)
+        if value is None:
+            return {"ok": "none"}
+        if isinstance(value, bytes):
+            return {"ok": "string"}
+        return {"ok": "zset" if all(isinstance(v, float) for v in value.values()) else "hash"}
+
+    def do_get(self, key: bytes) -> bytes | None:
+        value: bytes | None = self._get(key, bytes)
+        return value
+
+    def do_mget(self, *keys: bytes) -> list[bytes | None]:
+        return [self._get(key, bytes) for key in keys]
+
+    def do_set(self, key: bytes, value: bytes, *options: bytes) -> bool | None:
+        if b"NX" in options and self._get(key, object) is not None:
+            return None
+        self.values[key] = value
+        self.expiries.pop(key, None)
+        if b"PX" in options:
+            self.do_pexpire(key, options[options.index(b"PX") + 1])
+        return True
+
+    def do_del(self, *keys: bytes) -> int:
+        for key in keys:
+            self.expiries.pop(key, None)
+        return sum(self.values.pop(key, None) is not None for key in keys)
+
+    def do_pexpire(self, key: bytes, milliseconds: bytes) -> int:
+        if self._get(key, object) is None:
+            return 0
+        self.expiries[key] = self.clock() + float(milliseconds)
+        return 1
+
+    def do_pttl(self, key: bytes) -> int:
+        if self._get(key, object) is None:
+            return -2
+        return int(self.expiries[key] - self.clock()) if key in self.expiries else -1
+
+    def do_expire(self, key: bytes, seconds: bytes) -> int:
+        return self.do_pexpire(key, b"%d" % (int(seconds) * 1000))
+
+    # --- hashes -------------------------------------------------------------------------------
+
+    def do_hget(self, key: bytes, field: bytes) -> bytes | None:
+        return (self._get(key, dict) or {}).get(field)
+
+    def do_hmget(self, key: bytes, *fields: bytes) -> list[bytes | None]:
+        found = self._get(key, dict) or {}
+        return [found.get(field) for field in fields]
+
+    def do_hgetall(self, key: bytes) -> list[bytes]:
+        return [part for pair in (self._get(key, dict) or {}).items() for part in pair]
+
+    def do_hset(self, key: bytes, *pairs: bytes) -> int:
+        self._table(key).update(zip(pairs[::2], pairs[1::2], strict=True))
+        return len(pairs) // 2
+
+    def do_hdel(self, key: bytes, *fields: bytes) -> int:
+        count = sum(self._table(key).pop(field, None) is not None for field in fields)
+        self._tidy(key)
+        return count
+
+    def do_hexists(self, key: bytes, field: bytes) -> int:
+        return int(field in (self._get(key, dict) or {}))
+
+    def do_hincrby(self, key: bytes, field: bytes, amount: bytes) -> int:
+        table = self._table(key)
+        total = int(table.get(field, b"0")) + int(amount)
+        table[field] = b"%d" % total
+        return total
+
+    # --- sorted sets --------------------------------------------------------------------------
+
+    def do_zadd(self, key: bytes, *pairs: bytes) -> int:
+        self._table(key).update(
+            {member: float(each) for each, member in zip(pairs[::2], pairs[1::2], strict=True)}
+        )
+        return len(pairs) // 2
+
+    def do_zincrby(self, key: bytes, amount: bytes, member: bytes) -> bytes:
+        table = self._table(key)
+        table[member] = table.get(member, 0.0) + float(amount)
+        return b"%g" % table[member]
+
+    def do_zrem(self, key: bytes, *members: bytes) -> int:
+        return self.do_hdel(key, *members)
+
+    def do_zcard(self, key: bytes) -> int:
+        return len(self._get(key, dict) or {})
+
+    def _between(self, key: bytes, low: bytes, high: bytes) -> list[tuple[bytes, float]]:
+        (least, above), (most, below) = score(low), score(high)
+        return sorted(
+            (
+                (member, each)
+                for member, each in (self._get(key, dict) or {}).items()
+                if (each > least if above else each >= least)
+                and (each < most if below else each <= most)
+            ),
+            key=lambda pair: (pair[1], pair[0]),
+        )
+
+    def do_zrangebyscore(self, key: bytes, low: bytes, high: bytes, *_: bytes) -> list[bytes]:
+        return [part for m, s in self._between(key, low, high) for part in (m, b"%.17g" % s)]
+
+    def do_zremrangebyscore(self, key: bytes, low: bytes, high: bytes) -> int:
+        gone = [member for member, _ in self._between(key, low, high)]
+        return self.do_hdel(key, *gone)
+
+    def do_zremrangebyrank(self, key: bytes, first: bytes, last: bytes) -> int:
+        return 0  # the simulation has fewer members than any maximum
+
 
 Snapshot = tuple[dict[bytes, Value], dict[bytes, float]]
 

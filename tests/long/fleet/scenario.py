@@ -8,11 +8,13 @@ import hashlib
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from tests.long.outcomes import Outcome
 from toolgate_core import wire
 from toolgate_core.errors import (
     InvalidKey,
@@ -55,18 +57,6 @@ class Profile:
     lease: float = 20.0
 
 
-@dataclass
-class Outcome:
-    seed: int
-    violations: list[str]
-    checks: dict[str, int]
-    faults: dict[str, int]
-    requests: dict[str, int] = field(default_factory=dict)
-    compiles: int = 0
-    digest: str = ""
-    """Of everything that happened. Equal for equal seeds."""
-
-
 class Scenario:
     def __init__(self, seed: int, profile: Profile) -> None:
         self.profile = profile
@@ -85,7 +75,7 @@ class Scenario:
         )
         self.server.ran.append(self.invariants.watch(self.server.now))
         self.gateways: dict[str, Gateway] = {}
-        self.outcomes: dict[str, int] = {}
+        self.outcomes = Counter[str]()
         self._keys: dict[str, tuple[str, Key]] = {}
         """By alias: the secret, and the key as it should be."""
         self._tools: list[wire.GrammarSource] = []
@@ -221,7 +211,7 @@ class Scenario:
             logging.getLogger("fleet").exception("A request failed in the simulation.")
             self.invariants.fail("a request ended with an unexpected exception")
         finally:
-            self.outcomes[outcome] = self.outcomes.get(outcome, 0) + 1
+            self.outcomes[outcome] += 1
             self._digest.update(f"{time.monotonic():.6f} {gateway.node.name} {outcome}\n".encode())
 
     async def _responded(self, gateway: Gateway, alias: str) -> str:
@@ -276,14 +266,17 @@ class Scenario:
         await asyncio.sleep(self._rng.expovariate(0.5))
 
     def outcome(self) -> Outcome:
+        counts = Counter({"compiles": self.compiler.compiles.total()})
+        counted = {
+            "checks": self.invariants.checks,
+            "faults": self.faults.record.counts,
+            "requests": self.outcomes,
+        }
+        for kind, found in counted.items():
+            counts.update({f"{kind}: {name}": count for name, count in found.items()})
+        labels = {"days": f"{self.profile.days:g}", "digest": self._digest.hexdigest()}
         return Outcome(
-            self._seed,
-            self.invariants.violations,
-            dict(self.invariants.checks),
-            dict(self.faults.record.counts),
-            self.outcomes,
-            sum(self.compiler.compiles.values()),
-            self._digest.hexdigest(),
+            self._seed, labels=labels, counts=counts, violations=self.invariants.violations
         )
 
 
@@ -300,9 +293,13 @@ def _without_warnings() -> Iterator[None]:
 
 
 def simulate(seed: int, profile: Profile) -> Outcome:
-    """Runs one fleet. The same seed gives the same outcome, in one process."""
+    """Runs one fleet. The same seed gives the same outcome, in one process, with the same digest of
+    everything that happened."""
+    began = time.perf_counter()
     with _without_warnings(), virtual_time() as loop:
         scenario = Scenario(seed, profile)
         with simulated_redis(scenario.network):
             loop.run_until_complete(scenario.run())
-        return scenario.outcome()
+        outcome = scenario.outcome()
+    outcome.seconds = time.perf_counter() - began
+    return outcome

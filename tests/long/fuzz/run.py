@@ -4,7 +4,7 @@
         [--concurrency 32] [--seed 0] [--backend URL --backend-key KEY] [--bias FILE]
 
 Parameters, messages, tools, token budgets and disconnecting clients are drawn at random
-(requests.py). Some requests are invalid, or damaged (damage.py). Each response is checked
+(requests.py). Some requests are invalid, or damaged (values.py). Each response is checked
 against its request (checks.py). The exit status is 1 after a violation, after an HTTP 5xx, or if
 the gateway or the backend still has requests, sequences or pinned grammars in the end. `--bias` is
 a JSON file with a logit_bias, for models that would rarely end a string.
@@ -12,7 +12,6 @@ a JSON file with a logit_bias, for models that would rarely end a string.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import random
@@ -23,9 +22,9 @@ from pathlib import Path
 import httpx
 
 from tests.long.fuzz import messages_requests, requests, responses_requests
-from tests.long.fuzz.checks import check_rejection, check_response
-from tests.long.fuzz.own_rules import own_violations
+from tests.long.fuzz.checks import check_rejection, check_response, own_violations
 from tests.long.fuzz.values import Request
+from tests.support import commands
 from tests.support.apis import replies
 from toolgate_core import wire
 from toolgate_verify.terms import Api
@@ -152,7 +151,7 @@ async def left_behind(backend: str, key: str) -> list[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = commands.parser_of(__doc__)
     parser.add_argument("url", help="URL of the gateway")
     parser.add_argument("key", help="API key")
     parser.add_argument("--model", default="tiny")

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from tests.long.api_conformance.checks import violations
-from tests.long.fuzz.checks import check_response
-from tests.long.fuzz.own_rules import own_violations
+from tests.long.fuzz.checks import check_response, own_violations
 from tests.long.fuzz.values import Request
 from tests.support.apis import messages_api, replies, responses_api
 from tests.support.apis.chat_events import events

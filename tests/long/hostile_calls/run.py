@@ -18,11 +18,10 @@ one starts its servers while another one sends requests. The exit status is 1 if
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import count
 from random import Random
@@ -31,7 +30,7 @@ import httpx
 
 from tests.long.hostile_calls.cases import biases
 from tests.long.hostile_calls.load import Load
-from tests.long.outcomes import Outcome, add_options, counted, keep, kept, violations
+from tests.long.outcomes import Outcome, Runs, parser_of
 from tests.models import ROOT, tiny_family
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects import mark_texts
@@ -44,18 +43,14 @@ TIMEOUT = 300
 """Seconds within which a response must end."""
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
-    adapters = Counter[str]()
+def labelled(outcomes: Iterable[Outcome]) -> list[str]:
+    """Lines with what counts by the labels of the seeds."""
+    families, adapters = set[str](), Counter[str]()
     for each in outcomes:
+        families.add(each.labels["family"])
         adapters[each.labels["adapter"]] += each.counts["calls: complete"]
-    return "\n".join(
-        [
-            *counted(outcomes, "seeds"),
-            f"Families: {len({each.labels['family'] for each in outcomes})}",
-            *(f"Calls with {adapter}: {calls:,}" for adapter, calls in sorted(adapters.items())),
-            *violations(outcomes),
-        ]
-    )
+    calls = (f"Calls with {adapter}: {count:,}" for adapter, count in sorted(adapters.items()))
+    return [f"Families: {len(families)}", *calls]
 
 
 def settings(seed: int) -> tuple[str, str]:
@@ -102,29 +97,21 @@ async def _send(
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.long hostile-calls",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--calls", type=int, default=1_000, help="complete calls in all")
     parser.add_argument("--sets", type=int, default=20, help="sets of tools of each seed")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--concurrency", type=int, default=48)
     parser.add_argument("--found", action="store_true", help="a search has found all tools")
-    add_options(parser)
     options = parser.parse_args()
     exit_on_sigterm()
     started = partial(run, sets=options.sets, concurrency=options.concurrency, found=options.found)
     if options.seed is not None:
-        done = {options.seed: started(options.seed)}
+        runs = Runs()
+        runs.add(started(options.seed))
     else:
-        done = kept(options.out)
-        while sum(each.counts["calls: complete"] for each in done.values()) < options.calls:
-            seed = next(seed for seed in count(options.first) if seed not in done)
-            done[seed] = started(seed)
-            keep(options.out, done[seed])
-            done |= kept(options.out)
-    outcomes = [done[seed] for seed in sorted(done)]
-    print(report(outcomes))
-    return 1 if any(each.violations for each in outcomes) else 0
+        runs = Runs(options.out)
+        while runs.total("calls: complete") < options.calls:
+            runs.add(started(next(runs.missing(count(options.first)))))
+            runs.reread()
+    return runs.report("seeds", *labelled(runs.done.values()))

@@ -17,19 +17,24 @@ Each seed has a gateway of its own. The exit status is 1 if something is wrong.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import logging
+import socket
+import subprocess
+import sys
 import tempfile
 import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.long.hostile_loops.load import Load
+from tests.long.hostile_loops.load import HOSTILE, QUIET, Load
 from tests.long.hostile_loops.model import RandomModel
-from tests.long.hostile_loops.servers import servers
-from tests.long.outcomes import Outcome, add_options, counted, keep, kept, violations
+from tests.long.outcomes import Outcome, Runs, parser_of
+from tests.support.litellm.mcp import serving
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers.fake_backend import running
 from toolgate_proxy.litellm_host import mcp
@@ -43,6 +48,30 @@ IDLE_SECONDS, REQUEST_SECONDS, QUIET_SECONDS = 30.0, 180.0, 300.0
 which busy cores must reach none."""
 QUIET_SLOTS = 4
 """Most loops without faults at once: they only wait for the cores."""
+
+
+@asynccontextmanager
+async def servers(calls: Path) -> AsyncIterator[None]:
+    """Run both servers. `calls`: the file to which they write the calls that they get."""
+    with ExitStack() as stack:
+        config = {name: stack.enter_context(_server(name, calls)) for name in (HOSTILE, QUIET)}
+        async with serving(**config):
+            yield
+
+
+@contextmanager
+def _server(name: str, calls: Path) -> Iterator[dict[str, Any]]:
+    with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
+        number = listener.fileno()
+        command = [sys.executable, "-m", "tests.long.hostile_loops.server", str(number), str(calls)]
+        process = subprocess.Popen([*command, name], pass_fds=[number], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline(), "The server did not start."
+            yield {"transport": "http", "url": f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"}
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 async def loops(seed: int, number: int, concurrency: int) -> Outcome:
@@ -74,31 +103,20 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
     return outcome
 
 
-async def _all(seeds: list[int], options: argparse.Namespace) -> list[Outcome]:
-    done = kept(options.out)
-    for at, seed in enumerate(seeds):
-        if seed not in done:
-            number = min(PER_SEED, options.loops - PER_SEED * at)
-            done[seed] = await loops(seed, number, options.concurrency)
-            keep(options.out, done[seed])
-    return [done[seed] for seed in seeds]
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.long hostile-loops",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--loops", type=int, default=500, help="loops in all")
     parser.add_argument("--concurrency", type=int, default=16)
-    add_options(parser)
     options = parser.parse_args()
-    if options.seed is not None:
-        seeds = [options.seed]
-    else:
-        seeds = list(range(-(-options.loops // PER_SEED)))
     logging.disable(logging.CRITICAL)  # LiteLLM logs each fault, with its traceback
-    outcomes = asyncio.run(_all(seeds, options))
-    print("\n".join([*counted(outcomes, "seeds"), *violations(outcomes)]))
-    return 1 if any(each.violations for each in outcomes) else 0
+    runs = Runs(options.out)
+    numbers = [PER_SEED] * (options.loops // PER_SEED)
+    if rest := options.loops % PER_SEED:
+        numbers.append(rest)
+    by_seed = dict(enumerate(numbers))
+    if options.seed is not None:
+        by_seed = {options.seed: min(PER_SEED, options.loops)}
+    with asyncio.Runner() as runner:
+        for seed in runs.missing(by_seed):
+            runs.add(runner.run(loops(seed, by_seed[seed], options.concurrency)))
+    return runs.report("seeds")

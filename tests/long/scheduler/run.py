@@ -19,32 +19,23 @@ exit status is 1 if an invariant was violated.
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import os
-import sys
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import partial
 
-from tests.long.outcomes import Outcome, add_options, counted, keep, kept, violations
+from tests.long.outcomes import (
+    HASH_SEED,
+    Runs,
+    parser_of,
+    require_hash_seed,
+    seeds_of,
+    side_by_side,
+)
 
 from .simulation import simulate
 
-HASH_SEED = "0"
-"""vLLM iterates over sets of request ids. They have the same order in each run with one seed of
-Python's hashes."""
-
-
-def report(outcomes: Sequence[Outcome]) -> str:
-    return "\n".join([*counted(outcomes, "engines"), *violations(outcomes)])
-
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.long scheduler",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=20, help="number of engines")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
@@ -52,30 +43,13 @@ def main() -> int:
         "--shape", choices=["forced"], help="all engines with drafts of forced text"
     )
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    add_options(parser)
     parser.add_argument("--hash-seed", default=HASH_SEED, help="PYTHONHASHSEED; 0 by default")
     options = parser.parse_args()
-    if os.environ.get("PYTHONHASHSEED") != options.hash_seed:
-        # Threads of small tensor operations only wait for each other.
-        quiet = {"VLLM_LOGGING_LEVEL": "ERROR", "OMP_NUM_THREADS": "1"}
-        environment = {**quiet, **os.environ, "PYTHONHASHSEED": options.hash_seed}
-        command = [sys.executable, "-m", "tests.long", "scheduler", *sys.argv[1:]]
-        os.execve(sys.executable, command, environment)
-    seeds = list(range(options.first, options.first + options.seeds))
-    if options.seed is not None:
-        seeds = [options.seed]
-    done = kept(options.out, steps=str(options.steps), shape=options.shape or "any")
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(options.processes, mp_context=context) as pool:
-        jobs = [
-            pool.submit(simulate, seed, options.steps, options.shape)
-            for seed in seeds
-            if seed not in done
-        ]
-        for job in as_completed(jobs):
-            outcome = job.result()
-            done[outcome.seed] = outcome
-            keep(options.out, outcome)
-    outcomes = [done[seed] for seed in seeds]
-    print(report(outcomes))
-    return 1 if any(each.violations for each in outcomes) else 0
+    # vLLM iterates over sets of request ids. Threads of small tensor operations only wait for each
+    # other.
+    require_hash_seed(options.hash_seed, VLLM_LOGGING_LEVEL="ERROR", OMP_NUM_THREADS="1")
+    runs = Runs(options.out, steps=str(options.steps), shape=options.shape or "any")
+    work = partial(simulate, steps=options.steps, shape=options.shape)
+    for outcome in side_by_side(work, runs.missing(seeds_of(options)), options.processes):
+        runs.add(outcome)
+    return runs.report("engines")

@@ -15,58 +15,26 @@ exit status is 1 if something is wrong.
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import os
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from itertools import count, islice
+from contextlib import closing
+from itertools import count
 
-from tests.long.outcomes import Outcome, add_options, counted, keep, kept, violations
+from tests.long.outcomes import Runs, parser_of, side_by_side
 from tests.long.walks.walk import SAME_DIALECT, run
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
-    return "\n".join([*counted(outcomes, "seeds"), *violations(outcomes)])
-
-
-def walks(processes: int, done: dict[int, Outcome]) -> Iterator[Outcome]:
-    """Outcomes of further seeds, without end."""
-    seeds = (seed for seed in count() if seed not in done)
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
-        while True:
-            jobs = [pool.submit(run, seed) for seed in islice(seeds, SAME_DIALECT)]
-            try:
-                for job in as_completed(jobs):
-                    yield job.result()
-            finally:
-                for job in jobs:
-                    job.cancel()
-
-
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.long walks",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=100_000, help="token steps in all")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    add_options(parser)
     options = parser.parse_args()
-    done = kept(options.out)
     if options.seed is not None:
-        done = {options.seed: run(options.seed)}
+        runs = Runs()
+        runs.add(run(options.seed))
     else:
-        steps = sum(each.counts["token steps"] for each in done.values())
-        found = walks(options.processes, dict(done))
-        while steps < options.steps:
-            outcome = next(found)
-            done[outcome.seed] = outcome
-            steps += outcome.counts["token steps"]
-            keep(options.out, outcome)
-        found.close()  # type: ignore[attr-defined]
-    outcomes = [done[seed] for seed in sorted(done)]
-    print(report(outcomes))
-    return 1 if any(each.violations for each in outcomes) else 0
+        runs = Runs(options.out)
+        seeds = runs.missing(count())
+        with closing(side_by_side(run, seeds, options.processes, SAME_DIALECT)) as found:
+            while runs.total("token steps") < options.steps:
+                runs.add(next(found))
+    return runs.report("seeds")

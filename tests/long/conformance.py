@@ -10,17 +10,18 @@ that family, once with each adapter. Results are written to
 `.cache/conformance/<contender>-<model>-[<adapter>-]<bias>.{json,txt}`.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.long.conformance.report import BIASES, report
 from tests.models import ROOT, tiny_family
+from tests.support import commands
+from tests.support.markdown import table
 from tests.support.servers.contenders import (
     CONTENDERS,
     NotStarted,
@@ -34,6 +35,12 @@ from toolgate_core.dialects.registry import DIALECTS
 
 OUT = ROOT / ".cache" / "conformance"
 ADAPTERS = ("logits_processor", "structured_output")
+COLUMNS = (
+    *("contender", "model", "adapter", "bias", "requests", "errors", "choices", "ok", "truncated"),
+    *("bad", "complete calls", "schema-valid", "forced calls right", "violations"),
+    *("T=0 pairs equal/different", "grid s"),
+)
+BIASES = ("none", "closers", "hostile")
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Run:
         return "-".join(part for part in parts if part)
 
 
-def evaluate(server: Server, run: Run, bias: str, options: argparse.Namespace) -> bool:
+def evaluate(server: Server, run: Run, bias: str, options: Namespace) -> bool:
     """Run one evaluation and write its result file. Returns whether the contender still runs."""
     label = f"{run.label}-{bias}"
     result, text = OUT / f"{label}.json", OUT / f"{label}.txt"
@@ -97,7 +104,7 @@ def evaluate(server: Server, run: Run, bias: str, options: argparse.Namespace) -
     return alive
 
 
-def run_all(runs: list[Run], options: argparse.Namespace) -> int:
+def run_all(runs: list[Run], options: Namespace) -> int:
     OUT.mkdir(parents=True, exist_ok=True)
     failed = False
     for run in runs:
@@ -132,8 +139,42 @@ def family_runs(family: str, adapters: list[str]) -> list[Run]:
     return [Run("toolgate", model, model, adapter, marks) for adapter in adapters]
 
 
+def report(directory: Path) -> int:
+    """Print the table of all results in `directory`."""
+    results = [json.loads(path.read_text()) for path in directory.glob("*.json")]
+    print(table(COLUMNS, map(_row, sorted(results, key=_order))))
+    return 0
+
+
+def _order(data: dict[str, Any]) -> tuple[str, str, int, str]:
+    run = data["run"]
+    return run["model"], run.get("adapter") or "", BIASES.index(run["bias"]), run["contender"]
+
+
+def _row(data: dict[str, Any]) -> list[str]:
+    run = data["run"]
+    head = [f"{run['contender']}{' (died)' if run['died'] else ''}", run["model"]]
+    head += [run.get("adapter") or "", run["bias"]]
+    if "total" not in data:
+        return [*head, f"no result, exit {run['exit_code']}", *[""] * (len(COLUMNS) - 5)]
+    total, pairs = data["total"], data["pairs"]
+    forced = [data["cells"][f"C/{choice}"] for choice in ("required", "named")]
+    others = [f", {n} {kind}" for kind, n in pairs.items() if kind not in ("equal", "different")]
+    return [
+        *head,
+        str(total["req"]),
+        ", ".join(f"{count} {kind}" for kind, count in total["err"].items()) or "0",
+        *(str(total[name]) for name in ("choices", "ok", "trunc", "bad", "complete")),
+        f"{100 * total['calls_valid'] / total['complete']:.1f} %" if total["complete"] else "-",
+        f"{sum(c['ok'] for c in forced)}/{sum(c['choices'] for c in forced)}",
+        str(sum(v["count"] for v in data["violations"].values())),
+        f"{pairs.get('equal', 0)}/{pairs.get('different', 0)}" + "".join(others),
+        f"{data['grid_seconds']:.0f}",
+    ]
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = commands.parser_of(__doc__)
     parser.add_argument("--contender", action="append", choices=CONTENDERS)
     parser.add_argument("--model", type=Path, help="model directory")
     families = [name for name, each in DIALECTS.items() if each.calls]

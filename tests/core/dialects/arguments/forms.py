@@ -1,0 +1,133 @@
+"""The forms of arguments, each with marks as text and as tokens, and how a text is read in one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from toolgate_core.dialects.arguments.parser import ArgumentsParser
+from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.segmentation.call_reader import make_parser
+
+Q = '<|"|>'
+NS = "]<]minimax[>["
+QWEN_END = "\n</parameter>\n"
+CODECS: dict[str, Codec] = {
+    "gemma": GemmaValues(Q),
+    "no braces": GemmaValues("<escape>", braces=False),
+    "nested": NestedTags(NS),
+    "pythonic": Pythonic(),
+    "json objects": Pythonic(quote="'", json_objects=True),
+    "tagged": Tagged("<parameter=", ">\n", QWEN_END, close="</parameter>"),
+    "key tags": Tagged("<key>", "</key><value>", "</value>", close="</value>"),
+    "typed": Tagged(
+        '<parameter name="',
+        '" string="{type}">',
+        "</parameter>\n",
+        close="</parameter>",
+        types=(("string", "true"), ("integer", "false"), ("object", "false"), ("null", "false")),
+    ),
+    "cdata": Tagged('<param name="', '">', "</param>", close="</param>", cdata=True),
+    "escaped": Tagged(
+        '<a key="', '">', "</a>", close="</a>", escapes=(("&", "&amp;"), ('"', "&quot;"))
+    ),
+    "marked": Tagged("<｜D｜p=", ">", "</｜D｜p>\n", close="</｜D｜p>"),
+}
+MARKS = {
+    "gemma": Marks({Q: 50, "<tool_call|>": 51}),
+    "nested": Marks({NS: 9, "[e~[": 10}),
+    "pythonic": Marks({"<|end|>": 7}),
+    "key tags": Marks({"<key>": 1, "</key>": 2, "<value>": 3, "</value>": 4}),
+    "marked": Marks({"｜D｜": 1}),
+}
+"""Of forms whose marks are tokens in some models."""
+NO_MARKS = Marks({})
+ENDS = {
+    "gemma": "<tool_call|>",
+    "no braces": "}<end_function_call>",
+    "nested": f"{NS}</invoke>",
+    "pythonic": ")",
+    "json objects": ")",
+}
+"""The text after the arguments. It does not matter in forms with tags."""
+PARAMETERS: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "s": {"type": "string"},
+        "n": {"type": "integer"},
+        "x": {"type": "number"},
+        "ok": {"type": "boolean"},
+        "l": {"type": "array", "items": {"type": "string"}},
+        "p": {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "string"}},
+        "o": {
+            "type": "object",
+            "properties": {"k": {"type": "string"}, "n": {"type": "integer"}},
+        },
+        "t": {"$ref": "#/$defs/tree"},
+        "maybe": {"type": ["string", "null"]},
+        "either": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
+        "both": {"type": ["array", "object"], "items": {"type": "integer"}},
+        "text_or_object": {
+            "anyOf": [
+                {"type": "string"},
+                {"properties": {"k": {"type": "integer"}}, "type": "object"},
+            ]
+        },
+    },
+    "$defs": {
+        "tree": {
+            "type": "object",
+            "properties": {
+                "v": {"type": "string"},
+                "kids": {"type": "array", "items": {"$ref": "#/$defs/tree"}},
+            },
+        }
+    },
+}
+
+
+def tag(name: str, *inner: str) -> str:
+    """An element of nested tags."""
+    return f"{NS}<{name}>{''.join(inner)}{NS}</{name}>"
+
+
+def qwen(**values: str) -> str:
+    """Arguments in tags."""
+    return "".join(f"<parameter={k}>\n{v}{QWEN_END}" for k, v in values.items())
+
+
+def parser(form: str, marks: Marks = NO_MARKS) -> ArgumentsParser:
+    return make_parser(CODECS[form], PARAMETERS, marks)
+
+
+def parse(form: str, text: str, marks: Marks = NO_MARKS) -> tuple[str, str]:
+    """The JSON and the rest, the same wherever the text is split in two."""
+    written, rest = parsed_in_parts(lambda: parser(form, marks), marks.encode(text))
+    return written, marks.decode(rest)
+
+
+def value_of(form: str, text: str, marks: Marks = NO_MARKS) -> Any:
+    """The arguments in a text, after which something else comes."""
+    end = ENDS.get(form, "</function>")
+    written, rest = parse(form, text + end, marks)
+    assert rest == end
+    return json.loads(written)
+
+
+def parsed_in_parts(make: Callable[[], ArgumentsParser], text: str) -> tuple[str, str]:
+    """The JSON of an encoded text and the rest, after checking that all splits in two give the
+    same."""
+    found = None
+    for at in range(len(text) + 1):
+        parser = make()
+        written = parser.feed(text[:at])
+        copied = parser.copy()
+        more = parser.feed(text[at:])
+        assert parser.finished
+        assert copied.feed(text[at:]) == more
+        found = found or (written + more, parser.rest)
+        assert (written + more, parser.rest) == found
+    assert found is not None
+    return found
