@@ -19,10 +19,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .. import metrics
 from ..redis.client import Command, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from . import metrics
 from .lifetimes import GRAMMAR_TTL, verdict_ttl
 from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 

@@ -18,9 +18,9 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import CallStart, Finish, ReasoningDelta
 
 from ..chat.response import ChatResponse, ResponseEvent
+from ..metrics import REASONING_TURNS
 from ..sealing import OwnerSeal, SealBroken
 from ..settings import Settings
-from .metrics import TURNS
 from .stores import MemoryReasoning, ReasoningStore, RedisReasoning
 
 PURPOSE = "kept reasoning"
@@ -58,7 +58,7 @@ class KeptReasoning:
         found = await self._store.get(list(names.values()))
         for at, value in zip(names, found, strict=True):
             text = None if value is None else _opened(value, seal)
-            TURNS.labels("missing" if text is None else "restored").inc()
+            REASONING_TURNS.labels("missing" if text is None else "restored").inc()
             if text is not None:
                 messages[at] = {**messages[at], "reasoning_content": text}
         return replace(request, messages=tuple(messages))
@@ -109,7 +109,7 @@ class KeptReasoning:
         }
         if sealed:
             await self._store.put(sealed)
-            TURNS.labels("kept").inc(len(sealed))
+            REASONING_TURNS.labels("kept").inc(len(sealed))
 
 
 def _missing(messages: Sequence[Message], model: str, seal: OwnerSeal) -> dict[int, str]:

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from ..metrics import REASONING_BREAKER
 from ..redis.client import SharedRedis
 from ..settings import Settings
-from .metrics import BREAKER
 
 PREFIX = "toolgate:reasoning:"
 LIFE_SECONDS = 86_400.0
@@ -36,7 +36,7 @@ class RedisReasoning:
         self._life_ms = round(LIFE_SECONDS * 1000)
         consequence = "Reasoning that clients drop is not handed back until it responds"
         timeout = settings.redis_timeout
-        self._redis = SharedRedis(settings.redis_url, timeout, consequence, BREAKER)
+        self._redis = SharedRedis(settings.redis_url, timeout, consequence, REASONING_BREAKER)
 
     async def put(self, values: Mapping[str, bytes]) -> None:
         await self._redis.run(

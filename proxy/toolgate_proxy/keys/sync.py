@@ -14,10 +14,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from .. import metrics
 from ..background import poll_forever
 from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .key import Hasher, Key
@@ -70,7 +70,7 @@ class KeySync:
                 settings.redis_url,
                 ADMISSION_TIMEOUT,
                 "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
-                metrics.REDIS_BREAKER,
+                metrics.KEYS_BREAKER,
             )
             if settings.redis_url is not None
             else None

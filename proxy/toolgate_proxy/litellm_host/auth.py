@@ -26,8 +26,8 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .. import metrics
 from ..context import SCOPE, RequestContext
-from ..keys import metrics
 from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
@@ -72,7 +72,7 @@ async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     try:
         return await _authenticate(request, api_key or "")
     except ToolgateError as error:
-        metrics.REFUSED.labels(error.code).inc()
+        metrics.KEYS_REFUSED.labels(error.code).inc()
         raise proxy_exception(error) from None
 
 

@@ -22,8 +22,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError, RedisError
 
+from .. import metrics
 from ..background import within
-from . import metrics
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class SharedRedis:
         url: SecretStr,
         timeout: float,
         consequence: str = "Each gateway process caches grammars on its own until it responds",
-        breaker: Gauge = metrics.BREAKER,
+        breaker: Gauge = metrics.GRAMMARS_BREAKER,
     ) -> None:
         self._timeout = timeout
         self._patience = max(timeout, PATIENT_TIMEOUT)
@@ -96,10 +96,10 @@ class SharedRedis:
             self._failed(error)
             return None
         finally:
-            metrics.SECONDS.observe(time.monotonic() - began)
+            metrics.REDIS_SECONDS.observe(time.monotonic() - began)
         self.has_responded = True
         refused = sum(isinstance(reply, Exception) for reply in replies)
-        metrics.ERRORS.labels("refused").inc(refused)
+        metrics.REDIS_ERRORS.labels("refused").inc(refused)
         return replies
 
     async def connected(self) -> None:
@@ -118,7 +118,7 @@ class SharedRedis:
         """Log the error's type only: its message may contain the address or the password."""
         timed_out = isinstance(error, TimeoutError | redis.exceptions.TimeoutError)
         kind = "timeout" if timed_out else "connection"
-        metrics.ERRORS.labels(kind).inc()
+        metrics.REDIS_ERRORS.labels(kind).inc()
         if self.available:
             logger.warning(
                 "Redis does not respond (%s). %s.", type(error).__name__, self._consequence

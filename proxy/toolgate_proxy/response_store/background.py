@@ -14,13 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
+from .. import metrics
 from ..background import in_background
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 from . import lease as leases
 from .lease import Lease
 from .live import LiveResponse, LiveResponses
-from .metrics import BROKEN, STORED
 from .record import (
     INFLATED,
     EventLog,
@@ -59,7 +59,7 @@ class BackgroundStore:
         """Store a response. Return why it was not stored, and its record."""
         made = await sealed(self._sealer, owner, response, None)
         reason = await self._store.put(owner, made)
-        STORED.labels(reason or "stored").inc()
+        metrics.RESPONSES_STORED.labels(reason or "stored").inc()
         return reason, made.record
 
     async def replace(
@@ -82,7 +82,7 @@ class BackgroundStore:
         try:
             return open_record(self._sealer, owner, response_id, found[0], most)[0], found[0]
         except (SealBroken, RecordTooLarge):
-            BROKEN.inc()
+            metrics.RESPONSES_BROKEN.inc()
             return None
 
     async def settled(self, owner: str, response_id: str) -> StoredResponse | None:

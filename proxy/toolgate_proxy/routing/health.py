@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 
 from toolgate_core.errors import ToolgateError
 
+from .. import metrics
 from ..backend_client.faults import refused_connection
 from ..background import poll_forever
 from ..settings import Settings
-from . import metrics
 from .deployments import PROBE_SECONDS, Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)

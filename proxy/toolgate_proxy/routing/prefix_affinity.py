@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from . import metrics
+from .. import metrics
 from .deployments import Deployments, Placement
 from .prefix_hash import hash_request
 from .rendezvous import RankedDeployment, Rendezvous
