@@ -19,8 +19,8 @@ from .recent_requests import RecentRequests
 from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
+from .routing.health import Readiness
 from .routing.prefix_affinity import PrefixAffinity
-from .routing.ready_state import Readiness
 from .sealing import Sealer
 from .settings import Settings, settings
 

@@ -23,7 +23,7 @@ from .. import metrics
 from ..redis.client import Command, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from .lifetimes import GRAMMAR_TTL, verdict_ttl
+from .memory_cache import GRAMMAR_TTL, verdict_ttl
 from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 
 logger = logging.getLogger(__name__)

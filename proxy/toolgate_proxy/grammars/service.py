@@ -29,7 +29,6 @@ from .. import metrics
 from ..backend_client.client import Backend
 from ..background import without_owner
 from ..grammar_loads import Tier, slowest
-from .lifetimes import verdict_ttl
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
@@ -80,7 +79,7 @@ class GrammarService:
         """`label` names the backend in metrics."""
         self._loader = Loader(backend, shared_cache, OTHER_GATEWAY_SECONDS)
         self._shared_cache = shared_cache
-        self._memory = MemoryCache(verdict_ttl)
+        self._memory = MemoryCache()
         self._loading: dict[str, _Batch] = {}
         """The newest batch of each grammar that is being loaded, by key."""
         self._gauge = metrics.GRAMMARS_KNOWN.labels(label)

@@ -18,20 +18,23 @@ from .. import metrics
 from ..background import in_background
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from . import lease as leases
-from .lease import Lease
+from . import sealed_store
 from .live import LiveResponse, LiveResponses
 from .record import (
     INFLATED,
+    STOPPED,
     EventLog,
     Json,
     RecordTooLarge,
     StoredResponse,
+    cancelled,
+    failed,
+    gateway_stopped,
+    is_active,
     open_record,
     sealed,
 )
-from .sealed_store import NotStored, SealedStore, StoreUnavailable
-from .statuses import STOPPED, cancelled, failed, gateway_stopped, is_active
+from .sealed_store import Lease, NotStored, SealedStore, StoreUnavailable
 
 PATIENCE = 60.0
 """Seconds for which the end of a response is kept while Redis does not respond."""
@@ -289,7 +292,7 @@ class BackgroundResponse:
         """End the generation when the response was cancelled or deleted elsewhere."""
         assert self._response is not None
         while not self._ended:
-            await asyncio.sleep(leases.LEASE_SECONDS / 3)
+            await asyncio.sleep(sealed_store.LEASE_SECONDS / 3)
             with suppress(StoreUnavailable):
                 async with self._changing:
                     current = await self._current()

@@ -20,7 +20,6 @@ from toolgate_core.errors import ConversationLocked, ConversationNotFound, Reque
 from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .lease import Lease
 from .record import (
     IN_THREAD,
     INFLATED,
@@ -31,7 +30,7 @@ from .record import (
     open_json,
     seal_json,
 )
-from .sealed_store import NotStored, SealedStore, StoreUnavailable
+from .sealed_store import Lease, NotStored, SealedStore, StoreUnavailable
 
 PURPOSE = "conversation"
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_proxy.routing.prefix_hash import PrefixHashes
-from toolgate_proxy.routing.rendezvous import (
+from toolgate_proxy.routing.prefix_affinity import (
     MAX_SHARE,
     MIN_CAPACITY,
     RankedDeployment,
     Rendezvous,
     Selected,
 )
+from toolgate_proxy.routing.prefix_hash import PrefixHashes
 
 digests = st.binary(min_size=16, max_size=16)
 prefixes = st.builds(PrefixHashes, digests, digests)

@@ -9,7 +9,7 @@ import litellm
 import pytest
 
 from tests.support.litellm.router import Row, reset_litellm, row, use
-from toolgate_proxy.litellm_host.deployments.slots import Slots, limit_of
+from toolgate_proxy.litellm_host.deployments.selection import Slots, limit_of
 
 
 @pytest.fixture(autouse=True)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.wire import GrammarVerdict
-from toolgate_proxy.grammars.lifetimes import verdict_ttl
+from toolgate_proxy.grammars.memory_cache import verdict_ttl
 
 
 def test_a_refusal_for_cost_is_believed_for_less() -> None:
