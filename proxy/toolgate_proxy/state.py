@@ -12,9 +12,8 @@ from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
 from .keys.key import Hasher
 from .keys.sync import KeySync
-from .limits.body_budget import BodyBudget
+from .limits.key_bounds import BodyBudget, SocketLimit
 from .limits.limiter import Limiter
-from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
 from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore

@@ -14,8 +14,8 @@ GRAMMAR_TTL = 7 * 86_400
 REFUSAL_TTL = 600
 """Seconds for which a refusal is believed. A new version of the backend may accept it."""
 LIMIT_TTL = 60
-"""The same, where the schema exceeded the limits on compile time or memory: it may compile on a less
-busy machine."""
+"""The same, where the schema exceeded the limits on compile time or memory: it may compile on a
+less busy machine."""
 MAX_READY = 100_000
 """Maximum number of loaded grammars. A forgotten one costs one more load request, to which the
 backend responds immediately."""

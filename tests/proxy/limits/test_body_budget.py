@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.limits.body_budget import BodyBudget, BodyReservation
+from toolgate_proxy.limits.key_bounds import BodyBudget, BodyReservation
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.keys.key import Key
-from toolgate_proxy.limits.socket_limit import SocketLimit
+from toolgate_proxy.limits.key_bounds import SocketLimit
 
 
 @pytest.mark.parametrize(
