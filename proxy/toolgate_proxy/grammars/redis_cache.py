@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import metrics
-from ..redis.client import Command, SharedRedis
+from ..redis_client import Command, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
 from .memory_cache import GRAMMAR_TTL, verdict_ttl

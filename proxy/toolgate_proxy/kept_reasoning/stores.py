@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ..metrics import REASONING_BREAKER
-from ..redis.client import SharedRedis
+from ..redis_client import SharedRedis
 from ..settings import Settings
 
 PREFIX = "toolgate:reasoning:"

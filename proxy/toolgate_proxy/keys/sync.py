@@ -16,7 +16,7 @@ from typing import Any
 
 from .. import metrics
 from ..background import poll_forever
-from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
+from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys

@@ -19,7 +19,7 @@ from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
 from ..limit_lease import Lease
 from ..metrics import KEYS_BREAKER, LIMITED
-from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
+from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate, files_beyond_estimate

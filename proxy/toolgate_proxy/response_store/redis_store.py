@@ -16,7 +16,7 @@ import logging
 from typing import Literal, cast
 
 from .. import metrics
-from ..redis.client import Argument, Command, Script, SharedRedis
+from ..redis_client import Argument, Command, Script, SharedRedis
 from ..sealing import HEAD_BYTES, Sealer
 from ..settings import Settings
 from .record import RESPONSE_MAX_BYTES, SealedResponse

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_proxy.tool_search.catalogue import MAX_PATTERN, Catalogue, Catalogues, InvalidPattern
+from toolgate_proxy.tool_search import MAX_PATTERN, Catalogue, Catalogues, InvalidPattern
 
 
 def tool(name: str, description: str = "", *arguments: str) -> dict[str, Any]:

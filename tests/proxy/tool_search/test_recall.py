@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.shared_data import BFCL, DATA, records
-from toolgate_proxy.tool_search.catalogue import Catalogue
+from toolgate_proxy.tool_search import Catalogue
 
 
 @pytest.mark.skipif(not (DATA / BFCL).exists(), reason="BFCL's questions are not here")

@@ -22,8 +22,8 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError, NoScriptError, RedisError
 
-from .. import metrics
-from ..background import within
+from . import metrics
+from .background import within
 
 logger = logging.getLogger(__name__)
 
