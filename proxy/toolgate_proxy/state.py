@@ -8,9 +8,7 @@ from .api.reader import RequestReader
 from .chat.engine import Engine
 from .documents.reader import Documents
 from .kept_reasoning.service import KeptReasoning
-from .keys.cache import KeyCache
 from .keys.failed_attempts import FailedAttempts
-from .keys.key import Hasher
 from .keys.sync import KeySync
 from .limits.key_bounds import BodyBudget, SocketLimit
 from .limits.limiter import Limiter
@@ -41,10 +39,7 @@ class GatewayState:
         self.conversations = Conversations(key_bytes)
         self.sockets = SocketLimit(KEY_SOCKETS)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
-        self.key_sync: KeySync | None = None
-        if settings.key_secret is not None:
-            hasher = Hasher(settings.key_secret)
-            self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
+        self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
         self.recent_requests = RecentRequests()

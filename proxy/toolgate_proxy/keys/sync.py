@@ -58,6 +58,14 @@ class _State:
 class KeySync:
     """Reads keys from Redis and the key file, as configured. Call `started` in the app's loop."""
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> KeySync | None:
+        """Return None if no virtual keys are configured."""
+        if settings.key_secret is None:
+            return None
+        hasher = Hasher(settings.key_secret)
+        return cls(KeyCache(hasher, settings.key_grace), hasher, settings)
+
     def __init__(
         self, key_cache: KeyCache, hasher: Hasher, settings: Settings, poll: float = POLL_SECONDS
     ) -> None:

@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import Any
 
 import litellm
@@ -17,6 +18,7 @@ from litellm.integrations.custom_logger import CustomLogger
 
 from ...routing.deployments import Deployments, Placement
 from ...routing.prefix_affinity import PrefixAffinity
+from ...state import gateway
 from ..context import owner_of
 from .router import Row, Target, is_limited, placement_of, router, weights_of
 
@@ -171,6 +173,13 @@ class Selection:
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
         return 0 if placement is None else self._deployments.at(placement).load.total
+
+
+@lru_cache(maxsize=1)
+def selection() -> Selection:
+    """Return the selection of this process."""
+    here = gateway()
+    return Selection(here.deployments, here.affinity)
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
