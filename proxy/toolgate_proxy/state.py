@@ -7,7 +7,7 @@ from functools import lru_cache
 from .api.reader import RequestReader
 from .chat.engine import Engine
 from .documents.reader import Documents
-from .kept_reasoning.service import KeptReasoning
+from .kept_reasoning import KeptReasoning
 from .keys.failed_attempts import FailedAttempts
 from .keys.sync import KeySync
 from .limits.key_bounds import BodyBudget, SocketLimit

@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
-from toolgate_proxy.kept_reasoning.stores import MemoryReasoning, ReasoningStore, RedisReasoning
+from toolgate_proxy.kept_reasoning import MemoryReasoning, ReasoningStore, RedisReasoning
 from toolgate_proxy.settings import Settings
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from toolgate_proxy.kept_reasoning.service import TurnNames
+from toolgate_proxy.kept_reasoning import TurnNames
 
 RANDOM = "call_abcdefghijklmnopqrstuvwx"
 ASKED = [{"role": "user", "content": "Look at a."}]
