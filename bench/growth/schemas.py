@@ -45,7 +45,7 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
     configured, parts = Settings(), key_parts(vocabulary)
-    registry = local_registry(workers, vocabulary, configured.max_grammars)
+    registry = local_registry(workers, vocabulary)
     calls = WrittenCalls(vocabulary, workers.store)
     cache = workers.xgrammar
     process, drawn = psutil.Process(), random.Random(1)
