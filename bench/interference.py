@@ -29,11 +29,16 @@ from typing import Any, Literal
 import httpx
 
 from bench.support.tools import bfcl_tools, renamed
+from tests.support import markdown
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 
 CONTENDERS = ("toolgate", "vllm-strict")
 Arriving = Literal["nothing", "known tool sets", "new tool sets"]
 ARRIVING: tuple[Arriving, ...] = ("nothing", "known tool sets", "new tool sets")
+HEAD = (
+    *("server", "arriving", "between events p50", "p99", "max"),
+    *("first event p50", "p95", "requests", "errors"),
+)
 SETS = 4
 PERIOD = 0.75
 """Seconds between two requests with tools."""
@@ -164,9 +169,7 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
         f"{options.streams} plain streams of {TOKENS} tokens; a request with {options.tools} tools "
         f"every {PERIOD} s; {options.rounds} rounds of {options.seconds:.0f} s.",
         "",
-        "| server | arriving | between events p50 | p99 | max "
-        "| first event p50 | p95 | requests | errors |",
-        "|---|---|---|---|---|---|---|---|---|",
+        markdown.head(HEAD),
     ]
     for (name, arriving), phases in found.items():
         whole = Phase()
@@ -176,11 +179,10 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
         cells += [f"{share(whole.gaps, q):.1f} ms" for q in (0.5, 0.99, 1)]
         cells += [f"{share(whole.first, q):.0f} ms" if whole.first else "" for q in (0.5, 0.95)]
         cells += [str(len(whole.first)) if whole.first else "", str(len(whole.errors))]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(markdown.row(cells))
     lines += [
         "",
-        "| server | between events: median of rounds (min – max) | p99 | max |",
-        "|---|---|---|---|",
+        markdown.head(["server", "between events: median of rounds (min – max)", "p99", "max"]),
     ]
     for name, (over, under) in itertools.product(
         CONTENDERS, itertools.combinations(ARRIVING[::-1], 2)
@@ -192,7 +194,7 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
                 share(one.gaps, quantile) / share(other.gaps, quantile) for one, other in pairs
             ]
             cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f})")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(markdown.row(cells))
     for phases in found.values():
         lines += [f"\nerror: {error}" for phase in phases for error in phase.errors[:1]]
     return "\n".join(lines)

@@ -1,13 +1,16 @@
-"""Calls as random weights write them: any token that the masks of Toolgate and of vLLM allow."""
+"""Calls as a trained model writes them, and as random weights do: any token that the masks of
+Toolgate and of vLLM allow."""
 
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import numpy.typing as npt
 import xgrammar
 
+from bench.support.tools import call_tokens, natural_value, small_tools
 from tests.support.vocabularies import JSON_CLOSERS
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
@@ -15,13 +18,24 @@ from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow, words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
+from toolgate_core.tools import parse_tools
 
-from .tools import MAX_TOKENS, Tools, bench_tools, load_grammars
+from .tools import MAX_TOKENS, TOOLS, Tools, bench_tools, load_grammars
 
 CLOSER_WEIGHT = math.exp(7)
 """Weight of tokens that end strings, objects and calls, so that calls end. Others have 1."""
 TRIES = 64
 """Random tokens that are tried before all allowed ones are listed."""
+
+
+def natural_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:
+    """The tokens of calls of one of the tools each, with the end of the turn."""
+    rng, tools = random.Random(1), parse_tools(small_tools(TOOLS))
+    calls = []
+    for _ in range(count):
+        tool = rng.choice(tools)
+        calls.append(call_tokens(vocabulary, tool.name, natural_value(tool.parameters, rng)))
+    return calls
 
 
 def random_calls(vocabulary: Vocabulary, count: int) -> list[list[int]]:

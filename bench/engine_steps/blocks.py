@@ -1,4 +1,4 @@
-"""What was measured, as a session's process returns it."""
+"""What is measured, and what a session's process returns."""
 
 from __future__ import annotations
 
@@ -7,12 +7,40 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Literal
 
-from .options import Kind, Text
+from .clocks import StepWork
 
+Kind = Literal["free", "strict", "structured_output", "logits_processor"]
+Text = Literal["natural", "random"]
+
+RAMP_STEPS = 40
+"""The streams of a block begin one after the other, in this number of steps."""
+SETTLING_STEPS = 100
+"""Steps after which responses begin and end independently of each other."""
+MOST_RESPONSES = 2000
 SECTIONS = ("schedule", "bitmask", "update", "worker")
 """The parts of a step in which enforcement takes part: vLLM's scheduler schedules, fills the
 bitmask, and processes the sampled tokens. In the worker, a logits processor computes masks."""
+
+
+@dataclass(frozen=True)
+class Options:
+    model: str
+    kinds: Sequence[Kind]
+    """With `free`."""
+    rounds: int
+    steps: int
+    """Steps of a kind in a round."""
+    work: StepWork = field(default_factory=StepWork)
+    threads: bool = False
+    profiled: Kind | None = None
+
+    def responses(self, streams: int) -> int:
+        """About as many as a kind gets requests, if responses have 80 tokens. They are used again
+        if there are not enough."""
+        steps = RAMP_STEPS + SETTLING_STEPS + self.steps
+        return min(MOST_RESPONSES, (self.rounds + 1) * streams * (2 + steps // 80))
 
 
 @dataclass(frozen=True)
