@@ -11,8 +11,8 @@ from ..scenario import Evidence
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.everyday import BOUNDS, LIGHT, NOTE
 from ..tools.sets import LONG
-from .calls import all_valid, calls_same
-from .common import judged, paired, some_calls
+from .calls import calls_same
+from .common import calls_satisfy, of_answers, paired, some_calls
 
 SEVERAL = paired(
     "several",
@@ -32,15 +32,12 @@ LENGTHY = paired(
 
 _rule = partial(rule, topic="stream", scenario=SEVERAL, severity=Severity.CRITICAL)
 
-
-@_rule(
+_rule(
     "parallel.valid",
     "Each of several calls satisfies its schema",
     "With several calls, each satisfies the schema of its tool.",
     topic="parallel",
-)
-def _several_valid(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: all_valid(evidence, answer))
+)(calls_satisfy)
 
 
 @_rule(
@@ -49,46 +46,34 @@ def _several_valid(evidence: Evidence) -> None:
     "Each call of an answer has an ID of its own.",
     topic="parallel",
 )
-def _several_ids(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        ids = [call.id for call in answer.calls]
-        if len(ids) < 2:
-            raise Skipped("the answer has fewer than two calls")
-        require(len({*ids}) == len(ids), f"two calls have one ID: {ids}")
-
-    judged(evidence, judge)
+@of_answers
+def _several_ids(answer: Answer) -> None:
+    ids = [call.id for call in answer.calls]
+    if len(ids) < 2:
+        raise Skipped("the answer has fewer than two calls")
+    require(len({*ids}) == len(ids), f"two calls have one ID: {ids}")
 
 
-@_rule(
+_rule(
     "parallel.same",
     "Several calls are equal, streamed and whole, at temperature 0",
     "The fragments of each call add up to the call that is sent without streaming.",
     confirm=True,
-)
-def _several_same(evidence: Evidence) -> None:
-    calls_same(evidence)
-
-
-@_rule(
+)(calls_same)
+_rule(
     "long.valid",
     "Long arguments satisfy the schema",
     "The length of arguments does not affect their validity.",
     topic="strict",
     scenario=LENGTHY,
-)
-def _long_valid(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: all_valid(evidence, answer))
-
-
-@_rule(
+)(calls_satisfy)
+_rule(
     "long.same",
     "Long arguments are equal, streamed and whole, at temperature 0",
     "The fragments of a call add up to the call that is sent without streaming.",
     scenario=LENGTHY,
     confirm=True,
-)
-def _long_same(evidence: Evidence) -> None:
-    calls_same(evidence)
+)(calls_same)
 
 
 @_rule(

@@ -9,11 +9,9 @@ from ..reading.sse import events
 from ..registry import rule
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, require
-from .common import judged, no_markup, paired, same
+from .common import no_calls, no_markup_in_text, paired, same_finish, same_text
 
 TEXT = paired("text", Ask(max_tokens=48))
-
-
 _rule = partial(rule, scenario=TEXT)
 
 
@@ -29,26 +27,19 @@ def _content(evidence: Evidence) -> None:
         require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
 
 
-@_rule(
+_rule(
     "text.no_calls",
     "Without tools there are no calls",
     "Calls only name tools that the request offers.",
     topic="calls",
     severity=Severity.CRITICAL,
-)
-def _no_calls(evidence: Evidence) -> None:
-    for index in range(2):
-        require(not evidence.answer(index).calls, "a call without tools")
-
-
-@_rule(
+)(no_calls)
+_rule(
     "text.no_markup",
     "The text has no markup of turns",
     "Content is what the model says, without the marks of its prompt format.",
     topic="body",
-)
-def _markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
+)(no_markup_in_text)
 
 
 @_rule(
@@ -121,27 +112,21 @@ def _finish(evidence: Evidence) -> None:
         require(answer.finish == wanted, f"{usage.completion} tokens and {answer.finish!r}")
 
 
-@_rule(
+_rule(
     "text.same",
     "Streamed and whole text are equal at temperature 0",
     "The deltas of a stream add up to the answer that is sent without streaming.",
     topic="stream",
     severity=Severity.CRITICAL,
     confirm=True,
-)
-def _same(evidence: Evidence) -> None:
-    same("texts", evidence.whole.text, evidence.streamed.text)
-
-
-@_rule(
+)(same_text)
+_rule(
     "text.same_finish",
     "Streamed and whole finish reasons are equal",
     "A stream ends with the finish reason of the whole answer.",
     topic="finish",
     confirm=True,
-)
-def _same_finish(evidence: Evidence) -> None:
-    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+)(same_finish)
 
 
 @_rule(

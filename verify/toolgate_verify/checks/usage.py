@@ -28,26 +28,22 @@ def _both(evidence: Evidence, test: Callable[[Usage], tuple[bool, str]]) -> None
 _rule = partial(rule, topic="usage", scenario=TEXT)
 
 
-@_rule(
+def _counted(answer: Answer) -> None:
+    usage = usage_of(answer)
+    require(usage.prompt > 0, "no prompt tokens are counted")
+    require(usage.completion > 0, "no output tokens are counted")
+
+
+_rule(
     "usage.present",
     "Whole answers have usage",
     "A whole answer states its prompt and output tokens.",
-)
-def _present(evidence: Evidence) -> None:
-    usage = usage_of(evidence.whole)
-    require(usage.prompt > 0, "no prompt tokens are counted")
-    require(usage.completion > 0, "no output tokens are counted")
-
-
-@_rule(
+)(lambda evidence: _counted(evidence.whole))
+_rule(
     "usage.streamed",
     "Streams have usage",
     "A stream states its prompt and output tokens (chat completions: with `include_usage`).",
-)
-def _streamed(evidence: Evidence) -> None:
-    usage = usage_of(evidence.streamed)
-    require(usage.prompt > 0, "no prompt tokens are counted")
-    require(usage.completion > 0, "no output tokens are counted")
+)(lambda evidence: _counted(evidence.streamed))
 
 
 @_rule(

@@ -8,7 +8,8 @@ from ..check import Check
 from ..sources import TOPICS
 from ..terms import Api, Severity, Suite
 from ..tools.tool import Tool
-from .schemas import calls_satisfy, schema_scenario
+from .common import calls_satisfy
+from .schemas import schema_scenario
 
 
 def checks_of(tools: Sequence[Tool], apis: Iterable[Api]) -> list[Check]:
