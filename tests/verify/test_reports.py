@@ -22,7 +22,7 @@ from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
-from toolgate_verify.catalogue import all_checks, select
+from toolgate_verify.checks import all_checks, select
 from toolgate_verify.cli import app
 from toolgate_verify.engine.run import Run
 from toolgate_verify.engine.target import Target

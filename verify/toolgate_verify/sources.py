@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from .check import Source
+from dataclasses import dataclass
+
 from .terms import Api
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a rule is specified. The rule itself is in our own words."""
+
+    section: str
+    url: str
+
 
 _CHAT = "https://platform.openai.com/docs/api-reference/chat"
 _RESPONSES = "https://platform.openai.com/docs/api-reference/responses"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ..asking.ask import Ask
-from ..check import Judge
+from ..check import OPENAI, Judge, rule
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.everyday import BOOK, BOUNDS, LIGHT, NOTE

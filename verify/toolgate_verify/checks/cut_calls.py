@@ -7,8 +7,7 @@ from functools import wraps
 
 from ..asking import pair
 from ..asking.ask import Ask, User
-from ..check import Judge
-from ..registry import rule
+from ..check import Judge, rule
 from ..scenario import Evidence
 from ..terms import Api, Failed, Refused, Severity, Skipped, require
 from ..tools.sets import COPY, ENDLESS

@@ -9,9 +9,9 @@ from typing import Any
 from ..asking.ask import Ask, User
 from ..asking.chat import response_format
 from ..asking.responses import response_format as text_format
+from ..check import OPENAI, rule
 from ..exchange import Body
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence, brief
 from ..terms import Api, Failed, Severity, Skipped, Suite, require
 from ..tools.everyday import COUNT, LIGHT, ON, ROOM, closed

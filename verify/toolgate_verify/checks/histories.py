@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..asking import request
 from ..asking.ask import Ask, Assistant, CallTurn, Result, Turn, User
-from ..registry import OPENAI, rule
+from ..check import OPENAI, rule
 from ..scenario import Evidence
 from ..terms import Failed, Refused, Severity, Suite
 from ..tools.everyday import LIGHT, NOTE

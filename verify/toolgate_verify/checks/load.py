@@ -7,8 +7,8 @@ from functools import partial
 
 from ..asking import request
 from ..asking.ask import Ask, User
+from ..check import rule
 from ..exchange import Request
-from ..registry import rule
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.sets import tagged

@@ -6,9 +6,9 @@ from functools import partial
 from typing import Any
 
 from ..asking.ask import Ask
+from ..check import OPENAI, rule
 from ..reading.answer import optional
 from ..reading.sse import events
-from ..registry import OPENAI, rule
 from ..scenario import Evidence
 from ..terms import Api, Failed, Severity, Suite, require
 from .common import paired

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from ..asking.ask import Ask, User
+from ..check import OPENAI, rule
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence, brief
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.everyday import LIGHT

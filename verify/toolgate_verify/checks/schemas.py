@@ -4,9 +4,9 @@ of tools. Keywords that decoders rarely enforce are asked for with and without `
 from __future__ import annotations
 
 from ..asking.ask import Ask, User
-from ..check import Judge, Source
-from ..registry import rule
+from ..check import Judge, rule
 from ..scenario import Evidence, brief
+from ..sources import Source
 from ..terms import Severity, Skipped, Suite
 from ..tools.everyday import EVERYDAY
 from ..tools.hostile import HOSTILE

@@ -7,8 +7,8 @@ from functools import partial
 
 from ..asking import pair
 from ..asking.ask import Ask
+from ..check import rule
 from ..exchange import Request
-from ..registry import rule
 from ..scenario import Evidence
 from ..terms import Api, Skipped, require
 from .common import same, single

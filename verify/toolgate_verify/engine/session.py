@@ -12,14 +12,11 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..catalogue import all_checks, select
-from ..check import Check
-from ..checks import samples as sample_checks
-from ..checks.user_tools import checks_of
-from ..registry import ALL
+from ..check import ALL, Check
+from ..checks import all_checks, select
+from ..checks.user_tools import checks_of, checks_of_samples
 from ..terms import Api, Suite
-from ..tools.samples import read_samples
-from ..tools.user_tools import read_tools
+from ..tools.user_tools import read_samples, read_tools
 from .client import Client
 from .probe import probe
 from .run import Run, run, scenarios_of
@@ -70,7 +67,7 @@ class Session:
         """The checks of the user's tools and samples."""
         made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
         if self.samples is not None:
-            made += sample_checks.checks_of(read_samples(self.samples))
+            made += checks_of_samples(read_samples(self.samples))
         return made
 
     def every_check(self) -> list[Check]:

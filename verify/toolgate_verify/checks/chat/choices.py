@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 
 from ...asking.ask import Ask
-from ...registry import rule
+from ...check import rule
 from ...scenario import Evidence
 from ...terms import Severity, Suite, require
 from ..common import paired, same_text
-from ..usage import usage_of
+from ..text import usage_of
 from .chunks import CHAT
 
 TWO = paired("two_choices", Ask(max_tokens=24, temperature=1, extra={"n": 2, "seed": 7}))

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...asking import PATHS, request
 from ...asking.ask import Assistant, Result
+from ...check import ALL, rule
 from ...exchange import Exchange, Request
-from ...registry import ALL, rule
 from ...scenario import Evidence, brief
 from ...terms import Api, Failed, Severity, Skipped, Suite, require
 from ...tools.everyday import LIGHT, closed

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from ...asking.ask import Ask, User
-from ...registry import rule
+from ...check import rule
 from ...scenario import Evidence
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from ...asking.ask import Ask
-from ...registry import rule
+from ...check import rule
 from ...scenario import Evidence
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL

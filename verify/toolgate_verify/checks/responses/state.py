@@ -7,9 +7,8 @@ from dataclasses import replace
 
 from ...asking import PATHS, request
 from ...asking.ask import Ask, User
-from ...check import Judge
+from ...check import Judge, rule
 from ...exchange import Request
-from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..common import longer_prompt, single
