@@ -20,9 +20,8 @@ from tests.verify.transport import InProcess
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
 from toolgate_verify.engine.client import Client
-from toolgate_verify.engine.estimate import estimate
-from toolgate_verify.engine.probe import probe
-from toolgate_verify.engine.run import Run, run, scenarios_of
+from toolgate_verify.engine.run import Run, estimate, run, scenarios_of
+from toolgate_verify.engine.session import probe
 from toolgate_verify.engine.target import Target, base_url
 from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics

@@ -112,7 +112,7 @@ def verify(
     endpoint could not be verified."""
     from rich.console import Console
 
-    from .engine.estimate import estimate
+    from .engine.run import estimate
     from .engine.session import NotVerified, Session, verified
     from .report import terminal
     from .report.comparison import comparison
