@@ -11,7 +11,7 @@ from ..reading.answer import Answer, Usage
 from ..reading.sse import events
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, require
-from .common import no_calls, no_markup_in_text, paired, same, same_finish, same_text
+from .common import no_calls, no_markup_in_text, of_answers, paired, same, same_finish, same_text
 
 TEXT = paired("text", Ask(max_tokens=48))
 _rule = partial(rule, scenario=TEXT)
@@ -23,10 +23,9 @@ _rule = partial(rule, scenario=TEXT)
     "The generated text is in the field that the API defines for it.",
     topic="body",
 )
-def _content(evidence: Evidence) -> None:
-    for index in range(2):
-        answer = evidence.answer(index)
-        require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
+@of_answers
+def _content(answer: Answer) -> None:
+    require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
 
 
 _rule(
@@ -66,9 +65,9 @@ def _unicode(evidence: Evidence) -> None:
     topic="body",
     severity=Severity.MINOR,
 )
-def _model(evidence: Evidence) -> None:
-    for index in range(2):
-        require(evidence.answer(index).model, "`model` is missing or empty")
+@of_answers
+def _model(answer: Answer) -> None:
+    require(answer.model, "`model` is missing or empty")
 
 
 @_rule(
