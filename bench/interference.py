@@ -16,6 +16,7 @@ requests with tools.
 import argparse
 import asyncio
 import itertools
+import json
 import random
 import statistics
 import time
@@ -28,6 +29,7 @@ from typing import Any, Literal
 
 import httpx
 
+from bench.support.backend_client import stream_events
 from bench.support.tools import bfcl_tools, renamed
 from tests.support import markdown
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
@@ -136,15 +138,16 @@ class Load:
             "chat_template_kwargs": {"enable_thinking": False},
             **extra,
         }
-        headers = {"authorization": f"Bearer {self._server.key}"}
+        headers = {
+            "authorization": f"Bearer {self._server.key}",
+            "content-type": "application/json",
+        }
         url = f"{self._server.url}/v1/chat/completions"
-        async with self._http.stream("POST", url, json=body, headers=headers) as response:
-            if response.status_code != 200:
-                phase.errors.append((await response.aread()).decode(errors="replace")[:200])
-                return
-            async for line in response.aiter_lines():
-                if line.startswith("data: {"):
-                    yield time.perf_counter()
+        try:
+            async for _ in stream_events(self._http, url, json.dumps(body).encode(), headers):
+                yield time.perf_counter()
+        except RuntimeError as error:
+            phase.errors.append(str(error))
 
 
 async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
