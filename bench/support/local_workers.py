@@ -58,11 +58,13 @@ def local_registry(
     workers: LocalWorkers, vocabulary: Vocabulary, quarantine: Examiner | None = None
 ) -> GrammarRegistry:
     """A registry with the default limits. `quarantine`: None if all schemas were examined."""
-    configured = Settings()
+    configured, parts = Settings(), key_parts(vocabulary)
     return GrammarRegistry(
         WorkerRpc(workers),
         quarantine or NoExaminer(),
-        **key_parts(vocabulary),
+        dialect=parts["dialect"],
+        tokenizer=parts["tokenizer"],
+        grammar_format=parts["grammar_format"],
         capacity=configured.max_grammars,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
