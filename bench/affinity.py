@@ -25,6 +25,7 @@ from typing import Any
 
 import httpx
 
+from tests.support import markdown
 from tests.support.servers.contenders import OUT, exit_on_sigterm
 from tests.support.servers.gateways import wait_until_ready
 from toolgate_proxy.stack.processes import Child, free_port
@@ -34,6 +35,7 @@ BLOCK = 32
 """Tokens per cache block. Only whole blocks are cached."""
 READY_SECONDS = 300.0
 WORDS = tuple("abcdefghijklmnopqrstuvwxyz")
+HEAD = ("affinity", "prompt tokens", "cached", "cached by turn", "median s per request")
 MASTER_KEY, BACKEND_KEY = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
 
 
@@ -95,8 +97,7 @@ async def measure(http: httpx.AsyncClient, salt: str) -> dict[int, Counts]:
 
 
 async def compare(urls: dict[str, str]) -> None:
-    print("| affinity | prompt tokens | cached | cached by turn | median s per request |")
-    print("|---|---|---|---|---|")
+    print(markdown.head(HEAD))
     for name, url in urls.items():
         headers = {"authorization": f"Bearer {MASTER_KEY}"}
         async with httpx.AsyncClient(
@@ -107,7 +108,8 @@ async def compare(urls: dict[str, str]) -> None:
         cached = sum(each.cached for each in counts.values())
         by_turn = ", ".join(f"{each.cached / each.prompt:.0%}" for each in counts.values())
         seconds = median(second for each in counts.values() for second in each.seconds)
-        print(f"| {name} | {prompt:,} | {cached / prompt:.1%} | {by_turn} | {seconds:.2f} |")
+        share = f"{cached / prompt:.1%}"
+        print(markdown.row([name, f"{prompt:,}", share, by_turn, f"{seconds:.2f}"]))
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from bench.engine_steps.natural import natural_value
+from bench.support.tools import call_tokens, natural_value
 from tests.support.markdown import table
 from tests.support.shared_data import BFCL, records
 from tests.support.vocabularies import vocabulary_of
@@ -181,20 +181,12 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
             continue
         keys = tuple(str(at) for at in range(len(grammars)))
         machine = Automaton(model_data, Spec("required", keys, max_calls=1), grammars)
-        call = _call(vocabulary, name, _ordered(_chosen(given), schema))
+        call = call_tokens(vocabulary, name, _ordered(_chosen(given), schema))
         rng = random.Random(1)
         others = [natural_value(schema, rng) for _ in range(EARLIER_CALLS)]
-        earlier = [_call(vocabulary, name, other) for other in others]
+        earlier = [call_tokens(vocabulary, name, other) for other in others]
         if machine.accept_tokens(call):
             yield Case(_prompt(vocabulary, case), call, earlier, machine)
-
-
-def _call(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
-    form = vocabulary.form
-    written = json.dumps(arguments, ensure_ascii=False)
-    before, after = form.grammar_texts(name)
-    call = form.begin + form.head(name) + before + written + after + form.tail(name)
-    return [*vocabulary.literal_tokens(call), vocabulary.tokenizer.eos_token_id]
 
 
 def _chosen(given: dict[str, list[Any]]) -> dict[str, Any]:

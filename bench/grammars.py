@@ -20,16 +20,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench.grammars_report import Row, SetTime, report
-from bench.support.local_workers import LocalWorkers, key_parts
+from bench.support.local_workers import LocalWorkers, key_parts, local_registry
 from tests.support.shared_data import BFCL, MASKBENCH, records
 from tests.support.vocabularies import vocabulary_of
-from toolgate_backend.grammars import store
 from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer, WorkerEnded
 from toolgate_backend.grammars.quarantine.protocol import CompileJob, CompileLimits
 from toolgate_backend.grammars.quarantine.service import Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
-from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -153,19 +151,10 @@ async def fresh_backend(
 
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
-    configured = Settings()
     quarantine = Quarantine(started, limits)
     quarantine.start()
     await asyncio.sleep(0.2)  # until the quarantine has forked its workers
-    yield GrammarRegistry(
-        WorkerRpc(workers),
-        quarantine,
-        dialect=vocabulary.dialect.name,
-        tokenizer=vocabulary.fingerprint,
-        grammar_format=store.grammar_format(),
-        capacity=configured.max_grammars,
-        blob_cache_bytes=configured.blob_cache_mb * 2**20,
-    )
+    yield local_registry(workers, vocabulary, quarantine)
     await quarantine.end_workers()  # `close` would end the shared fork server
 
 

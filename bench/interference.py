@@ -16,6 +16,7 @@ requests with tools.
 import argparse
 import asyncio
 import itertools
+import json
 import random
 import statistics
 import time
@@ -28,12 +29,18 @@ from typing import Any, Literal
 
 import httpx
 
+from bench.support.backend_client import stream_events
 from bench.support.tools import bfcl_tools, renamed
+from tests.support import markdown
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 
 CONTENDERS = ("toolgate", "vllm-strict")
 Arriving = Literal["nothing", "known tool sets", "new tool sets"]
 ARRIVING: tuple[Arriving, ...] = ("nothing", "known tool sets", "new tool sets")
+HEAD = (
+    *("server", "arriving", "between events p50", "p99", "max"),
+    *("first event p50", "p95", "requests", "errors"),
+)
 SETS = 4
 PERIOD = 0.75
 """Seconds between two requests with tools."""
@@ -131,15 +138,16 @@ class Load:
             "chat_template_kwargs": {"enable_thinking": False},
             **extra,
         }
-        headers = {"authorization": f"Bearer {self._server.key}"}
+        headers = {
+            "authorization": f"Bearer {self._server.key}",
+            "content-type": "application/json",
+        }
         url = f"{self._server.url}/v1/chat/completions"
-        async with self._http.stream("POST", url, json=body, headers=headers) as response:
-            if response.status_code != 200:
-                phase.errors.append((await response.aread()).decode(errors="replace")[:200])
-                return
-            async for line in response.aiter_lines():
-                if line.startswith("data: {"):
-                    yield time.perf_counter()
+        try:
+            async for _ in stream_events(self._http, url, json.dumps(body).encode(), headers):
+                yield time.perf_counter()
+        except RuntimeError as error:
+            phase.errors.append(str(error))
 
 
 async def measure(servers: dict[str, Server], options: argparse.Namespace) -> None:
@@ -164,9 +172,7 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
         f"{options.streams} plain streams of {TOKENS} tokens; a request with {options.tools} tools "
         f"every {PERIOD} s; {options.rounds} rounds of {options.seconds:.0f} s.",
         "",
-        "| server | arriving | between events p50 | p99 | max "
-        "| first event p50 | p95 | requests | errors |",
-        "|---|---|---|---|---|---|---|---|---|",
+        markdown.head(HEAD),
     ]
     for (name, arriving), phases in found.items():
         whole = Phase()
@@ -176,11 +182,10 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
         cells += [f"{share(whole.gaps, q):.1f} ms" for q in (0.5, 0.99, 1)]
         cells += [f"{share(whole.first, q):.0f} ms" if whole.first else "" for q in (0.5, 0.95)]
         cells += [str(len(whole.first)) if whole.first else "", str(len(whole.errors))]
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(markdown.row(cells))
     lines += [
         "",
-        "| server | between events: median of rounds (min – max) | p99 | max |",
-        "|---|---|---|---|",
+        markdown.head(["server", "between events: median of rounds (min – max)", "p99", "max"]),
     ]
     for name, (over, under) in itertools.product(
         CONTENDERS, itertools.combinations(ARRIVING[::-1], 2)
@@ -192,7 +197,7 @@ def table(found: dict[tuple[str, Arriving], list[Phase]], options: argparse.Name
                 share(one.gaps, quantile) / share(other.gaps, quantile) for one, other in pairs
             ]
             cells.append(f"{statistics.median(ratios):.2f} ({min(ratios):.2f} – {max(ratios):.2f})")
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(markdown.row(cells))
     for phases in found.values():
         lines += [f"\nerror: {error}" for phase in phases for error in phase.errors[:1]]
     return "\n".join(lines)

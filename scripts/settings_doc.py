@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from generated import DOCS, relinked, write_or_check
-from limits_table import section as limits_of_keys
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from toolgate_backend.settings import Settings as Backend
+from toolgate_proxy.keys.limit_kinds import KINDS, LimitKind
 from toolgate_proxy.settings import Settings as Gateway
 
 TARGET = DOCS / "reference" / "settings.md"
@@ -30,6 +30,30 @@ counts as unset. LiteLLM and vLLM have settings of their own. With `toolgate pro
 prometheus_client's `PROMETHEUS_MULTIPROC_DIR` to an empty folder.
 """
 
+LIMITS_HEAD = """\
+
+## Limits of a key
+
+A virtual key can have any of these limits, in the order in which they are checked. `field` is the
+name in the key file, `option` that of `toolgate keys create` and `update` (where 0 removes the
+limit), and `label` that of the metric `toolgate_limited_total`.
+
+"""
+LIMITS_TABLE = """\
+| field | option | limit | window | headers | error type, code | label |
+|---|---|---|---|---|---|---|
+"""
+WINDOWS = {
+    "sliding": "any period of {seconds} s",
+    "fixed": "midnight to midnight, UTC",
+    "in_flight": "until the response has ended",
+}
+LIMITS_TAIL = """
+A refused request gets a 429 and counts against no limit. `Retry-After` is absent if the request
+exceeds a limit by itself. Tokens are [reserved and settled](decisions.md#14-limits). A client that
+leaves is charged for what was read and generated until then.
+"""
+
 
 def document() -> str:
     text = HEAD + "".join(
@@ -38,7 +62,7 @@ def document() -> str:
             *_sections(Gateway),
             "\n## Backend\n",
             *_sections(Backend),
-            limits_of_keys(),
+            _limits(),
         ]
     )
     return relinked(text, TARGET)
@@ -65,6 +89,20 @@ def _row(name: str, field: FieldInfo) -> str:
 
 def _spelled(default: object) -> str:
     return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def _limits() -> str:
+    return LIMITS_HEAD + LIMITS_TABLE + "".join(_limit(kind) for kind in KINDS) + LIMITS_TAIL
+
+
+def _limit(kind: LimitKind) -> str:
+    window = WINDOWS[kind.window.type].format(seconds=kind.window.milliseconds // 1000)
+    fields = ["limit", "remaining", *(["reset"] if kind.window.type == "sliding" else [])]
+    headers = f"`x-ratelimit-{{{','.join(fields)}}}-{kind.header}`"
+    error = f"`{kind.unit.error_type}`, `{kind.error.code}`"
+    names = [f"`{kind.name}`", f"`{kind.flag}`"]
+    cells = [*names, kind.title, window, headers, error, f"`{kind.label}`"]
+    return f"| {' | '.join(cells)} |\n"
 
 
 if __name__ == "__main__":

@@ -63,9 +63,7 @@ def _normal(path: Path) -> list[str]:
 
 
 def test_llms_txt_has_a_summary_of_each_page(pages: ModuleType) -> None:
-    import llms
-
-    text = llms.document(pages.ELSEWHERE)
+    text = pages.llms_text()
     assert text.startswith("# Toolgate\n\n> ")
     entries = re.findall(r"^- \[(.+?)\]\((.+?)\): (.+)$", text, re.M)
     assert {place for _, place, _ in entries} == set(nav()) - {"index.md"}

@@ -14,8 +14,8 @@ from vllm.v1.engine import EngineCoreRequest
 
 from toolgate_backend.adapters import vllm_host
 
+from .blocks import Kind
 from .executor import Response
-from .options import Kind
 from .tools import MAX_TOKENS, Tools
 
 PROMPT_IDS = 1000, 8000

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any, Protocol
 
+from .blocks import RAMP_STEPS, SETTLING_STEPS, Block, Kind, Step, block_of
 from .channel import Channel
-from .cpu_times import CpuTimes
+from .clocks import CpuTimes
 from .executor import Response
 from .load import Load
-from .options import RAMP_STEPS, SETTLING_STEPS, Kind
-from .results import Block, Step, block_of
 
 FINISHED = ("STOP", "LENGTH")
 

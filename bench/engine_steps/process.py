@@ -1,4 +1,5 @@
-"""Work in processes of its own. The process of the command line imports no vLLM."""
+"""Work in processes of its own. The processes of the command line and of the receiver import no
+vLLM."""
 
 from __future__ import annotations
 
@@ -7,8 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import ParamSpec, TypeVar
 
-from .options import Options, Text
-from .results import Session
+import zmq
+
+from .blocks import Options, Session, Text
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,17 +27,21 @@ def write(model: str, text: Text, count: int) -> list[list[int]]:
     never seen them."""
     from tests.support.vocabularies import vocabulary_of
 
-    vocabulary = vocabulary_of(model)
-    if text == "natural":
-        from .natural import natural_calls
+    from .calls import natural_calls, random_calls
 
-        return natural_calls(vocabulary, count)
-    from .random_calls import random_calls
-
-    return random_calls(vocabulary, count)
+    written = natural_calls if text == "natural" else random_calls
+    return written(vocabulary_of(model), count)
 
 
 def measure(options: Options, text: Text, streams: int, responses: list[list[int]]) -> Session:
     from .session import run_session
 
     return run_session(options, text, streams, responses)
+
+
+def receive(address: str) -> None:
+    """Receive an engine's outputs without end, as the API process does."""
+    socket = zmq.Context().socket(zmq.PULL)
+    socket.connect(address)
+    while True:
+        socket.recv_multipart()

@@ -19,7 +19,7 @@ from toolgate_backend.adapters import device_masks
 from toolgate_backend.adapters.logits_processor import EnforcementLogitsProcessor
 from toolgate_backend.tokens.masks import Row
 
-from .cpu_times import CpuTimes
+from .clocks import CpuTimes
 
 META = torch.device("meta")
 STAGED_BYTES = 8 << 20

@@ -1,4 +1,5 @@
-"""All blocks of one number of streams with one kind of text, in a process of its own."""
+"""All blocks of one number of streams with one kind of text, in a process of its own, with the
+engine loop, the scheduler and the structured-output manager of vLLM."""
 
 from __future__ import annotations
 
@@ -8,25 +9,61 @@ import io
 import pstats
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
+from vllm.engine.arg_utils import EngineArgs
+from vllm.v1.engine.core import EngineCore
 
+from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters.probe import patch_version_lookup
 from toolgate_backend.enforcement import mask_time_budget
 from toolgate_backend.grammars.store import WORKER_METHODS
 from toolgate_backend.tokens.vocabulary import from_model_config
 
+from .blocks import Block, Kind, Measured, Options, Session, Text
 from .channel import DirectChannel, ThreadedChannel
-from .cpu_times import CpuTimes
-from .device import Device
-from .engine import make_config, make_engine
+from .clocks import CpuTimes, Device
+from .executor import BLOCK_SIZE, FakeExecutor
 from .load import Load
 from .measurement import Engine
-from .options import Kind, Options, Text
 from .processor import HostProcessor
-from .results import Block, Measured, Session
 from .tools import bench_tools, load_grammars
 
+MAX_LENGTH = 4096
+BATCHED_TOKENS = 8192
 PROFILED_FUNCTIONS = 40
+
+
+def make_config(model: str, streams: int) -> Any:
+    """The VllmConfig of an engine on a GPU as far as the scheduler is concerned."""
+    patch_version_lookup()
+    vllm_host.register()
+    arguments = EngineArgs(
+        model=model,
+        dtype="float32",
+        max_model_len=MAX_LENGTH,
+        max_num_seqs=streams,
+        max_num_batched_tokens=BATCHED_TOKENS,
+        enforce_eager=True,
+        load_format="dummy",
+        distributed_executor_backend="uni",
+    )
+    config = arguments.create_engine_config()
+    # On the CPU platform, vLLM sets these to other values.
+    config.scheduler_config.async_scheduling = True
+    config.cache_config.block_size = BLOCK_SIZE
+    return config
+
+
+def make_engine(
+    config: Any, device: Device, times: CpuTimes, processor: HostProcessor | None
+) -> EngineCore:
+    executor = partial(FakeExecutor, device=device, times=times, processor=processor)
+    engine = EngineCore(config, executor, log_stats=True)
+    if engine.batch_queue is None:
+        raise RuntimeError("vLLM's engine has no batch queue, so it does not schedule ahead")
+    return engine
 
 
 def run_session(

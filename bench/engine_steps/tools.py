@@ -19,8 +19,7 @@ from toolgate_core.grammar_key import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
 
-from .natural import TOOLS
-
+TOOLS = 8
 MAX_TOKENS = 512
 
 

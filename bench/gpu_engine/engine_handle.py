@@ -8,7 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from bench.engine_steps.results import Block
+from bench.engine_steps.blocks import Block
 
 from .engine_process import READY, EngineOptions, Responses, run
 from .engines import BlockOfRequests, EngineSetup

@@ -11,8 +11,7 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import Any
 
-from bench.engine_steps.options import Text
-from bench.engine_steps.results import Block
+from bench.engine_steps.blocks import Block, Text
 from toolgate_backend import launch
 
 from .engines import BlockOfRequests, EngineSetup
@@ -67,7 +66,7 @@ class _Measured:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor.abstract import Executor
 
-        from bench.engine_steps.cpu_times import CpuTimes
+        from bench.engine_steps.clocks import CpuTimes
         from bench.engine_steps.tools import bench_tools, load_grammars
         from toolgate_backend.grammars.store import WORKER_METHODS
 

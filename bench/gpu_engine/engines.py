@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from bench.engine_steps.options import Kind, Text
+from bench.engine_steps.blocks import Kind, Text
 
 DRAFTS = 8
 """Maximum number of draft tokens of forced text in a step of a sequence."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from bench.engine_steps.options import Kind
-from bench.engine_steps.results import Block
+from bench.engine_steps.blocks import Block, Kind
 from tests.support import markdown
 
 from .engines import BlockOfRequests

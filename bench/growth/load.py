@@ -14,7 +14,7 @@ from itertools import pairwise
 
 import httpx
 
-from bench.support.backend_client import GENERATE_PATH, BackendClient, lines
+from bench.support.backend_client import GENERATE_PATH, BackendClient, stream_events
 from toolgate_core import wire
 
 TEXT = "Go on."
@@ -117,16 +117,11 @@ class Load:
         """Raises RuntimeError for an error response and for an error event."""
         arrivals: list[tuple[float, int]] = []
         count, began = 0, time.perf_counter()
-        async with self._http.stream("POST", GENERATE_PATH, content=content) as response:
-            if response.is_error:
-                raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
-            async for line in lines(response):
-                if not line.startswith(b"data: {"):
-                    continue
-                event = json.loads(line[6:])
-                if event["event"] == "error":
-                    raise RuntimeError(str(event["error"]))
-                if event["event"] == "tokens":
-                    count += len(event["ids"])
-                    arrivals.append((time.perf_counter() - began, count))
+        async for data in stream_events(self._http, GENERATE_PATH, content):
+            event = json.loads(data)
+            if event["event"] == "error":
+                raise RuntimeError(str(event["error"]))
+            if event["event"] == "tokens":
+                count += len(event["ids"])
+                arrivals.append((time.perf_counter() - began, count))
         return Stream(arrivals)

@@ -11,21 +11,29 @@ written, which makes the token graphs grow: *graphs* is what they count, and in 
 often they have begun anew.
 """
 
+from __future__ import annotations
+
 import asyncio
 import ctypes
 import gc
 import json
 import random
+from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
 import psutil
 
-from bench.growth.written_calls import WrittenCalls
 from bench.support.local_workers import LocalWorkers, key_parts, local_registry
 from tests.support import markdown
-from tests.support.vocabularies import vocabulary_of
+from tests.support.vocabularies import JSON_CLOSERS, vocabulary_of
+from toolgate_backend.enforcement.automaton import Automaton
+from toolgate_backend.enforcement.model_data import ModelData
+from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.grammars.store import GrammarStore
 from toolgate_backend.settings import Settings
+from toolgate_backend.tokens import masks
+from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
@@ -37,6 +45,9 @@ HEAD = (
 BATCH = 50
 """Schemas per call of the registry."""
 LETTERS = "abcdefghijklmnopqrstuvwxyz_"
+MAX_TOKENS = 200
+CLOSING = 0.3
+"""Probability of a token that ends something, where one is allowed."""
 
 
 async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
@@ -45,7 +56,7 @@ async def grow(model: str, count: int, every: int, *, with_calls: bool) -> None:
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
     configured, parts = Settings(), key_parts(vocabulary)
-    registry = local_registry(workers, vocabulary, configured.max_grammars)
+    registry = local_registry(workers, vocabulary)
     calls = WrittenCalls(vocabulary, workers.store)
     cache = workers.xgrammar
     process, drawn = psutil.Process(), random.Random(1)
@@ -135,3 +146,42 @@ def _source(entry: dict[str, Any], parts: dict[str, str]) -> GrammarSource:
     (parsed,) = parse_tools([json.loads(json.dumps(entry))])
     key = grammar_key.grammar_key(parsed.hash, **parts)
     return GrammarSource(key=key, name=parsed.name, parameters=parsed.parameters, examined=True)
+
+
+class WrittenCalls:
+    """Random calls of loaded tools, which make the tools' token graphs grow."""
+
+    def __init__(self, vocabulary: Vocabulary, store: GrammarStore) -> None:
+        """Uses the grammars of `store` as an adapter does."""
+        self._model, self._store = ModelData(vocabulary), store
+        self._model.graphs.prepare_json()
+        store.on_load = self._model.graphs.prepare
+        store.on_release = self._model.turns.forget
+        self._closers = [i for i, text in enumerate(vocabulary.token_bytes) if text in JSON_CLOSERS]
+        self._closers += [*vocabulary.marks.tokens.values(), vocabulary.marks.end_of_turn[0]]
+        self._drawn = random.Random(1)
+
+    @property
+    def graph_bytes(self) -> int:
+        """As the graphs count them."""
+        return self._model.graphs.memory.bytes
+
+    @property
+    def generation(self) -> int:
+        """How often the graphs have begun anew."""
+        return self._model.graphs.memory.generation
+
+    def write(self, keys: Sequence[str]) -> None:
+        """Write a call of each of these tools."""
+        for key in keys:
+            spec = Spec("required", (key,), max_calls=1, reasoning="closed", budget=MAX_TOKENS)
+            automaton = Automaton(self._model, spec, *spec.grammars_in(self._store))
+            while not automaton.is_terminated():
+                automaton.accept(self._token(automaton))
+
+    def _token(self, automaton: Automaton) -> int:
+        words = automaton.next_row().words
+        closers = [token for token in self._closers if words[token >> 5] >> (token & 31) & 1]
+        if closers and self._drawn.random() < CLOSING:
+            return self._drawn.choice(closers)
+        return int(self._drawn.choice(masks.unpack(words)))

@@ -1,7 +1,7 @@
-"""Client of a backend's own endpoints, without a gateway."""
+"""Client of a backend's own endpoints, without a gateway, and the events of any stream."""
 
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import httpx
@@ -13,17 +13,24 @@ from toolgate_core.tools import Tool, parse_tools
 GENERATE_PATH = "/v1/toolgate/generate"
 
 
-async def lines(response: httpx.Response) -> AsyncIterator[bytes]:
-    """The lines of a response, without a last line that has no line break.
+async def stream_events(
+    http: httpx.AsyncClient, url: str, content: bytes, headers: Mapping[str, str] | None = None
+) -> AsyncIterator[bytes]:
+    """The JSON of each event of a stream, when it arrives. Raises RuntimeError with the response if
+    it is an error.
 
     Only "\\n" ends a line. httpx's `aiter_lines` also splits at Unicode's other line separators,
     which JSON can contain unescaped.
     """
     rest = b""
-    async for data in response.aiter_bytes():
-        *whole, rest = (rest + data).split(b"\n")
-        for line in whole:
-            yield line
+    async with http.stream("POST", url, content=content, headers=headers) as response:
+        if response.status_code != 200:
+            raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
+        async for data in response.aiter_bytes():
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                if line.startswith(b"data: {"):
+                    yield line.removeprefix(b"data: ")
 
 
 class BackendClient:

@@ -6,7 +6,7 @@ from typing import Any
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.quarantine.service import Examined
-from toolgate_backend.grammars.registry import GrammarRegistry
+from toolgate_backend.grammars.registry import Examiner, GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
@@ -45,6 +45,8 @@ class LocalWorkers:
 
 
 class NoExaminer:
+    """For schemas that were all examined."""
+
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
         raise NotImplementedError
 
@@ -52,15 +54,17 @@ class NoExaminer:
         raise NotImplementedError
 
 
-def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int) -> GrammarRegistry:
-    """A registry that examines no schema and keeps up to `capacity` grammars."""
+def local_registry(
+    workers: LocalWorkers, vocabulary: Vocabulary, quarantine: Examiner | None = None
+) -> GrammarRegistry:
+    """A registry with the default limits. `quarantine`: None if all schemas were examined."""
     configured, parts = Settings(), key_parts(vocabulary)
     return GrammarRegistry(
         WorkerRpc(workers),
-        NoExaminer(),
+        quarantine or NoExaminer(),
         dialect=parts["dialect"],
         tokenizer=parts["tokenizer"],
         grammar_format=parts["grammar_format"],
-        capacity=capacity,
+        capacity=configured.max_grammars,
         blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )

@@ -1,9 +1,25 @@
-"""Tools for requests: those of BFCL, copies under other names, and one with long calls."""
+"""Tools for requests: those of BFCL, copies under other names, and one with long calls. Calls of
+tools as a trained model writes them: words in strings, small numbers, ends where they belong."""
+
+from __future__ import annotations
 
 import json
-from typing import Any
+import random
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from tests.support.shared_data import BFCL, records
+
+if TYPE_CHECKING:  # it imports torch, and the clients of a server need none
+    from toolgate_backend.tokens.vocabulary import Vocabulary
+
+SENTENCE = (
+    "the quick report of Oslo weather in March shows that revenue grew by seven percent while "
+    "costs fell and customers from Norway asked about new delivery options for winter boots"
+)
+WORDS = SENTENCE.split()
+STRING_WORDS = 8, 40
+"""The least number of words in a string, and the first number above the most."""
 
 
 def bfcl_tools() -> list[dict[str, Any]]:
@@ -48,3 +64,34 @@ def renamed(tool: dict[str, Any], salt: str) -> dict[str, Any]:
         "type": "function",
         "function": {"name": name, "parameters": parameters, "strict": True},
     }
+
+
+def natural_value(schema: Mapping[str, Any], rng: random.Random) -> Any:
+    """A value that the schema allows, if it has simple types only."""
+    if "enum" in schema:
+        return rng.choice(schema["enum"])
+    match schema.get("type"):
+        case "integer":
+            return rng.randrange(1, 100)
+        case "number":
+            return rng.randrange(1, 1000) / 10
+        case "boolean":
+            return rng.random() < 0.5
+        case "array":
+            return [natural_value(schema.get("items", {}), rng) for _ in range(rng.randrange(1, 4))]
+        case "object":
+            return {
+                name: natural_value(each, rng)
+                for name, each in schema.get("properties", {}).items()
+            }
+        case _:
+            return " ".join(rng.choice(WORDS) for _ in range(rng.randrange(*STRING_WORDS)))
+
+
+def call_tokens(vocabulary: Vocabulary, name: str, arguments: Any) -> list[int]:
+    """The tokens of a call, with the end of the turn."""
+    form = vocabulary.form
+    before, after = form.grammar_texts(name)
+    written = json.dumps(arguments, ensure_ascii=False)
+    text = form.begin + form.head(name) + before + written + after + form.tail(name) + form.end
+    return [*vocabulary.literal_tokens(text), vocabulary.marks.end_of_turn[0]]

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import httpx
 from transformers import AutoTokenizer
 
-from bench.support.backend_client import GENERATE_PATH, BackendClient, lines
+from bench.support.backend_client import GENERATE_PATH, BackendClient, stream_events
 from toolgate_core import wire
 
 Engine = Literal[
@@ -143,15 +143,11 @@ async def _streamed(
     """
     began = time.perf_counter()
     first, last = 0.0, b""
-    async with http.stream("POST", url, content=content, headers=headers) as response:
-        if response.status_code != 200:
-            raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
-        async for line in lines(response):
-            if line.startswith(b"data: {"):
-                first = first or time.perf_counter() - began
-                if usage_mark in line.replace(b" ", b"") or b'"error"' in line:
-                    last = line
-    found = json.loads(last.removeprefix(b"data: ") or b"{}")
+    async for event in stream_events(http, url, content, headers):
+        first = first or time.perf_counter() - began
+        if usage_mark in event.replace(b" ", b"") or b'"error"' in event:
+            last = event
+    found = json.loads(last or b"{}")
     if "error" in found or not found:
         raise RuntimeError(f"{url}: {last[:300]!r}")
     return first, found

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from bench.support.backend_client import lines
+from bench.support.backend_client import stream_events
 from bench.throughput.targets import CHAT, IDENTIFIER, NUMBER, Target
 from tests.support.schemas.validation import schema_violation
 from tests.support.servers.gateways import KEY
@@ -89,22 +89,16 @@ async def _drive(target: Target, streams: int, start: float, end: float) -> Seen
     return seen
 
 
-async def send(http: httpx.AsyncClient, target: Target, events: Events) -> None:
-    """Add the events of one response to `events`.
+async def send(http: httpx.AsyncClient, target: Target, received: Events) -> None:
+    """Add the events of one response to `received`.
 
     Raises RuntimeError with the response if it is an error.
     """
     identifier = uuid.uuid4().hex
     body = target.body.replace(NUMBER, identifier[:8]).replace(IDENTIFIER, identifier)
     headers = {"authorization": f"Bearer {KEY}", "content-type": "application/json"}
-    async with http.stream(
-        "POST", target.url + target.path, content=body.encode(), headers=headers
-    ) as response:
-        if response.status_code != 200:
-            raise RuntimeError((await response.aread()).decode(errors="replace")[:300])
-        async for line in lines(response):
-            if line.startswith(b"data: {"):
-                events.append((time.monotonic(), line.removeprefix(b"data: ")))
+    async for event in stream_events(http, target.url + target.path, body.encode(), headers):
+        received.append((time.monotonic(), event))
 
 
 def token_count(event: Any) -> int:

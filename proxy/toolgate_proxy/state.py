@@ -7,20 +7,17 @@ from functools import lru_cache
 from .api.reader import RequestReader
 from .chat.engine import Engine
 from .documents.reader import Documents
-from .kept_reasoning.service import KeptReasoning
-from .keys.cache import KeyCache
+from .kept_reasoning import KeptReasoning
 from .keys.failed_attempts import FailedAttempts
-from .keys.key import Hasher
 from .keys.sync import KeySync
-from .limits.body_budget import BodyBudget
+from .limits.key_bounds import BodyBudget, SocketLimit
 from .limits.limiter import Limiter
-from .limits.socket_limit import SocketLimit
 from .recent_requests import RecentRequests
 from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
+from .routing.health import Readiness
 from .routing.prefix_affinity import PrefixAffinity
-from .routing.ready_state import Readiness
 from .sealing import Sealer
 from .settings import Settings, settings
 
@@ -42,10 +39,7 @@ class GatewayState:
         self.conversations = Conversations(key_bytes)
         self.sockets = SocketLimit(KEY_SOCKETS)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
-        self.key_sync: KeySync | None = None
-        if settings.key_secret is not None:
-            hasher = Hasher(settings.key_secret)
-            self.key_sync = KeySync(KeyCache(hasher, settings.key_grace), hasher, settings)
+        self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
         self.recent_requests = RecentRequests()

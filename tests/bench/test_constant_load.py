@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.throughput.constant_report import Found, Measured, report
+from bench.throughput.constant_load import Found, Measured, report
 from bench.throughput.streams import Seen, judge, token_count
 from bench.throughput.targets import Target
 

@@ -104,6 +104,7 @@ def test_counters_whose_labels_have_known_values_begin_at_zero() -> None:
         for folder in (ROOT / "proxy" / "toolgate_proxy", ROOT / "backend" / "toolgate_backend")
         for path in folder.rglob("metrics.py")
     ]
+    modules.append("toolgate_proxy.limits.limiter")  # has the kinds of limits
     program = (
         f"import {', '.join(modules)}, prometheus_client as p; print(p.generate_latest().decode())"
     )

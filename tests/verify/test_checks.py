@@ -9,8 +9,8 @@ import pytest
 
 from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
-from toolgate_verify.catalogue import all_checks
 from toolgate_verify.check import Check
+from toolgate_verify.checks import all_checks
 from toolgate_verify.engine.run import Run
 from toolgate_verify.terms import Verdict
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL
-from toolgate_verify.catalogue import select
+from toolgate_verify.checks import select
 from toolgate_verify.cli import app
 from toolgate_verify.engine.run import Run
 from toolgate_verify.engine.target import Target

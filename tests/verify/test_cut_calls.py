@@ -13,8 +13,8 @@ from tests.verify.faults.table import fault_of
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.reference_server.reply import Reply
 from tests.verify.transport import InProcess
-from toolgate_verify.catalogue import all_checks
 from toolgate_verify.check import Check
+from toolgate_verify.checks import all_checks
 from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.run import Result, run
 from toolgate_verify.engine.target import Target

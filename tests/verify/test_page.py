@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from toolgate_verify.catalogue import all_checks
+from toolgate_verify.checks import all_checks
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "verify.md").read_text()
 FAMILIES = {check.family for check in all_checks()}

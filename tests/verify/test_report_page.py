@@ -12,7 +12,7 @@ from tests.support.browser.axe import violations
 from tests.support.browser.chromium import NARROW, WIDE, chromium, opened
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL
-from toolgate_verify.catalogue import select
+from toolgate_verify.checks import select
 from toolgate_verify.engine.target import Target
 from toolgate_verify.report.html import html
 from toolgate_verify.terms import Severity, Verdict

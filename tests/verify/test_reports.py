@@ -22,15 +22,13 @@ from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
-from toolgate_verify.catalogue import all_checks, select
+from toolgate_verify.checks import all_checks, select
 from toolgate_verify.cli import app
 from toolgate_verify.engine.run import Run
 from toolgate_verify.engine.target import Target
 from toolgate_verify.report import terminal
-from toolgate_verify.report.curl import curl
-from toolgate_verify.report.html import html
+from toolgate_verify.report.html import bars, histogram, html
 from toolgate_verify.report.junit import junit
-from toolgate_verify.report.plots import bars, histogram
 from toolgate_verify.report.record import NotAReport, replay, report
 from toolgate_verify.report.summary import count, groups
 from toolgate_verify.terms import Verdict
@@ -160,7 +158,7 @@ def test_the_summary_fits_a_screen() -> None:
 def test_a_command_is_the_request() -> None:
     run = failed_run()
     exchange = run.evidence["chat.call"].exchanges[0]
-    words = shlex.split(curl(TARGET, run.results[0].check.api, exchange.request))
+    words = shlex.split(TARGET.curl(exchange.request, run.results[0].check.api))
     assert json.loads(words[words.index("-d") + 1]) == exchange.request.body
     assert "Authorization: Bearer $TOOLGATE_VERIFY_KEY" in words
     assert words[2] == "http://reference/v1/chat/completions"

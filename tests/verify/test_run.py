@@ -17,20 +17,17 @@ from tests.verify.faults.table import fault_of
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
-from toolgate_verify.catalogue import all_checks, select
-from toolgate_verify.checks.samples import checks_of as sample_checks
-from toolgate_verify.checks.user_tools import checks_of
+from toolgate_verify.checks import all_checks, select
+from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
 from toolgate_verify.engine.client import Client
-from toolgate_verify.engine.estimate import estimate
-from toolgate_verify.engine.probe import probe
-from toolgate_verify.engine.run import Run, run, scenarios_of
+from toolgate_verify.engine.run import Run, estimate, run, scenarios_of
+from toolgate_verify.engine.session import probe
 from toolgate_verify.engine.target import Target, base_url
 from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
 from toolgate_verify.tools.everyday import EVERYDAY
-from toolgate_verify.tools.samples import read_samples
-from toolgate_verify.tools.user_tools import NoTools, read_tools
+from toolgate_verify.tools.user_tools import NoTools, read_samples, read_tools
 
 TARGET = Target("http://reference/v1", MODEL, KEY)
 App = Callable[[Any, Any, Any], Awaitable[None]]
@@ -236,7 +233,7 @@ async def _of_samples(tmp_path: Path, fault: Fault | None = None) -> Run:
     path = tmp_path / "samples.jsonl"
     lines = [LINE, {**LINE, "expected_tool_call": False}, {**LINE, "tools": []}]
     path.write_text("\n".join(json.dumps(line) for line in lines))
-    return await verify(sample_checks(read_samples(path)), fault, "chat.sample.00001")
+    return await verify(checks_of_samples(read_samples(path)), fault, "chat.sample.00001")
 
 
 async def test_recorded_requests_are_sent_and_judged(tmp_path: Path) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from .scenario import Evidence, Scenario
+from .sources import TOPICS, Source
 from .terms import Api, Severity, Suite
 
-
-@dataclass(frozen=True)
-class Source:
-    """Where a rule is specified. The rule itself is in our own words."""
-
-    section: str
-    url: str
-
-
+ALL = tuple(Api)
+OPENAI = (Api.CHAT, Api.RESPONSES)
 Judge = Callable[[Evidence], None]
 
 
@@ -40,3 +34,46 @@ class Check:
     @property
     def family(self) -> str:
         return self.id.split(".")[1]
+
+
+REGISTERED: list[Check] = []
+"""All checks, once the modules of `checks/` have been imported."""
+
+
+def rule(
+    name: str,
+    title: str,
+    requirement: str,
+    *,
+    topic: str | Source,
+    scenario: Callable[[Api], Scenario],
+    apis: Iterable[Api] = ALL,
+    suite: Suite = Suite.QUICK,
+    severity: Severity = Severity.MAJOR,
+    confirm: bool = False,
+) -> Callable[[Judge], Judge]:
+    """Registers a check for each API, with the ID `API.NAME`.
+
+    The decorated function judges the evidence: it returns if the rule holds and raises otherwise.
+    """
+
+    def register(judge: Judge) -> Judge:
+        for api in apis:
+            source = topic if isinstance(topic, Source) else TOPICS[topic][api]
+            REGISTERED.append(
+                Check(
+                    f"{api}.{name}",
+                    title,
+                    api,
+                    suite,
+                    severity,
+                    requirement,
+                    source,
+                    scenario(api),
+                    judge,
+                    confirm,
+                )
+            )
+        return judge
+
+    return register

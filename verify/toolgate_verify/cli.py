@@ -9,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from .terms import Suite
+
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_show_locals=False)
 
 EPILOG = "\b\nExamples:\n" + "\n".join(
@@ -32,11 +34,6 @@ class Apis(StrEnum):
     ALL = "all"
 
 
-class Suites(StrEnum):
-    QUICK = "quick"
-    FULL = "full"
-
-
 @app.command(epilog=EPILOG)
 def verify(
     url: Annotated[str | None, typer.Argument(help="Base URL of the endpoint.")] = None,
@@ -50,7 +47,7 @@ def verify(
         str,
         typer.Option(envvar=["TOOLGATE_VERIFY_KEY", "TOOLGATE_API_KEY"], help="API key."),
     ] = "",
-    suite: Annotated[Suites, typer.Option(help="How many checks run.")] = Suites.QUICK,
+    suite: Annotated[Suite, typer.Option(help="How many checks run.")] = Suite.QUICK,
     tools: Annotated[
         Path | None, typer.Option(help="JSON file with tools of yours, which are called too.")
     ] = None,
@@ -112,7 +109,7 @@ def verify(
     endpoint could not be verified."""
     from rich.console import Console
 
-    from .engine.estimate import estimate
+    from .engine.run import estimate
     from .engine.session import NotVerified, Session, verified
     from .report import terminal
     from .report.comparison import comparison

@@ -22,8 +22,6 @@ class Request:
     headers: dict[str, str] = field(default_factory=dict)
     leave_after: int | None = None
     """The client closes the connection after this number of events."""
-    plain: bool = False
-    """Whether the extra fields of the run (`--body`) are left out."""
 
     @property
     def streamed(self) -> bool:

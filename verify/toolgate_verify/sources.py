@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from .check import Source
+from dataclasses import dataclass
+
 from .terms import Api
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a rule is specified. The rule itself is in our own words."""
+
+    section: str
+    url: str
+
 
 _CHAT = "https://platform.openai.com/docs/api-reference/chat"
 _RESPONSES = "https://platform.openai.com/docs/api-reference/responses"
@@ -24,6 +34,12 @@ TEXT = Source("8.1 Character encoding", "https://www.rfc-editor.org/rfc/rfc8259#
 HTTP_ERRORS = Source("15.5 Client error 4xx", f"{_RFC9110}#section-15.5")
 CONTENT_TYPE = Source("8.3 Content-Type", f"{_RFC9110}#section-8.3")
 
+
+def _openai(section: str, url: str) -> dict[Api, Source]:
+    """The source of both APIs of OpenAI."""
+    return dict.fromkeys((Api.CHAT, Api.RESPONSES), Source(section, url))
+
+
 TOPICS: dict[str, dict[Api, Source]] = {
     "body": {
         Api.CHAT: Source("The chat completion object", f"{_CHAT}/object"),
@@ -41,47 +57,28 @@ TOPICS: dict[str, dict[Api, Source]] = {
         Api.MESSAGES: Source("Streaming messages: event types", f"{_STREAMING}#event-types"),
     },
     "choice": {
-        Api.CHAT: Source(
-            "Function calling: tool choice", f"{_GUIDES}/function-calling#tool-choice"
-        ),
-        Api.RESPONSES: Source(
-            "Function calling: tool choice", f"{_GUIDES}/function-calling#tool-choice"
-        ),
+        **_openai("Function calling: tool choice", f"{_GUIDES}/function-calling#tool-choice"),
         Api.MESSAGES: Source("Forcing tool use", f"{_TOOLS}#forcing-tool-use"),
     },
     "parallel": {
-        Api.CHAT: Source(
-            "Parallel function calling", f"{_GUIDES}/function-calling#parallel-function-calling"
-        ),
-        Api.RESPONSES: Source(
+        **_openai(
             "Parallel function calling", f"{_GUIDES}/function-calling#parallel-function-calling"
         ),
         Api.MESSAGES: Source("Parallel tool use", f"{_TOOLS}#parallel-tool-use"),
     },
     "strict": {
-        Api.CHAT: Source(
-            "Function calling: strict mode", f"{_GUIDES}/function-calling#strict-mode"
-        ),
-        Api.RESPONSES: Source(
-            "Function calling: strict mode", f"{_GUIDES}/function-calling#strict-mode"
-        ),
+        **_openai("Function calling: strict mode", f"{_GUIDES}/function-calling#strict-mode"),
         Api.MESSAGES: Source("Strict tool use", f"{_CLAUDE}/build-with-claude/structured-outputs"),
     },
     "calls": {
-        Api.CHAT: Source(
-            "Handling function calls", f"{_GUIDES}/function-calling#handling-function-calls"
-        ),
-        Api.RESPONSES: Source(
-            "Handling function calls", f"{_GUIDES}/function-calling#handling-function-calls"
-        ),
+        **_openai("Handling function calls", f"{_GUIDES}/function-calling#handling-function-calls"),
         Api.MESSAGES: Source(
             "Handling tool use and tool result content blocks",
             f"{_TOOLS}#handling-tool-use-and-tool-result-content-blocks",
         ),
     },
     "format": {
-        Api.CHAT: Source("Structured outputs", f"{_GUIDES}/structured-outputs"),
-        Api.RESPONSES: Source("Structured outputs", f"{_GUIDES}/structured-outputs"),
+        **_openai("Structured outputs", f"{_GUIDES}/structured-outputs"),
         Api.MESSAGES: Source(
             "Structured outputs", f"{_CLAUDE}/build-with-claude/structured-outputs"
         ),
@@ -95,8 +92,7 @@ TOPICS: dict[str, dict[Api, Source]] = {
         Api.MESSAGES: Source("Extended thinking", f"{_CLAUDE}/build-with-claude/extended-thinking"),
     },
     "errors": {
-        Api.CHAT: Source("Error codes", f"{_GUIDES}/error-codes"),
-        Api.RESPONSES: Source("Error codes", f"{_GUIDES}/error-codes"),
+        **_openai("Error codes", f"{_GUIDES}/error-codes"),
         Api.MESSAGES: Source("Errors", "https://docs.anthropic.com/en/api/errors"),
     },
     "usage": {
@@ -131,8 +127,7 @@ TOPICS: dict[str, dict[Api, Source]] = {
         ),
     },
     "custom": {
-        Api.CHAT: Source("Custom tools", f"{_GUIDES}/function-calling#custom-tools"),
-        Api.RESPONSES: Source("Custom tools", f"{_GUIDES}/function-calling#custom-tools"),
+        **_openai("Custom tools", f"{_GUIDES}/function-calling#custom-tools"),
     },
     "sse": dict.fromkeys(Api, SSE),
     "json_objects": dict.fromkeys(Api, JSON_OBJECTS),

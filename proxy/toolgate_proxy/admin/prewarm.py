@@ -67,7 +67,7 @@ async def _prewarm_used(deployment: Deployment, tools: Sequence[Tool], keys: set
             info = await deployment.backend.info()
             matching = [tool for tool in tools if grammar_key(tool, info) in keys]
             matching = matching[: info.limits.max_grammars // 2]
-            for batch in _batches(matching):
+            for batch in batches(matching):
                 await deployment.grammars.prepare(batch, info)
             logger.info("%d grammars were prewarmed at %s.", len(matching), deployment.url)
             return
@@ -77,7 +77,7 @@ async def _prewarm_used(deployment: Deployment, tools: Sequence[Tool], keys: set
 
 async def _prewarm_one(deployment: Deployment, tools: Sequence[Tool]) -> list[ToolReport]:
     reports: list[ToolReport] = []
-    for batch in _batches(tools):
+    for batch in batches(tools):
         try:
             info = await deployment.backend.info()
             results = await deployment.grammars.prepare(batch, info)
@@ -105,5 +105,6 @@ def _report(tool: Tool, result: GrammarResult) -> ToolReport:
     )
 
 
-def _batches(tools: Sequence[Tool]) -> list[Sequence[Tool]]:
+def batches(tools: Sequence[Tool]) -> list[Sequence[Tool]]:
+    """Return the tools in portions that a backend loads at a time."""
     return [tools[at : at + BATCH] for at in range(0, len(tools), BATCH)]

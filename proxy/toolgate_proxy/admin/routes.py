@@ -37,7 +37,7 @@ from ..api.chat_completions.chunks import DONE, server_sent
 from ..api.surfaces import COMPLETIONS
 from ..chat.generation import Unconstrained
 from ..context import RequestContext
-from ..litellm_host.administrator import require_administrator
+from ..litellm_host.auth import require_administrator
 from ..litellm_host.deployments.router import placements
 from ..routing.deployments import Deployment
 from ..sealing import MASTER_KEY

@@ -17,7 +17,7 @@ from ..grammars.service import grammar_key
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from .prewarm import BATCH
+from .prewarm import batches
 from .schema_coverage import SchemaReport, read_entries, report_by_verdict
 
 WHY = {
@@ -189,8 +189,7 @@ async def report_by_backends(
 
 async def _report_by_backend(deployment: Deployment, tools: Sequence[Tool]) -> list[SchemaReport]:
     reports: list[SchemaReport] = []
-    for at in range(0, len(tools), BATCH):
-        batch = tools[at : at + BATCH]
+    for batch in batches(tools):
         try:
             info = await deployment.backend.info()
             sources = [

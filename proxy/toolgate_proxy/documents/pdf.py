@@ -1,17 +1,42 @@
-"""A PDF in a request, before its text is read."""
+"""A PDF in a request, before its text is read; the messages to the processes that read it; and the
+form in which the model sees a document, the same in all APIs:
+
+<document title="report.pdf">
+…
+</document>
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from html import escape
+from typing import Any, Literal
 
-from .wrapping import wrapped
+from pydantic import BaseModel
 
+from ..killable.process import LimitedJob
+
+END = "\n</document>"
 PDF = "pdf"
 """Type of a content part with a PDF, and its member with the `Pdf`."""
 BEGIN = b"%PDF-"
 BEGIN_WITHIN = 1024
 """Bytes in which a PDF must begin. Some programs write other bytes before it."""
+Problem = Literal[
+    "base64", "invalid", "password", "size", "pages", "characters", "no_text", "limits"
+]
+"""Why a PDF has no text for the model."""
+
+
+def begin(title: str | None, context: str | None = None) -> str:
+    """Return the text before a document. `context`: what the client says about it."""
+    name = escape(" ".join((title or "").split()), quote=False).replace('"', "&quot;")
+    head = f'<document title="{name}">\n' if name else "<document>\n"
+    return f"{head}{context}\n\n" if context else head
+
+
+def wrapped(text: str, title: str | None, context: str | None = None) -> str:
+    return f"{begin(title, context)}{text}{END}"
 
 
 def is_pdf(content: bytes) -> bool:
@@ -40,3 +65,17 @@ class Pdf:
     def as_text(self, text: str) -> dict[str, Any]:
         """Return the content part with the text of the PDF."""
         return {"type": "text", "text": wrapped(text, self.title, self.context)}
+
+
+class PdfJob(LimitedJob):
+    data: str
+    """The file in base64."""
+    max_pages: int
+    max_characters: int
+
+
+class PdfResult(BaseModel):
+    text: str = ""
+    pages: int = 0
+    """0 if they were not counted."""
+    problem: Problem | None = None

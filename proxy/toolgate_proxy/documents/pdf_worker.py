@@ -13,7 +13,7 @@ from io import BytesIO
 from pypdf import PageObject, PdfReader
 from pypdf.errors import FileNotDecryptedError, LimitReachedError
 
-from toolgate_proxy.documents.pdf_job import PdfJob, PdfResult
+from toolgate_proxy.documents.pdf import PdfJob, PdfResult
 from toolgate_proxy.killable.process import serve
 
 MEMORY_BYTES = 2**29

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, SchemaNotEnforceable, SchemaTooComplex
 
+from .. import metrics
 from ..backend_client.client import Backend
 from ..backend_client.faults import SAME_RELEASE
 from ..grammar_loads import Tier
-from . import metrics
 from .redis_cache import Claim, RedisCache
 from .sealed_record import GrammarRecord
 
@@ -100,7 +100,7 @@ class Loader:
             results |= await self._reload(recorded, claim.records)
             if waiting:
                 if pause == FIRST_POLL:
-                    metrics.WAITS.labels("fleet").inc(len(waiting))
+                    metrics.GRAMMAR_WAITS.labels("fleet").inc(len(waiting))
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, LONGEST_POLL)
         return results
@@ -150,7 +150,7 @@ def _compiled(verdicts: Sequence[wire.GrammarVerdict]) -> dict[str, GrammarResul
         if verdict.status == "refused":
             too_complex = verdict.code == SchemaTooComplex.code
             code = SchemaTooComplex.code if too_complex else SchemaNotEnforceable.code
-            metrics.REFUSED.labels(code).inc()
+            metrics.GRAMMARS_REFUSED.labels(code).inc()
         elif verdict.compile_ms is not None:
             engine = verdict.engine if verdict.engine in ENGINES else "other"
             metrics.COMPILE_SECONDS.labels(engine).observe(verdict.compile_ms / 1000)

@@ -7,23 +7,32 @@ from collections import OrderedDict
 from collections.abc import Callable
 
 from toolgate_core import wire
+from toolgate_core.errors import SchemaTooComplex
 
+GRAMMAR_TTL = 7 * 86_400
+"""Seconds after its last use. A grammar that is not there is compiled again, in milliseconds."""
+REFUSAL_TTL = 600
+"""Seconds for which a refusal is believed. A new version of the backend may accept it."""
+LIMIT_TTL = 60
+"""The same, where the schema exceeded the limits on compile time or memory: it may compile on a
+less busy machine."""
 MAX_READY = 100_000
 """Maximum number of loaded grammars. A forgotten one costs one more load request, to which the
 backend responds immediately."""
 MAX_REFUSED = 10_000
 
 
+def verdict_ttl(verdict: wire.GrammarVerdict) -> float:
+    """Return the seconds for which a backend's verdict on a grammar is believed."""
+    if verdict.status == "ready":
+        return GRAMMAR_TTL
+    return LIMIT_TTL if verdict.code == SchemaTooComplex.code else REFUSAL_TTL
+
+
 class MemoryCache:
     """Keys of the grammars that the backend has loaded, and recent refusals."""
 
-    def __init__(
-        self,
-        ttl: Callable[[wire.GrammarVerdict], float],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`ttl` returns the seconds for which a refusal is valid."""
-        self._ttl = ttl
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._ready: OrderedDict[str, tuple[wire.ResidualKeyword, ...]] = OrderedDict()
         self._refused: OrderedDict[str, tuple[float, wire.GrammarVerdict]] = OrderedDict()
@@ -56,7 +65,7 @@ class MemoryCache:
             if len(self._ready) > MAX_READY:
                 self._ready.popitem(last=False)
             return
-        self._refused[verdict.key] = (self._clock() + self._ttl(verdict), verdict)
+        self._refused[verdict.key] = (self._clock() + verdict_ttl(verdict), verdict)
         if len(self._refused) > MAX_REFUSED:
             self._refused.popitem(last=False)
 

@@ -19,11 +19,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..redis.client import Command, SharedRedis
+from .. import metrics
+from ..redis_client import Command, SharedRedis
 from ..sealing import Sealer
 from ..settings import Settings
-from . import metrics
-from .lifetimes import GRAMMAR_TTL, verdict_ttl
+from .memory_cache import GRAMMAR_TTL, verdict_ttl
 from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 
 logger = logging.getLogger(__name__)

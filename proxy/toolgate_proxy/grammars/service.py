@@ -25,11 +25,10 @@ from toolgate_core.errors import (
 )
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
+from .. import metrics
 from ..backend_client.client import Backend
 from ..background import without_owner
 from ..grammar_loads import Tier, slowest
-from . import metrics
-from .lifetimes import verdict_ttl
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
@@ -80,10 +79,10 @@ class GrammarService:
         """`label` names the backend in metrics."""
         self._loader = Loader(backend, shared_cache, OTHER_GATEWAY_SECONDS)
         self._shared_cache = shared_cache
-        self._memory = MemoryCache(verdict_ttl)
+        self._memory = MemoryCache()
         self._loading: dict[str, _Batch] = {}
         """The newest batch of each grammar that is being loaded, by key."""
-        self._gauge = metrics.KNOWN.labels(label)
+        self._gauge = metrics.GRAMMARS_KNOWN.labels(label)
 
     @property
     def loaded_count(self) -> int:
@@ -182,7 +181,7 @@ class GrammarService:
                 sources[key] = wire.GrammarSource(
                     key=key, name=tool.name, parameters=tool.parameters, owner=owner
                 )
-        metrics.WAITS.labels("process").inc(len(sources.keys() & self._loading.keys()))
+        metrics.GRAMMAR_WAITS.labels("process").inc(len(sources.keys() & self._loading.keys()))
         return results | await self._load(sources, self._loader.load)
 
     async def _load(self, sources: Sources, load: Load) -> dict[str, GrammarResult]:

@@ -14,10 +14,10 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
+from .. import metrics
 from ..background import poll_forever
-from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
+from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
-from . import metrics
 from .cache import KeyCache
 from .file_store import BadKeyFile, read_keys
 from .key import Hasher, Key
@@ -58,6 +58,14 @@ class _State:
 class KeySync:
     """Reads keys from Redis and the key file, as configured. Call `started` in the app's loop."""
 
+    @classmethod
+    def from_settings(cls, settings: Settings) -> KeySync | None:
+        """Return None if no virtual keys are configured."""
+        if settings.key_secret is None:
+            return None
+        hasher = Hasher(settings.key_secret)
+        return cls(KeyCache(hasher, settings.key_grace), hasher, settings)
+
     def __init__(
         self, key_cache: KeyCache, hasher: Hasher, settings: Settings, poll: float = POLL_SECONDS
     ) -> None:
@@ -70,7 +78,7 @@ class KeySync:
                 settings.redis_url,
                 ADMISSION_TIMEOUT,
                 "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
-                metrics.REDIS_BREAKER,
+                metrics.KEYS_BREAKER,
             )
             if settings.redis_url is not None
             else None

@@ -11,8 +11,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ..documents.pdf import is_pdf
-from ..documents.wrapping import wrapped
+from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer

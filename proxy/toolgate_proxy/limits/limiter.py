@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.errors import LimitsUnavailable, RateLimited, ToolgateError
+from toolgate_core.metric_series import begin_at_zero
 
 from ..background import finished, in_background
 from ..context import RequestContext
 from ..form import RateLimitHeaders
 from ..keys.key import Key
 from ..keys.limit_kinds import KINDS, Tokens
-from ..keys.metrics import REDIS_BREAKER
 from ..limit_lease import Lease
-from ..redis.client import ADMISSION_TIMEOUT, SharedRedis
+from ..metrics import KEYS_BREAKER, LIMITED
+from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate, files_beyond_estimate
 from .headers import headers
 from .memory_counter import MemoryCounter
-from .metrics import LIMITED
 from .redis_counter import RedisCounter
 from .refusal import refusal
 from .reservations import Charge, Reservation, Reservations, charges
@@ -37,6 +37,8 @@ OUTPUT_ESTIMATE = 1024
 at its end."""
 CONNECT_TIMEOUT = 2.0
 """Seconds that a starting gateway waits for Redis."""
+
+begin_at_zero(LIMITED, [kind.label for kind in KINDS])
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Limiter:
                 "Each gateway process counts limits on its own until it responds"
                 if self._fails_open
                 else "Requests with limited API keys get 503 until it responds",
-                REDIS_BREAKER,
+                KEYS_BREAKER,
             )
             self._shared = RedisCounter(self._redis, lease)
         self.reservations = Reservations(lease)

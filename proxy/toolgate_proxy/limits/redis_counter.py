@@ -18,7 +18,7 @@ import time
 from typing import cast
 
 from ..keys.limit_kinds import SLICES
-from ..redis.client import Argument, RedisBatch, Script, SharedRedis
+from ..redis_client import Argument, RedisBatch, Script, SharedRedis
 from .counter import (
     AdmissionRequest,
     AdmissionResult,

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Mapping, MutableMapping
-from typing import Any
+from typing import Annotated, Any
 
 import litellm
+from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
+from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from starlette.requests import Request
 
 from toolgate_core.errors import (
@@ -26,8 +28,8 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .. import metrics
 from ..context import SCOPE, RequestContext
-from ..keys import metrics
 from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
@@ -72,7 +74,7 @@ async def authenticate(request: Request, api_key: str) -> UserAPIKeyAuth:
     try:
         return await _authenticate(request, api_key or "")
     except ToolgateError as error:
-        metrics.REFUSED.labels(error.code).inc()
+        metrics.KEYS_REFUSED.labels(error.code).inc()
         raise proxy_exception(error) from None
 
 
@@ -270,3 +272,11 @@ def add_callback(callback: CustomLogger) -> None:
 
 def _bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
+
+
+def require_administrator(caller: Annotated[UserAPIKeyAuth, Depends(user_api_key_auth)]) -> None:
+    """Require the master key, as a dependency of FastAPI. Raise PermissionDenied."""
+    if caller.user_role != LitellmUserRoles.PROXY_ADMIN:
+        raise PermissionDenied(
+            "This endpoint requires the master key. Send it as `Authorization: Bearer <key>`."
+        )

@@ -18,9 +18,8 @@ from ..api.shared.mcp_entry import MCP
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
-from . import mcp_response_size  # noqa: F401 - bounds what servers send
 from .mcp_credentials import TOKENS, McpCredentials, Sent
-from .mcp_failures import ToolCallFailed, noted_failures
+from .mcp_patches import ToolCallFailed, noted_failures
 from .private_names import either
 
 logger = logging.getLogger(__name__)

@@ -14,24 +14,27 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
+from .. import metrics
 from ..background import in_background
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from . import lease as leases
-from .lease import Lease
+from . import sealed_store
 from .live import LiveResponse, LiveResponses
-from .metrics import BROKEN, STORED
 from .record import (
     INFLATED,
+    STOPPED,
     EventLog,
     Json,
     RecordTooLarge,
     StoredResponse,
+    cancelled,
+    failed,
+    gateway_stopped,
+    is_active,
     open_record,
     sealed,
 )
-from .sealed_store import NotStored, SealedStore, StoreUnavailable
-from .statuses import STOPPED, cancelled, failed, gateway_stopped, is_active
+from .sealed_store import Lease, NotStored, SealedStore, StoreUnavailable
 
 PATIENCE = 60.0
 """Seconds for which the end of a response is kept while Redis does not respond."""
@@ -59,7 +62,7 @@ class BackgroundStore:
         """Store a response. Return why it was not stored, and its record."""
         made = await sealed(self._sealer, owner, response, None)
         reason = await self._store.put(owner, made)
-        STORED.labels(reason or "stored").inc()
+        metrics.RESPONSES_STORED.labels(reason or "stored").inc()
         return reason, made.record
 
     async def replace(
@@ -82,7 +85,7 @@ class BackgroundStore:
         try:
             return open_record(self._sealer, owner, response_id, found[0], most)[0], found[0]
         except (SealBroken, RecordTooLarge):
-            BROKEN.inc()
+            metrics.RESPONSES_BROKEN.inc()
             return None
 
     async def settled(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -289,7 +292,7 @@ class BackgroundResponse:
         """End the generation when the response was cancelled or deleted elsewhere."""
         assert self._response is not None
         while not self._ended:
-            await asyncio.sleep(leases.LEASE_SECONDS / 3)
+            await asyncio.sleep(sealed_store.LEASE_SECONDS / 3)
             with suppress(StoreUnavailable):
                 async with self._changing:
                     current = await self._current()

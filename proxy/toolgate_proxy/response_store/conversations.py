@@ -17,10 +17,9 @@ from typing import Any, Self
 
 from toolgate_core.errors import ConversationLocked, ConversationNotFound, RequestTooLarge
 
+from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .lease import Lease
-from .metrics import BROKEN, STORED
 from .record import (
     IN_THREAD,
     INFLATED,
@@ -31,7 +30,7 @@ from .record import (
     open_json,
     seal_json,
 )
-from .sealed_store import NotStored, SealedStore, StoreUnavailable
+from .sealed_store import Lease, NotStored, SealedStore, StoreUnavailable
 
 PURPOSE = "conversation"
 
@@ -58,7 +57,7 @@ class ConversationStore:
     async def create(self, owner: str, conversation: StoredConversation) -> NotStored | None:
         """Return why the conversation was not stored."""
         reason = await self._store.put(owner, await self._sealed(owner, conversation))
-        STORED.labels(reason or "stored").inc()
+        metrics.RESPONSES_STORED.labels(reason or "stored").inc()
         return reason
 
     async def find(self, owner: str, conversation_id: str) -> StoredConversation:
@@ -80,7 +79,7 @@ class ConversationStore:
             large = len(record) > IN_THREAD
             conversation = await asyncio.to_thread(work) if large else work()
         except (SealBroken, RecordTooLarge) as error:
-            BROKEN.inc()
+            metrics.RESPONSES_BROKEN.inc()
             raise missing(conversation_id) from error
         if conversation.id != conversation_id or conversation.changed + self._ttl < time.time():
             raise missing(conversation_id)

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Literal
 
+from .. import metrics
 from ..settings import Settings
-from .metrics import DROPPED
 from .record import RESPONSE_MAX_BYTES, SealedResponse
 from .sealed_store import Kept, NotStored
 
@@ -140,4 +140,4 @@ class MemoryResponses:
             del self._owners[owner]
             return
         owned.drop(next(iter(owned.responses)))
-        DROPPED.inc()
+        metrics.RESPONSES_DROPPED.inc()

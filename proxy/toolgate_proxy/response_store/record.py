@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from toolgate_core.errors import GatewayStopped
+
 from ..sealing import SealBroken, Sealer
 
 PURPOSE, EVENTS_PURPOSE = "response", "response events"
@@ -183,3 +185,31 @@ def is_large(value: object) -> bool:
         elif isinstance(each, list | tuple):
             left += each
     return total > IN_THREAD
+
+
+ACTIVE = ("queued", "in_progress")
+"""The statuses of a response that has not ended."""
+UNFINISHED = (*ACTIVE, "failed", "cancelled")
+"""The statuses of a response that can't be continued."""
+STOPPED = GatewayStopped(
+    "The gateway process that generated this response stopped before its end, or could not reach "
+    "Redis. Create it again."
+).body()["error"]
+
+
+def is_active(response: StoredResponse) -> bool:
+    return response.body.get("status") in ACTIVE
+
+
+def failed(body: Json, error: Mapping[str, object]) -> Json:
+    """Return the object of a response that failed before it had output."""
+    shown = {"code": error["code"], "message": error["message"]}
+    return {**body, "status": "failed", "error": shown}
+
+
+def gateway_stopped(body: Json) -> Json:
+    return failed(body, STOPPED)
+
+
+def cancelled(body: Json) -> Json:
+    return {**body, "status": "cancelled"}

@@ -15,10 +15,10 @@ from __future__ import annotations
 import logging
 from typing import Literal, cast
 
-from ..redis.client import Argument, Command, Script, SharedRedis
+from .. import metrics
+from ..redis_client import Argument, Command, Script, SharedRedis
 from ..sealing import HEAD_BYTES, Sealer
 from ..settings import Settings
-from .metrics import BREAKER, DROPPED
 from .record import RESPONSE_MAX_BYTES, SealedResponse
 from .sealed_store import Kept, NotStored, StoreUnavailable
 
@@ -51,7 +51,7 @@ class RedisResponses:
             url,
             TIMEOUT_SECONDS,
             "Responses are not stored, and stored ones can't be read, until it responds",
-            BREAKER,
+            metrics.RESPONSES_BREAKER,
         )
         return cls(redis, sealer, settings)
 
@@ -118,7 +118,7 @@ class RedisResponses:
         except StoreUnavailable:
             return "unavailable"
         stored, dropped = cast(list[int], reply)
-        DROPPED.inc(dropped)
+        metrics.RESPONSES_DROPPED.inc(dropped)
         return None if stored else "changed"
 
     async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 from .background import BackgroundStore
 from .conversations import ConversationStore
 from .live import LiveResponses
 from .memory_store import MemoryResponses
-from .metrics import BROKEN, STORED
 from .record import (
     IN_THREAD,
     INFLATED,
@@ -89,7 +89,7 @@ class ResponseStore:
         reason = await self._store.put(owner, made)
         if reason == "too_large" and made.events:
             reason = await self._store.put(owner, replace(made, events=b""))
-        STORED.labels(reason or "stored").inc()
+        metrics.RESPONSES_STORED.labels(reason or "stored").inc()
         return reason
 
     async def find(self, owner: str, response_id: str) -> StoredResponse | None:
@@ -110,7 +110,7 @@ class ResponseStore:
             most = INFLATED * self._max_bytes
             return open_events(self._sealer, owner, response_id, sealed, most)
         except (SealBroken, RecordTooLarge):
-            BROKEN.inc()
+            metrics.RESPONSES_BROKEN.inc()
             return None
 
     async def delete(self, owner: str, response_id: str) -> bool:
@@ -145,7 +145,7 @@ class ResponseStore:
             except RecordTooLarge:
                 return Conversation(turns[::-1], too_long=True)
             except SealBroken:
-                BROKEN.inc()
+                metrics.RESPONSES_BROKEN.inc()
                 break
             if turn.created + self._ttl < time.time():
                 break

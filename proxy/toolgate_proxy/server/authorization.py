@@ -19,8 +19,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import InvalidKey, RouteClosed, ToolgateError
 
+from .. import metrics
 from ..context import RequestContext, context_of
-from ..keys import metrics
 from ..keys.header import key_of
 from ..keys.permissions import may_open, refusal
 from ..litellm_host import auth
@@ -67,7 +67,7 @@ async def check_key(scope: Scope, context: RequestContext) -> None:
         if context.key is not None and key_sync is not None:
             context.require_key = partial(key_sync.key_cache.require_current, context.key)
     except ToolgateError as error:
-        metrics.REFUSED.labels(error.code).inc()
+        metrics.KEYS_REFUSED.labels(error.code).inc()
         raise
     context.authenticated = True
 

@@ -14,10 +14,10 @@ from ..admin.routes import deployments_of
 from ..chat.tool_calls import begin_series
 from ..keys.redis_store import warn_of_unused_keys
 from ..litellm_host.auth import add_callback
+from ..litellm_host.deployments.model_route import model_routes
 from ..litellm_host.deployments.router import model_names, placements
-from ..litellm_host.deployments.selection import SelectionHook
+from ..litellm_host.deployments.selection import SelectionHook, selection
 from ..litellm_host.mcp import server_names
-from ..litellm_host.state import model_routes, selection
 from ..litellm_host.web_search import search_tools
 from ..routing.health import Health
 from ..settings import settings

@@ -22,9 +22,8 @@ from ..api.responses.state.history import unavailable
 from ..api.responses.state.retrieval import listed, log_of, replayed, retrieved
 from ..context import RequestContext
 from ..litellm_host.deployments.router import are_all_ours
-from ..response_store.record import EventLog, StoredResponse
+from ..response_store.record import EventLog, StoredResponse, is_active
 from ..response_store.sealed_store import StoreUnavailable
-from ..response_store.statuses import is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway

@@ -16,8 +16,9 @@ from toolgate_core.custom_tools import Grammar, grammar_of
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
+from .. import metrics
 from ..killable.pool import LimitExceeded, WorkerPool
-from . import metrics, worker
+from . import worker
 from .cost import UNBOUNDED, steps
 from .validator import InvalidSchema, Validator, Violation
 from .worker import Job, JobResult

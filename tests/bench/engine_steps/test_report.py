@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from bench.engine_steps.report import HEAD, lines, rows
-from bench.engine_steps.results import Block, Measured, Session, Step, block_of
+from bench.engine_steps.blocks import Block, Measured, Session, Step, block_of
+from bench.engine_steps.run import HEAD, lines, rows
 
 
 def block(us: float, step_ms: float = 1.0) -> Block:

@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from bench.engine_steps import run
-from bench.engine_steps.options import Kind, Options
+from bench.engine_steps.blocks import Kind, Options
 from bench.engine_steps.process import in_new_process, measure, write
 from tests.models import tiny_model
 from tests.support.shared_data import BFCL, SHARED

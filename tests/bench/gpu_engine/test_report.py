@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from bench.engine_steps.options import Kind
-from bench.engine_steps.results import SECTIONS, Block
+from bench.engine_steps.blocks import SECTIONS, Block, Kind
 from bench.gpu_engine.engines import ENGINES, BlockOfRequests, blocks
 from bench.gpu_engine.report import Found, records, table
 

@@ -49,7 +49,7 @@ def simulated_redis(network: Network) -> Iterator[None]:
             return Simulated(url.split("//")[1].split(":")[0])
 
     with (
-        patch("toolgate_proxy.redis.client.Redis", connected),
+        patch("toolgate_proxy.redis_client.Redis", connected),
         patch("toolgate_proxy.keys.redis_store.Redis", Store),
     ):
         yield

@@ -11,7 +11,7 @@ from typing import Any
 from redis.exceptions import ResponseError
 
 from toolgate_core import wire
-from toolgate_proxy.redis.client import MAX_PAUSE, PATIENT_TIMEOUT
+from toolgate_proxy.redis_client import MAX_PAUSE, PATIENT_TIMEOUT
 
 from .faults import Record
 from .gateway import Compiler, Gateway, verdict_of

@@ -23,7 +23,7 @@ from toolgate_core.errors import (
     RateLimited,
     RetiredKey,
 )
-from toolgate_proxy.grammars.lifetimes import verdict_ttl
+from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict

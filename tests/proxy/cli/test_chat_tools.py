@@ -9,7 +9,7 @@ import pytest
 
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.cli.chat_tools import TOOLS, result
-from toolgate_proxy.cli.tools.local_reports import reports_without_gateway
+from toolgate_proxy.cli.tools.commands import reports_without_gateway
 from toolgate_proxy.settings import Settings
 
 

@@ -10,8 +10,7 @@ from tests.support.documents.pdfs import in_base64, of_streams, pdf
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.context import RequestContext
-from toolgate_proxy.documents.pdf import Pdf
-from toolgate_proxy.documents.pdf_job import PdfJob, PdfResult
+from toolgate_proxy.documents.pdf import Pdf, PdfJob, PdfResult
 from toolgate_proxy.documents.reader import Documents
 
 pypdf = pytest.importorskip("pypdf", reason="pypdf is not installed")

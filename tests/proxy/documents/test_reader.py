@@ -13,8 +13,7 @@ from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import ChecksBusy, ChecksFailed, InvalidRequest
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.documents import reader
-from toolgate_proxy.documents.pdf import Pdf
-from toolgate_proxy.documents.pdf_job import Problem
+from toolgate_proxy.documents.pdf import Pdf, Problem
 from toolgate_proxy.documents.reader import PROBLEMS, Documents
 
 TEXT = {"type": "text", "text": "Read this."}

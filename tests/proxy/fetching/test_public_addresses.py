@@ -4,7 +4,7 @@ from ipaddress import ip_address
 
 import pytest
 
-from toolgate_proxy.fetching.public_addresses import NOT_PUBLIC_V4, NOT_PUBLIC_V6, is_public
+from toolgate_proxy.fetching.public_fetch import NOT_PUBLIC_V4, NOT_PUBLIC_V6, is_public
 
 
 @pytest.mark.parametrize("network", [*NOT_PUBLIC_V4, *NOT_PUBLIC_V6], ids=str)

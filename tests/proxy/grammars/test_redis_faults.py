@@ -15,7 +15,7 @@ from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 from toolgate_proxy.grammars.sealed_record import opened, sealed
 from toolgate_proxy.grammars.service import grammar_key
-from toolgate_proxy.redis.client import PATIENT_TIMEOUT, SharedRedis
+from toolgate_proxy.redis_client import PATIENT_TIMEOUT, SharedRedis
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 

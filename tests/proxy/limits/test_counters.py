@@ -25,7 +25,7 @@ from toolgate_proxy.limits.counter import (
 )
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
-from toolgate_proxy.redis.client import SharedRedis
+from toolgate_proxy.redis_client import SharedRedis
 
 SLICE = WINDOW // SLICES
 BEGIN = 1_795_000_000_000

@@ -14,7 +14,7 @@ from tests.proxy.response_store.test_redis_store import made
 from tests.support.servers.redis_server import RedisServer
 from tests.support.waiting import until
 from toolgate_proxy import background as tasks
-from toolgate_proxy.response_store import background, lease, redis_store
+from toolgate_proxy.response_store import background, redis_store, sealed_store
 from toolgate_proxy.response_store.background import BackgroundResponse
 from toolgate_proxy.response_store.record import StoredResponse
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
@@ -31,7 +31,7 @@ def with_status(status: str) -> StoredResponse:
 
 @pytest.fixture
 def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.3)
 
 
 async def begun(store: ResponseStore, owner: str = OWNER) -> BackgroundResponse:

@@ -12,7 +12,7 @@ from tests.proxy.response_store.conftest import OWNER, MakeStore, response
 from tests.proxy.response_store.test_redis_store import made
 from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import ConversationLocked, ConversationNotFound, RequestTooLarge
-from toolgate_proxy.response_store import lease, redis_store
+from toolgate_proxy.response_store import redis_store, sealed_store
 from toolgate_proxy.response_store.conversations import ConversationTurn, StoredConversation
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.response_store.store import ResponseStore
@@ -77,7 +77,7 @@ async def test_the_lock_of_a_dead_gateway_ends_and_loses_nothing(
     """The first gateway hangs for longer than its lease: what the other one added stays."""
     one, other = make_store(), make_store()
     await one.conversations.create(OWNER, conversation())
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.05)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.05)
     first = turn(one)
     await first.open(NAME)
     assert first._lease is not None
@@ -98,7 +98,7 @@ async def test_the_lock_of_a_dead_gateway_ends_and_loses_nothing(
 async def test_a_lock_is_kept_for_as_long_as_the_turn_takes(
     make_store: MakeStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.3)
     one, other = make_store(), make_store()
     await one.conversations.create(OWNER, conversation())
     async with turn(one) as first:

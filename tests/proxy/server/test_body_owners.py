@@ -8,7 +8,7 @@ from litellm.proxy import proxy_server
 from tests.support.litellm.own_route import MASTER, Gateway
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.limits.body_budget import SMALL_ROOM
+from toolgate_proxy.limits.key_bounds import SMALL_ROOM
 
 LITELLMS = "/v1/embeddings"
 """A route of LiteLLM, which answers with status 299 here."""

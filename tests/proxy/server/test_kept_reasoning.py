@@ -12,8 +12,7 @@ import pytest
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.kept_reasoning.service import KeptReasoning
-from toolgate_proxy.kept_reasoning.stores import MemoryReasoning
+from toolgate_proxy.kept_reasoning import KeptReasoning, MemoryReasoning
 from toolgate_proxy.settings import Settings
 
 SCHEMA = {"type": "object", "properties": {}}

@@ -11,7 +11,7 @@ from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host import mcp_response_size
+from toolgate_proxy.litellm_host import mcp_patches
 
 SHOP = {
     "type": "mcp",
@@ -24,7 +24,7 @@ BOUND, MORE = 100_000, 200_000
 
 @pytest.fixture
 async def shop(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HttpShop]:
-    monkeypatch.setattr(mcp_response_size, "MAX_BYTES", BOUND)
+    monkeypatch.setattr(mcp_patches, "MAX_BYTES", BOUND)
     with running() as shop:
         async with serving(shop={"url": shop.url, "transport": "http"}):
             await until(lambda: shop.sent("x").get("tools/list"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from typing import get_args
 
-from toolgate_proxy.documents.pdf_job import PdfJob, PdfResult, Problem
+from toolgate_proxy.documents.pdf import PdfJob, PdfResult, Problem
 from toolgate_proxy.killable.process import serve
 
 ENDLESS, LARGE = "endless", "large"

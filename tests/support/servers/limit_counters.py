@@ -16,7 +16,7 @@ from toolgate_proxy.limits.counter import (
     UsageUpdate,
 )
 from toolgate_proxy.limits.redis_counter import RedisCounter
-from toolgate_proxy.redis.client import SharedRedis
+from toolgate_proxy.redis_client import SharedRedis
 
 WINDOW = 6_000
 """Milliseconds of a sliding window in these tests."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.redis_server import RedisServer, redis_server
-from toolgate_proxy.response_store import lease, redis_store
+from toolgate_proxy.response_store import redis_store, sealed_store
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Fleet:
 def impatient() -> None:
     """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
     redis_store.TIMEOUT_SECONDS = 0.5
-    lease.LEASE_SECONDS = 3.0
+    sealed_store.LEASE_SECONDS = 3.0
 
 
 @contextmanager

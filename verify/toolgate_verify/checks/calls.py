@@ -1,27 +1,31 @@
-"""Required calls of strict tools: presence, arguments, IDs, finish reasons, streams."""
+"""Required calls of strict tools: presence, arguments, IDs, finish reasons, streams. Several calls
+in one answer, and calls with long arguments."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import cache
+from functools import partial
 
 from ..asking import request
 from ..asking.ask import Ask, Assistant, CallTurn, Result, User
+from ..check import rule
 from ..exchange import Request
 from ..reading.answer import Answer
-from ..registry import rule
-from ..scenario import Evidence, Scenario
-from ..terms import Api, Failed, Severity, Skipped, require
-from ..tools.everyday import LIGHT, NOTE
+from ..scenario import Evidence
+from ..terms import Failed, Severity, Skipped, Suite, require
+from ..tools.everyday import BOUNDS, LIGHT, NOTE
+from ..tools.sets import LONG
 from .common import (
     arguments_of,
-    check_call,
+    calls_satisfy,
     complete_calls,
-    judged,
-    no_markup,
+    no_markup_in_text,
+    of_answers,
     paired,
     same,
+    same_finish,
+    single,
     some_calls,
 )
 
@@ -42,20 +46,20 @@ UNSTRICT = paired(
     scenario=CALL,
     severity=Severity.CRITICAL,
 )
-def _json(evidence: Evidence) -> None:
-    judged(evidence, _objects)
+@of_answers
+def _json(answer: Answer) -> None:
+    for call in some_calls(answer):
+        arguments_of(call)
 
 
-@rule(
+rule(
     "calls.arguments_valid",
     "Arguments satisfy the schema",
     "With `strict: true` the arguments of a call always satisfy the tool's schema.",
     topic="strict",
     scenario=CALL,
     severity=Severity.CRITICAL,
-)
-def _valid(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: all_valid(evidence, answer))
+)(calls_satisfy)
 
 
 @rule(
@@ -66,17 +70,15 @@ def _valid(evidence: Evidence) -> None:
     scenario=CALL,
     severity=Severity.MINOR,
 )
-def _duplicates(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        for call in some_calls(answer):
-            try:
-                json.loads(call.arguments, object_pairs_hook=_unique)
-            except KeyError as error:
-                raise Failed(f"{error} twice in {call.arguments[:120]}") from error
-            except ValueError:
-                continue
-
-    judged(evidence, judge)
+@of_answers
+def _duplicates(answer: Answer) -> None:
+    for call in some_calls(answer):
+        try:
+            json.loads(call.arguments, object_pairs_hook=_unique)
+        except KeyError as error:
+            raise Failed(f"{error} twice in {call.arguments[:120]}") from error
+        except ValueError:
+            continue
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -95,11 +97,9 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     topic="calls",
     scenario=CALL,
 )
-def _ids(evidence: Evidence) -> None:
-    judged(
-        evidence,
-        lambda answer: require(all(call.id for call in some_calls(answer)), "a call has no ID"),
-    )
+@of_answers
+def _ids(answer: Answer) -> None:
+    require(all(call.id for call in some_calls(answer)), "a call has no ID")
 
 
 def _next(evidence: Evidence) -> tuple[Request, ...]:
@@ -110,18 +110,12 @@ def _next(evidence: Evidence) -> tuple[Request, ...]:
     return (request(evidence.api, replace(evidence.ask, turns=turns)),)
 
 
-@cache
-def _conversation(api: Api) -> Scenario:
-    first = (request(api, ONE_CALL),)
-    return Scenario(f"{api}.next_call", api, first, ONE_CALL, follow=_next, followers=1)
-
-
 @rule(
     "calls.ids_fresh",
     "IDs of calls in a conversation differ",
     "The ID of a call identifies it in the conversation.",
     topic="calls",
-    scenario=_conversation,
+    scenario=single("next_call", ONE_CALL, follow=_next, followers=1),
 )
 def _fresh(evidence: Evidence) -> None:
     first = some_calls(evidence.answer(0))[0].id
@@ -138,25 +132,21 @@ def _fresh(evidence: Evidence) -> None:
     topic="finish",
     scenario=CALL,
 )
-def _finish(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        if answer.cut:
-            raise Skipped("the answer was cut")
-        if answer.calls:
-            require(answer.finish == "calls", f"calls and the finish reason {answer.finish!r}")
-
-    judged(evidence, judge)
+@of_answers
+def _finish(answer: Answer) -> None:
+    if answer.cut:
+        raise Skipped("the answer was cut")
+    if answer.calls:
+        require(answer.finish == "calls", f"calls and the finish reason {answer.finish!r}")
 
 
-@rule(
+rule(
     "calls.no_markup",
     "The markup of calls is not in the text",
     "Calls are in the field for calls; the text does not repeat their markup.",
     topic="calls",
     scenario=CALL,
-)
-def _markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
+)(no_markup_in_text)
 
 
 @rule(
@@ -183,46 +173,108 @@ def _value(text: str) -> object:
         return text
 
 
-@rule(
+rule(
     "stream.calls_same_finish",
     "Streamed and whole finish reasons of calls are equal",
     "A stream ends with the finish reason of the whole answer.",
     topic="finish",
     scenario=CALL,
     confirm=True,
-)
-def _same_finish(evidence: Evidence) -> None:
-    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
-
-
-@rule(
+)(same_finish)
+rule(
     "calls.unstrict_json",
     "Arguments are a JSON object without `strict`",
     "A required call of a tool that is not strict has arguments in JSON.",
     topic="calls",
     scenario=UNSTRICT,
-)
-def _unstrict_json(evidence: Evidence) -> None:
-    judged(evidence, _objects)
-
-
-@rule(
+)(_json)
+rule(
     "calls.unstrict_valid",
     "Arguments satisfy the schema without `strict`",
     "Without `strict`, arguments follow the schema as well as the model can (best effort).",
     topic="strict",
     scenario=UNSTRICT,
     severity=Severity.MINOR,
+)(calls_satisfy)
+
+
+SEVERAL = paired(
+    "several",
+    Ask(
+        (User("Switch on the lights in kitchen and hall, and set an alarm for 7."),),
+        tools=(LIGHT, NOTE, BOUNDS),
+        choice="required",
+        parallel=True,
+        max_tokens=300,
+    ),
 )
-def _unstrict_valid(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: all_valid(evidence, answer))
+LENGTHY = paired(
+    "long_arguments",
+    Ask((User(LONG.prompt),), tools=(LONG,), choice="required", parallel=False, max_tokens=800),
+)
 
 
-def all_valid(evidence: Evidence, answer: Answer) -> None:
-    for call in some_calls(answer):
-        check_call(call, evidence.ask.tools)
+_rule = partial(rule, topic="stream", scenario=SEVERAL, severity=Severity.CRITICAL)
+
+_rule(
+    "parallel.valid",
+    "Each of several calls satisfies its schema",
+    "With several calls, each satisfies the schema of its tool.",
+    topic="parallel",
+)(calls_satisfy)
 
 
-def _objects(answer: Answer) -> None:
-    for call in some_calls(answer):
-        arguments_of(call)
+@_rule(
+    "parallel.ids",
+    "Several calls have different IDs",
+    "Each call of an answer has an ID of its own.",
+    topic="parallel",
+)
+@of_answers
+def _several_ids(answer: Answer) -> None:
+    ids = [call.id for call in answer.calls]
+    if len(ids) < 2:
+        raise Skipped("the answer has fewer than two calls")
+    require(len({*ids}) == len(ids), f"two calls have one ID: {ids}")
+
+
+_rule(
+    "parallel.same",
+    "Several calls are equal, streamed and whole, at temperature 0",
+    "The fragments of each call add up to the call that is sent without streaming.",
+    confirm=True,
+)(calls_same)
+_rule(
+    "long.valid",
+    "Long arguments satisfy the schema",
+    "The length of arguments does not affect their validity.",
+    topic="strict",
+    scenario=LENGTHY,
+)(calls_satisfy)
+_rule(
+    "long.same",
+    "Long arguments are equal, streamed and whole, at temperature 0",
+    "The fragments of a call add up to the call that is sent without streaming.",
+    scenario=LENGTHY,
+    confirm=True,
+)(calls_same)
+
+
+@_rule(
+    "long.parts",
+    "Long arguments arrive in several parts",
+    "Arguments are streamed as they are generated.",
+    scenario=LENGTHY,
+    severity=Severity.MINOR,
+    suite=Suite.FULL,
+)
+def _long_parts(evidence: Evidence) -> None:
+    some_calls(evidence.streamed)
+    text = evidence.ok(1).text
+    # Each fragment of arguments is an event; the names are those of the three APIs.
+    parts = max(
+        text.count("function_call_arguments.delta") // 2,
+        text.count('"input_json_delta"'),
+        text.count('"arguments"') if evidence.api == "chat" else 0,
+    )
+    require(parts > 2, "the arguments came in one part")

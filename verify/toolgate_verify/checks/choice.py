@@ -5,14 +5,23 @@ from __future__ import annotations
 from functools import partial
 
 from ..asking.ask import Ask
+from ..check import OPENAI, Judge, rule
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.everyday import BOOK, BOUNDS, LIGHT, NOTE
 from ..tools.sets import LONGEST_NAME, MANY, PREFIXES
 from .calls import CALL, LIGHTS
-from .common import check_call, judged, no_markup, paired, some_calls
+from .common import (
+    calls_satisfy,
+    check_call,
+    has_call,
+    no_calls,
+    no_markup_in_text,
+    of_answers,
+    paired,
+    some_calls,
+)
 
 NAMED = paired(
     "named", Ask(LIGHTS, tools=(LIGHT, BOUNDS), choice=f"={BOUNDS.name}", max_tokens=200)
@@ -33,24 +42,31 @@ LONGEST = paired(
 )
 
 
-def _present(answer: Answer) -> None:
-    if answer.cut and not answer.calls:
-        raise Skipped("the token limit cut the answer before its call")
-    require(answer.calls, f"no call, but the text {answer.text[:80]!r}")
+def _calls_of(name: str) -> Judge:
+    """There is a call, all calls are of this tool, and they satisfy its schema."""
+
+    @of_answers
+    def judge(answer: Answer) -> None:
+        has_call(answer)
+        for call in answer.calls:
+            require(call.name == name, f"a call of {call.name!r} instead of {name!r}")
+
+    def both(evidence: Evidence) -> None:
+        judge(evidence)
+        calls_satisfy(evidence)
+
+    return both
 
 
 _rule = partial(rule, topic="choice")
 
-
-@_rule(
+_rule(
     "choice.required",
     "`required` gives a call",
     "A choice that requires a call makes the model call at least one tool.",
     scenario=CALL,
     severity=Severity.CRITICAL,
-)
-def _required(evidence: Evidence) -> None:
-    judged(evidence, _present)
+)(of_answers(has_call))
 
 
 @_rule(
@@ -63,11 +79,12 @@ def _required(evidence: Evidence) -> None:
 def _offered(evidence: Evidence) -> None:
     names = {tool.name for tool in evidence.ask.tools}
 
+    @of_answers
     def judge(answer: Answer) -> None:
         for call in some_calls(answer):
             require(call.name in names, f"a call of {call.name!r}, which was not offered")
 
-    judged(evidence, judge)
+    judge(evidence)
 
 
 @_rule(
@@ -78,83 +95,44 @@ def _offered(evidence: Evidence) -> None:
     scenario=CALL,
     severity=Severity.CRITICAL,
 )
-def _parallel_off(evidence: Evidence) -> None:
-    judged(
-        evidence,
-        lambda answer: require(len(answer.calls) <= 1, f"{len(answer.calls)} calls"),
-    )
+@of_answers
+def _parallel_off(answer: Answer) -> None:
+    require(len(answer.calls) <= 1, f"{len(answer.calls)} calls")
 
 
-def named_call(evidence: Evidence, *names: str) -> None:
-    def judge(answer: Answer) -> None:
-        _present(answer)
-        for call in answer.calls:
-            require(call.name in names, f"a call of {call.name!r} instead of {names[0]!r}")
-        for call in some_calls(answer):
-            check_call(call, evidence.ask.tools)
-
-    judged(evidence, judge)
-
-
-@_rule(
+_rule(
     "choice.named",
     "A named choice calls this tool",
     "A choice that names a tool makes the model call this tool.",
     scenario=NAMED,
     severity=Severity.CRITICAL,
-)
-def _named(evidence: Evidence) -> None:
-    named_call(evidence, BOUNDS.name)
-
-
-@_rule(
+)(_calls_of(BOUNDS.name))
+_rule(
     "choice.none",
     "`none` gives no call",
     "A choice that forbids calls makes the model answer with text.",
     scenario=NONE,
     severity=Severity.CRITICAL,
-)
-def _none(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: require(not answer.calls, "the answer has a call"))
-
-
-@_rule(
+)(no_calls)
+_rule(
     "choice.none_markup",
     "`none` gives no markup of calls",
     "The text of an answer without calls does not contain the markup of calls.",
     scenario=NONE,
-)
-def _none_markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
-
-
-def _auto_valid(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        for call in some_calls(answer):
-            check_call(call, evidence.ask.tools)
-
-    judged(evidence, judge)
-
-
-@_rule(
+)(no_markup_in_text)
+_rule(
     "choice.auto",
     "Calls with `auto` satisfy their schemas",
     "Calls of strict tools satisfy their schemas, also where the model decides to call.",
     scenario=AUTO,
     severity=Severity.CRITICAL,
-)
-def _auto(evidence: Evidence) -> None:
-    _auto_valid(evidence)
-
-
-@_rule(
+)(calls_satisfy)
+_rule(
     "choice.auto_markup",
     "With `auto` the text has no markup of calls",
     "What the model writes as a call is in the field for calls.",
     scenario=AUTO,
-)
-def _auto_markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
+)(no_markup_in_text)
 
 
 @_rule(
@@ -164,14 +142,12 @@ def _auto_markup(evidence: Evidence) -> None:
     topic="finish",
     scenario=AUTO,
 )
-def _auto_finish(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        if answer.cut:
-            raise Skipped("the answer was cut")
-        wanted = "calls" if answer.calls else "stop"
-        require(answer.finish == wanted, f"{len(answer.calls)} calls and {answer.finish!r}")
-
-    judged(evidence, judge)
+@of_answers
+def _auto_finish(answer: Answer) -> None:
+    if answer.cut:
+        raise Skipped("the answer was cut")
+    wanted = "calls" if answer.calls else "stop"
+    require(answer.finish == wanted, f"{len(answer.calls)} calls and {answer.finish!r}")
 
 
 @_rule(
@@ -182,56 +158,43 @@ def _auto_finish(evidence: Evidence) -> None:
     suite=Suite.FULL,
 )
 def _default(evidence: Evidence) -> None:
+    @of_answers
     def judge(answer: Answer) -> None:
         require(answer.text or answer.reasoning or answer.calls, "the answer is empty")
         for call in answer.calls[:-1] if answer.cut else answer.calls:
             check_call(call, evidence.ask.tools)
 
-    judged(evidence, judge)
+    judge(evidence)
 
 
-@_rule(
+_rule(
     "choice.allowed_tools",
     "`allowed_tools` restricts the calls",
     "Only the allowed tools are called, though the request offers others.",
     scenario=ALLOWED,
     apis=OPENAI,
     severity=Severity.CRITICAL,
-)
-def _allowed(evidence: Evidence) -> None:
-    named_call(evidence, BOUNDS.name)
-
-
-@_rule(
+)(_calls_of(BOUNDS.name))
+_rule(
     "choice.prefix_names",
     "Names that begin alike are told apart",
     "A choice that names a tool makes the model call this tool, and not one whose name it begins.",
     scenario=PREFIX,
     severity=Severity.CRITICAL,
     suite=Suite.FULL,
-)
-def _prefix(evidence: Evidence) -> None:
-    named_call(evidence, "get_weather")
-
-
-@_rule(
+)(_calls_of("get_weather"))
+_rule(
     "choice.many_tools",
     "The last of 64 tools can be called",
     "A choice that names a tool makes the model call this tool, whatever their number.",
     scenario=LAST_OF_MANY,
     suite=Suite.FULL,
-)
-def _many(evidence: Evidence) -> None:
-    named_call(evidence, MANY[-1].name)
-
-
-@_rule(
+)(_calls_of(MANY[-1].name))
+_rule(
     "choice.longest_name",
     "A name of 64 characters is kept",
     "Names of functions have up to 64 characters.",
     topic="request",
     scenario=LONGEST,
     suite=Suite.FULL,
-)
-def _longest(evidence: Evidence) -> None:
-    named_call(evidence, LONGEST_NAME.name)
+)(_calls_of(LONGEST_NAME.name))

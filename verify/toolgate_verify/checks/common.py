@@ -1,20 +1,23 @@
-"""What judgements share: calls that are complete, their arguments, markup in texts."""
+"""What checks share: the scenarios with one request, and judgements of calls and texts."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache, wraps
 from typing import Any
 
 import jsonschema_rs
 
-from ..asking import pair
+from ..asking import pair, request
 from ..asking.ask import Ask
+from ..check import Judge
+from ..exchange import Body, Request
 from ..reading.answer import Answer, Call
 from ..scenario import Evidence, Scenario, brief
-from ..terms import Api, Failed, Skipped
+from ..terms import Api, Failed, Skipped, require
 from ..tools.tool import Tool
 
 MARKUP = re.compile(
@@ -25,14 +28,34 @@ MARKUP = re.compile(
 THINK = re.compile(r"</?think(?:ing)?>|<\|(?:begin|end)_of_thought\|>|\[/?THINK\]")
 
 
-def paired(name: str, ask: Ask, **more: Any) -> Callable[[Api], Scenario]:
-    """Makes a scenario with the request not streamed (index 0) and streamed (index 1)."""
+Scenarios = Callable[[Api], Scenario]
+"""The scenario of each API."""
+
+
+def sending(
+    name: str, requests: Callable[[Api], tuple[Request, ...]], ask: Ask, **more: Any
+) -> Scenarios:
+    """Makes a scenario with these requests."""
 
     @cache
     def make(api: Api) -> Scenario:
-        return Scenario(f"{api}.{name}", api, pair(api, ask), ask, **more)
+        return Scenario(f"{api}.{name}", api, requests(api), ask, **more)
 
     return make
+
+
+def single(name: str, ask: Ask, **more: Any) -> Scenarios:
+    """Makes a scenario with the request, not streamed."""
+    return sending(name, lambda api: (request(api, ask),), ask, **more)
+
+
+def paired(name: str, ask: Ask, fields: Mapping[Api, Body] | None = None) -> Scenarios:
+    """Makes a scenario with the request not streamed (index 0) and streamed (index 1). `fields`:
+    those that it has in each API."""
+    own = fields or {}
+    return sending(
+        name, lambda api: pair(api, replace(ask, extra={**ask.extra, **own.get(api, {})})), ask
+    )
 
 
 def complete_calls(answer: Answer) -> list[Call]:
@@ -50,16 +73,21 @@ def some_calls(answer: Answer) -> list[Call]:
     return calls
 
 
-def judged(evidence: Evidence, judge: Callable[[Answer], None]) -> None:
-    """Applies the judgement to all answers. Skipped only if each of them shows nothing."""
-    skipped: list[Skipped] = []
-    for index in range(len(evidence.exchanges)):
-        try:
-            judge(evidence.answer(index))
-        except Skipped as error:
-            skipped.append(error)
-    if skipped and len(skipped) == len(evidence.exchanges):
-        raise skipped[0]
+def of_answers(judge: Callable[[Answer], None]) -> Judge:
+    """Judges all answers of a scenario. Skipped only if each of them shows nothing."""
+
+    @wraps(judge)
+    def judge_all(evidence: Evidence) -> None:
+        skipped: list[Skipped] = []
+        for index in range(len(evidence.exchanges)):
+            try:
+                judge(evidence.answer(index))
+            except Skipped as error:
+                skipped.append(error)
+        if skipped and len(skipped) == len(evidence.exchanges):
+            raise skipped[0]
+
+    return judge_all
 
 
 def arguments_of(call: Call) -> dict[str, Any]:
@@ -93,6 +121,34 @@ def violation(schema: Any, value: Any) -> str:
     return ""
 
 
+def has_call(answer: Answer) -> None:
+    """Raises Failed if the answer has no call, and Skipped if the limit cut it before one."""
+    if answer.cut and not answer.calls:
+        raise Skipped("the token limit cut the answer before its call")
+    require(answer.calls, f"no call, but the text {answer.text[:80]!r}")
+
+
+def calls_satisfy(evidence: Evidence) -> None:
+    """All complete calls satisfy the schema of their tool."""
+
+    @of_answers
+    def judge(answer: Answer) -> None:
+        for call in some_calls(answer):
+            check_call(call, evidence.ask.tools)
+
+    judge(evidence)
+
+
+@of_answers
+def no_markup_in_text(answer: Answer) -> None:
+    no_markup(answer.text)
+
+
+@of_answers
+def no_calls(answer: Answer) -> None:
+    require(not answer.calls, "the answer has a call")
+
+
 def no_markup(text: str) -> None:
     found = MARKUP.search(text)
     if found:
@@ -103,6 +159,25 @@ def same(name: str, whole: Any, streamed: Any) -> None:
     """Raises Failed with the first difference."""
     if whole != streamed:
         raise Failed(f"{name} differ: {brief(repr(whole), 150)} and {brief(repr(streamed), 150)}")
+
+
+def same_text(evidence: Evidence) -> None:
+    same("texts", evidence.whole.text, evidence.streamed.text)
+
+
+def same_finish(evidence: Evidence) -> None:
+    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+
+
+def longer_prompt(evidence: Evidence, longer: int = 1, shorter: int = 0) -> None:
+    """The prompt of one request has more tokens than that of another."""
+    more, fewer = evidence.answer(longer).usage, evidence.answer(shorter).usage
+    if more is None or fewer is None:
+        raise Skipped("the answers have no usage")
+    require(
+        more.prompt > fewer.prompt,
+        f"{more.prompt} prompt tokens, and {fewer.prompt} without what was added",
+    )
 
 
 def _no_constant(name: str) -> Any:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, wraps
+from functools import wraps
 
 from ..asking import pair
 from ..asking.ask import Ask, User
-from ..check import Judge
-from ..reading.answer import Answer
-from ..registry import rule
-from ..scenario import Evidence, Scenario
+from ..check import Judge, rule
+from ..scenario import Evidence
 from ..terms import Api, Failed, Refused, Severity, Skipped, require
 from ..tools.sets import COPY, ENDLESS
-from .common import check_call, no_markup, same
+from .common import check_call, no_markup, same_finish, sending
 
 _STRICT = Ask(
     (User(ENDLESS.prompt),), tools=(ENDLESS,), choice="required", parallel=False, max_tokens=60
@@ -21,14 +19,9 @@ _STRICT = Ask(
 _COPY = replace(_STRICT, turns=(User(COPY.prompt),), tools=(COPY,), max_tokens=120)
 
 
-@cache
-def _scenario(api: Api) -> Scenario:
-    """Two requests, each whole and streamed. No call of the first one fits the limit, so a server
-    may refuse it. The second one's schema allows a call that fits."""
-    return Scenario(f"{api}.cut", api, pair(api, _STRICT) + pair(api, _COPY), _STRICT)
-
-
-CUT = _scenario
+CUT = sending("cut", lambda api: pair(api, _STRICT) + pair(api, _COPY), _STRICT)
+"""Two requests, each whole and streamed. No call of the first one fits the limit, so a server may
+refuse it. The second one's schema allows a call that fits."""
 
 
 def of_cut(judge: Judge) -> Judge:
@@ -77,21 +70,18 @@ def _finish(evidence: Evidence) -> None:
 )
 @of_cut
 def _complete(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        marked = evidence.api != "chat"  # chat completions only mark the answer
-        calls = [call for call in answer.calls if call.complete]
-        if answer.cut and not marked:
-            return
-        for call in calls:
+    for index in range(2):
+        answer = evidence.answer(index)
+        if answer.cut and evidence.api == Api.CHAT:
+            continue  # chat completions only mark the answer
+        for call in answer.calls:
             try:
-                check_call(call, evidence.ask.tools)
+                if call.complete:
+                    check_call(call, evidence.ask.tools)
             except Failed as error:
                 raise Failed(
                     f"a call that is not complete is marked as complete: {error}"
                 ) from error
-
-    for index in range(2):
-        judge(evidence.answer(index))
     _some_cut(evidence)
 
 
@@ -119,7 +109,7 @@ def _markup(evidence: Evidence) -> None:
 )
 @of_cut
 def _same(evidence: Evidence) -> None:
-    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+    same_finish(evidence)
     _some_cut(evidence)
 
 

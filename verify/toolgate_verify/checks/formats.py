@@ -9,15 +9,26 @@ from typing import Any
 from ..asking.ask import Ask, User
 from ..asking.chat import response_format
 from ..asking.responses import response_format as text_format
+from ..check import OPENAI, rule
+from ..exchange import Body
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence, brief
-from ..terms import Failed, Severity, Skipped, Suite, require
+from ..terms import Api, Failed, Severity, Skipped, Suite, require
 from ..tools.everyday import COUNT, LIGHT, ON, ROOM, closed
 from ..tools.hostile import MARKUP
-from .common import check_call, judged, no_markup, paired, same, some_calls, violation
+from .common import (
+    calls_satisfy,
+    check_call,
+    has_call,
+    no_calls,
+    no_markup_in_text,
+    of_answers,
+    paired,
+    same_text,
+    some_calls,
+    violation,
+)
 
-TEXT_FORMAT = {"type": "text"}
 SCHEMA = closed(room=ROOM, on=ON, count=COUNT)
 QUESTION = (User("Which lights are on in the cellar? Answer with room 'cellar' and count 99."),)
 FORMAT = paired("format", Ask(QUESTION, format=SCHEMA, max_tokens=200))
@@ -34,32 +45,26 @@ WITH_REQUIRED = paired(
     "format_required",
     Ask(QUESTION, format=SCHEMA, tools=(LIGHT,), choice="required", parallel=False, max_tokens=300),
 )
-UNSTRICT = {
-    "chat": paired(
-        "format_unstrict",
-        Ask(QUESTION, max_tokens=300, extra={"response_format": response_format(SCHEMA, False)}),
-    ),
-    "responses": paired(
-        "format_unstrict",
-        Ask(QUESTION, max_tokens=300, extra={"text": {"format": text_format(SCHEMA, False)}}),
-    ),
-}
-PLAIN = {
-    "chat": paired("format_plain", Ask(max_tokens=24, extra={"response_format": TEXT_FORMAT})),
-    "responses": paired(
-        "format_plain", Ask(max_tokens=24, extra={"text": {"format": TEXT_FORMAT}})
-    ),
-}
-OBJECTS = {
-    "chat": paired(
-        "format_object",
-        Ask(QUESTION, max_tokens=300, extra={"response_format": {"type": "json_object"}}),
-    ),
-    "responses": paired(
-        "format_object",
-        Ask(QUESTION, max_tokens=300, extra={"text": {"format": {"type": "json_object"}}}),
-    ),
-}
+UNSTRICT = paired(
+    "format_unstrict",
+    Ask(QUESTION, max_tokens=300),
+    {
+        Api.CHAT: {"response_format": response_format(SCHEMA, False)},
+        Api.RESPONSES: {"text": {"format": text_format(SCHEMA, False)}},
+    },
+)
+
+
+def _of_type(kind: str) -> dict[Api, Body]:
+    """The fields of a format that only has a type."""
+    return {
+        Api.CHAT: {"response_format": {"type": kind}},
+        Api.RESPONSES: {"text": {"format": {"type": kind}}},
+    }
+
+
+PLAIN = paired("format_plain", Ask(max_tokens=24), _of_type("text"))
+OBJECTS = paired("format_object", Ask(QUESTION, max_tokens=300), _of_type("json_object"))
 
 
 def _json(answer: Answer) -> Any:
@@ -71,26 +76,27 @@ def _json(answer: Answer) -> Any:
         raise Failed(f"the text is not JSON ({error}): {brief(answer.text)}") from error
 
 
-def _satisfies(schema: Any, answer: Answer) -> None:
-    problem = violation(schema, _json(answer))
+def _satisfies(answer: Answer) -> None:
+    problem = violation(SCHEMA, _json(answer))
     require(not problem, f"{problem} in {brief(answer.text)}")
+
+
+@of_answers
+def _is_object(answer: Answer) -> None:
+    require(isinstance(_json(answer), dict), "the text is no object")
 
 
 _rule = partial(rule, topic="format")
 
 
-@_rule(
+_rule(
     "format.valid",
     "Structured text satisfies its schema",
     "With a JSON Schema the text is JSON that satisfies it.",
     scenario=FORMAT,
     severity=Severity.CRITICAL,
-)
-def _valid(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: _satisfies(SCHEMA, answer))
-
-
-@_rule(
+)(of_answers(_satisfies))
+_rule(
     "format.same",
     "Structured text is equal, streamed and whole, at temperature 0",
     "The deltas of a stream add up to the answer that is sent without streaming.",
@@ -98,19 +104,13 @@ def _valid(evidence: Evidence) -> None:
     scenario=FORMAT,
     severity=Severity.CRITICAL,
     confirm=True,
-)
-def _same(evidence: Evidence) -> None:
-    same("texts", evidence.whole.text, evidence.streamed.text)
-
-
-@_rule(
+)(same_text)
+_rule(
     "format.no_calls",
     "Structured text is no call",
     "A format describes the text; it is not returned as a call.",
     scenario=FORMAT,
-)
-def _no_calls(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: require(not answer.calls, "the answer has a call"))
+)(no_calls)
 
 
 @_rule(
@@ -120,13 +120,9 @@ def _no_calls(evidence: Evidence) -> None:
     scenario=HOSTILE_TEXT,
     suite=Suite.FULL,
 )
-def _hostile(evidence: Evidence) -> None:
-    judged(
-        evidence,
-        lambda answer: require(
-            _json(answer) == {"text": MARKUP}, f"the text is {brief(answer.text)}"
-        ),
-    )
+@of_answers
+def _hostile(answer: Answer) -> None:
+    require(_json(answer) == {"text": MARKUP}, f"the text is {brief(answer.text)}")
 
 
 @_rule(
@@ -137,14 +133,15 @@ def _hostile(evidence: Evidence) -> None:
     severity=Severity.CRITICAL,
 )
 def _with_tools(evidence: Evidence) -> None:
+    @of_answers
     def judge(answer: Answer) -> None:
-        if answer.calls:
-            for call in some_calls(answer):
-                check_call(call, evidence.ask.tools)
-        else:
-            _satisfies(SCHEMA, answer)
+        if not answer.calls:
+            _satisfies(answer)
+            return
+        for call in some_calls(answer):
+            check_call(call, evidence.ask.tools)
 
-    judged(evidence, judge)
+    judge(evidence)
 
 
 @_rule(
@@ -157,63 +154,43 @@ def _with_tools(evidence: Evidence) -> None:
     suite=Suite.FULL,
 )
 def _with_required(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        if answer.cut and not answer.calls:
-            raise Skipped("the token limit cut the answer before its call")
-        require(answer.calls, f"no call, but the text {answer.text[:80]!r}")
-        for call in some_calls(answer):
-            check_call(call, evidence.ask.tools)
-
-    judged(evidence, judge)
+    of_answers(has_call)(evidence)
+    calls_satisfy(evidence)
 
 
-@_rule(
+_rule(
     "format.tools_markup",
     "With a format and tools, the text has no markup of calls",
     "What the model writes as a call is in the field for calls.",
     scenario=WITH_TOOLS,
     suite=Suite.FULL,
-)
-def _tools_markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
-
-
-@_rule(
+)(no_markup_in_text)
+_rule(
     "format.json_object",
     "`json_object` gives a JSON object",
     "The text is a JSON object.",
-    scenario=lambda api: OBJECTS[api](api),
+    scenario=OBJECTS,
     apis=OPENAI,
-)
-def _object(evidence: Evidence) -> None:
-    judged(
-        evidence, lambda answer: require(isinstance(_json(answer), dict), "the text is no object")
-    )
-
-
-@_rule(
+)(_is_object)
+_rule(
     "format.unstrict_json",
     "A format without `strict` gives a JSON object",
     "A format of the type json_schema gives JSON, also without `strict`.",
-    scenario=lambda api: UNSTRICT[api](api),
+    scenario=UNSTRICT,
     apis=OPENAI,
     suite=Suite.FULL,
-)
-def _unstrict(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        require(isinstance(_json(answer), dict), "the text is no object")
-
-    judged(evidence, judge)
+)(_is_object)
 
 
 @_rule(
     "format.text",
     "The format `text` gives text",
     "The format of the type text is the default: the answer is text.",
-    scenario=lambda api: PLAIN[api](api),
+    scenario=PLAIN,
     apis=OPENAI,
     suite=Suite.FULL,
     severity=Severity.MINOR,
 )
-def _plain(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: require(answer.text or answer.reasoning, "the answer is empty"))
+@of_answers
+def _plain(answer: Answer) -> None:
+    require(answer.text or answer.reasoning, "the answer is empty")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 from ..asking import request
 from ..asking.ask import Ask, Assistant, CallTurn, Result, Turn, User
-from ..registry import OPENAI, rule
-from ..scenario import Evidence, Scenario
-from ..terms import Api, Failed, Refused, Severity, Skipped, Suite, require
+from ..check import OPENAI, rule
+from ..scenario import Evidence
+from ..terms import Failed, Refused, Severity, Suite
 from ..tools.everyday import LIGHT, NOTE
+from .common import Scenarios, longer_prompt, sending, single
 
 ASKED = User("Switch on the light in the kitchen.")
 LIGHT_CALL = CallTurn("call_1", LIGHT.name, {"room": "kitchen", "on": True})
@@ -108,14 +107,6 @@ ACCEPTED: dict[str, tuple[str, str, tuple[Turn, ...], Suite]] = {
 }
 
 
-def _single(name: str, ask: Ask) -> Callable[[Api], Scenario]:
-    @cache
-    def make(api: Api) -> Scenario:
-        return Scenario(f"{api}.{name}", api, (request(api, ask),), ask)
-
-    return make
-
-
 def _is_accepted(evidence: Evidence) -> None:
     """A refusal of a valid history is a failure, as the API requires no feature for it."""
     try:
@@ -130,7 +121,7 @@ for _name, (_title, _requirement, _turns, _suite) in ACCEPTED.items():
         _title,
         _requirement,
         topic="calls",
-        scenario=_single(f"history.{_name}", replace(BASE, turns=_turns)),
+        scenario=single(f"history.{_name}", replace(BASE, turns=_turns)),
         suite=_suite,
     )(_is_accepted)
 
@@ -139,7 +130,7 @@ rule(
     "Reasoning is accepted back",
     "A client may send the reasoning of an earlier turn back.",
     topic="reasoning",
-    scenario=_single(
+    scenario=single(
         "history.reasoning",
         replace(BASE, turns=(ASKED, Assistant(calls=(LIGHT_CALL,), reasoning="A lamp."), DONE)),
     ),
@@ -181,23 +172,9 @@ REACHES: dict[str, tuple[str, Ask]] = {
 }
 
 
-def _two(name: str, ask: Ask) -> Callable[[Api], Scenario]:
-    @cache
-    def make(api: Api) -> Scenario:
-        return Scenario(f"{api}.{name}", api, (request(api, BASE), request(api, ask)), BASE)
-
-    return make
-
-
-def _longer(evidence: Evidence) -> None:
-    short, long = evidence.answer(0).usage, evidence.answer(1).usage
-    if short is None or long is None:
-        raise Skipped("the answers have no usage")
-    require(
-        long.prompt > short.prompt,
-        f"{len(LONG_TEXT)} further characters, but {long.prompt} prompt tokens instead of "
-        f"{short.prompt}",
-    )
+def against_base(name: str, ask: Ask) -> Scenarios:
+    """A scenario of `BASE` (index 0) and of the request."""
+    return sending(name, lambda api: (request(api, BASE), request(api, ask)), BASE)
 
 
 for _name, (_what, _ask) in REACHES.items():
@@ -206,7 +183,7 @@ for _name, (_what, _ask) in REACHES.items():
         f"{_what} reaches the prompt",
         f"{_what} is part of what the model reads, so it adds prompt tokens.",
         topic="request",
-        scenario=_two(f"prompt.{_name}", _ask),
+        scenario=against_base(f"prompt.{_name}", _ask),
         severity=Severity.CRITICAL,
         suite=Suite.QUICK if _name in ("system", "result", "tools") else Suite.FULL,
-    )(_longer)
+    )(longer_prompt)

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import partial
 
 from ..asking import request
 from ..asking.ask import Ask, User
+from ..check import rule
 from ..exchange import Request
-from ..reading.answer import Answer
-from ..registry import rule
-from ..scenario import Evidence, Scenario
-from ..terms import Api, Severity, Skipped, Suite, require
+from ..scenario import Evidence
+from ..terms import Severity, Skipped, Suite, require
 from ..tools.sets import tagged
-from .common import arguments_of, judged, some_calls
+from .common import arguments_of, sending, some_calls
 
 AT_ONCE = 32
 CANCELLED = 12
 
 
-@cache
-def load(api: Api) -> Scenario:
-    """Each request has a tool whose only value is its own tag."""
-    asks = [
-        Ask(
-            (User(f"Report the tag of request {number}."),),
-            tools=(tagged(number),),
-            choice="required",
-            parallel=False,
-            max_tokens=100,
-            temperature=1,
-            stream=bool(number % 2),
-        )
-        for number in range(AT_ONCE)
-    ]
-    sent = tuple(request(api, ask) for ask in asks)
-    return Scenario(f"{api}.load", api, sent, asks[0], alone=True)
+ASKS = [
+    Ask(
+        (User(f"Report the tag of request {number}."),),
+        tools=(tagged(number),),
+        choice="required",
+        parallel=False,
+        max_tokens=100,
+        temperature=1,
+        stream=bool(number % 2),
+    )
+    for number in range(AT_ONCE)
+]
+"""Each request has a tool whose only value is its own tag."""
+LOAD = sending("load", lambda api: tuple(request(api, ask) for ask in ASKS), ASKS[0], alone=True)
+_rule = partial(rule, scenario=LOAD, suite=Suite.FULL)
 
 
-@rule(
+@_rule(
     "load.answered",
     "32 requests at once are answered",
     "A server answers requests that arrive at the same time, or refuses them with 429 or 503.",
     topic="errors",
-    scenario=load,
-    suite=Suite.FULL,
 )
 def _answered(evidence: Evidence) -> None:
     for index in range(AT_ONCE):
@@ -54,13 +49,11 @@ def _answered(evidence: Evidence) -> None:
         require(allowed, f"request {index}: status {exchange.status}: {exchange.text[:120]}")
 
 
-@rule(
+@_rule(
     "load.apart",
     "Answers under load belong to their requests",
     "An answer is that of its own request, whatever else is in flight.",
     topic="strict",
-    scenario=load,
-    suite=Suite.FULL,
     severity=Severity.CRITICAL,
 )
 def _apart(evidence: Evidence) -> None:
@@ -81,13 +74,11 @@ def _apart(evidence: Evidence) -> None:
         raise Skipped("no request got a complete call")
 
 
-@rule(
+@_rule(
     "load.ids",
     "IDs under load are unique",
     "The ID of an answer is unique.",
     topic="body",
-    scenario=load,
-    suite=Suite.FULL,
 )
 def _ids(evidence: Evidence) -> None:
     ids: list[str] = []
@@ -101,14 +92,16 @@ def _after(evidence: Evidence) -> tuple[Request, ...]:
     return (request(evidence.api, Ask(max_tokens=8)),) * 2
 
 
-@cache
-def cancellation(api: Api) -> Scenario:
-    """Streams that the client leaves after two events, then two short requests."""
-    ask = Ask(max_tokens=1500, stream=True)
-    left = replace(request(api, ask), leave_after=2)
-    return Scenario(
-        f"{api}.cancel", api, (left,) * CANCELLED, ask, follow=_after, followers=2, alone=True
-    )
+_LEFT = Ask(max_tokens=1500, stream=True)
+CANCELLATION = sending(
+    "cancel",
+    lambda api: (replace(request(api, _LEFT), leave_after=2),) * CANCELLED,
+    _LEFT,
+    follow=_after,
+    followers=2,
+    alone=True,
+)
+"""Streams that the client leaves after two events, then two short requests."""
 
 
 @rule(
@@ -116,17 +109,15 @@ def cancellation(api: Api) -> Scenario:
     "Cancelled streams free their slots",
     "When a client disconnects, its request ends, and later requests are answered.",
     topic="stream",
-    scenario=cancellation,
+    scenario=CANCELLATION,
     suite=Suite.FULL,
 )
 def _slot_free(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        require(answer.text or answer.reasoning, "the answer is empty")
-
     later = Evidence(evidence.scenario, evidence.exchanges[CANCELLED:])
     if not later.exchanges:
         raise Skipped("the requests after the cancelled ones were not sent")
     for exchange in later.exchanges:
         evidence.shown = exchange
         require(exchange.status == 200, f"status {exchange.status} {exchange.problem}")
-    judged(later, judge)
+    for answer in later.answers():
+        require(answer.text or answer.reasoning, "the answer is empty")

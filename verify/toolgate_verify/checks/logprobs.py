@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from ..asking import pair
 from ..asking.ask import Ask
+from ..check import OPENAI, rule
 from ..reading.answer import optional
 from ..reading.sse import events
-from ..registry import OPENAI, rule
-from ..scenario import Evidence, Scenario
+from ..scenario import Evidence
 from ..terms import Api, Failed, Severity, Suite, require
+from .common import paired
 
-EXTRA: dict[Api, dict[str, Any]] = {
-    Api.CHAT: {"logprobs": True, "top_logprobs": 2},
-    Api.RESPONSES: {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
-}
-
-
-@cache
-def logprobs(api: Api) -> Scenario:
-    ask = Ask(max_tokens=24, extra=EXTRA[api])
-    return Scenario(f"{api}.logprobs", api, pair(api, ask), ask)
+LOGPROBS = paired(
+    "logprobs",
+    Ask(max_tokens=24),
+    {
+        Api.CHAT: {"logprobs": True, "top_logprobs": 2},
+        Api.RESPONSES: {"include": ["message.output_text.logprobs"], "top_logprobs": 2},
+    },
+)
 
 
 def _whole(evidence: Evidence) -> list[dict[str, Any]]:
@@ -65,7 +63,7 @@ def _spelled(tokens: list[dict[str, Any]]) -> str:
     return spelled.decode(errors="replace")
 
 
-_rule = partial(rule, topic="logprobs", scenario=logprobs, apis=OPENAI)
+_rule = partial(rule, topic="logprobs", scenario=LOGPROBS, apis=OPENAI)
 
 
 @_rule(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from ..asking.ask import Ask, User
+from ..check import OPENAI, rule
 from ..reading.answer import Answer
-from ..registry import OPENAI, rule
 from ..scenario import Evidence, brief
 from ..terms import Severity, Skipped, Suite, require
 from ..tools.everyday import LIGHT
 from .calls import LIGHTS
-from .common import THINK, check_call, judged, paired, same, some_calls
+from .common import THINK, calls_satisfy, of_answers, paired, same
 
 REASONING = paired(
     "reasoning", Ask((User("Is 91 a prime number?"),), reasoning="medium", max_tokens=400)
@@ -28,6 +28,10 @@ def _reasons(answer: Answer) -> None:
         raise Skipped("the answer has no reasoning")
 
 
+def _no_marks(answer: Answer) -> None:
+    require(THINK.search(answer.text) is None, f"marks of reasoning: {brief(answer.text)}")
+
+
 _rule = partial(rule, topic="reasoning", scenario=REASONING)
 
 
@@ -36,14 +40,11 @@ _rule = partial(rule, topic="reasoning", scenario=REASONING)
     "Reasoning is not in the text",
     "Reasoning is in a field of its own; the text has no marks of reasoning.",
 )
-def _apart(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        found = THINK.search(answer.text)
-        require(found is None, f"the text contains {found and found[0]!r}: {brief(answer.text)}")
-        _reasons(answer)
-        require(THINK.search(answer.reasoning) is None, "the reasoning has the marks of reasoning")
-
-    judged(evidence, judge)
+@of_answers
+def _apart(answer: Answer) -> None:
+    _no_marks(answer)
+    _reasons(answer)
+    require(THINK.search(answer.reasoning) is None, "the reasoning has the marks of reasoning")
 
 
 @_rule(
@@ -51,14 +52,12 @@ def _apart(evidence: Evidence) -> None:
     "An answer that ends is not only reasoning",
     "After its reasoning an answer has text or calls, unless the token limit cuts it.",
 )
-def _answer(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        _reasons(answer)
-        if answer.cut:
-            raise Skipped("the answer was cut")
-        require(answer.text or answer.calls, f"only reasoning, and {answer.finish!r}")
-
-    judged(evidence, judge)
+@of_answers
+def _answer(answer: Answer) -> None:
+    _reasons(answer)
+    if answer.cut:
+        raise Skipped("the answer was cut")
+    require(answer.text or answer.calls, f"only reasoning, and {answer.finish!r}")
 
 
 @_rule(
@@ -81,15 +80,13 @@ def _same(evidence: Evidence) -> None:
     apis=OPENAI,
     severity=Severity.MINOR,
 )
-def _usage(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        _reasons(answer)
-        if answer.usage is None or answer.usage.reasoning is None:
-            raise Skipped("the usage has no reasoning tokens")
-        found, total = answer.usage.reasoning, answer.usage.completion
-        require(0 < found <= total, f"{found} reasoning tokens of {total} output tokens")
-
-    judged(evidence, judge)
+@of_answers
+def _usage(answer: Answer) -> None:
+    _reasons(answer)
+    if answer.usage is None or answer.usage.reasoning is None:
+        raise Skipped("the usage has no reasoning tokens")
+    found, total = answer.usage.reasoning, answer.usage.completion
+    require(0 < found <= total, f"{found} reasoning tokens of {total} output tokens")
 
 
 @_rule(
@@ -101,12 +98,8 @@ def _usage(evidence: Evidence) -> None:
     suite=Suite.FULL,
 )
 def _calls(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        require(THINK.search(answer.text) is None, f"marks of reasoning: {brief(answer.text)}")
-        for call in some_calls(answer):
-            check_call(call, evidence.ask.tools)
-
-    judged(evidence, judge)
+    of_answers(_no_marks)(evidence)
+    calls_satisfy(evidence)
 
 
 @_rule(
@@ -115,9 +108,7 @@ def _calls(evidence: Evidence) -> None:
     "Reasoning that the request turns off is neither in the answer nor in the text.",
     scenario=OFF,
 )
-def _off(evidence: Evidence) -> None:
-    def judge(answer: Answer) -> None:
-        require(not answer.reasoning, f"reasoning: {brief(answer.reasoning, 80)}")
-        require(THINK.search(answer.text) is None, f"marks of reasoning: {brief(answer.text)}")
-
-    judged(evidence, judge)
+@of_answers
+def _off(answer: Answer) -> None:
+    require(not answer.reasoning, f"reasoning: {brief(answer.reasoning, 80)}")
+    _no_marks(answer)

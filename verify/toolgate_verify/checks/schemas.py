@@ -3,32 +3,17 @@ of tools. Keywords that decoders rarely enforce are asked for with and without `
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
-from ..asking import pair
 from ..asking.ask import Ask, User
-from ..check import Judge, Source
-from ..reading.answer import Answer
-from ..registry import rule
-from ..scenario import Evidence, Scenario, brief
-from ..terms import Api, Severity, Skipped, Suite
+from ..check import Judge, rule
+from ..scenario import Evidence, brief
+from ..sources import Source
+from ..terms import Severity, Skipped, Suite
 from ..tools.everyday import EVERYDAY
 from ..tools.hostile import HOSTILE
 from ..tools.residual import RESIDUAL
 from ..tools.sets import SETS
 from ..tools.tool import Tool
-from .common import check_call, judged, some_calls
-
-
-def calls_satisfy(evidence: Evidence) -> None:
-    """All complete calls satisfy the schema of their tool."""
-
-    def judge(answer: Answer) -> None:
-        for call in some_calls(answer):
-            check_call(call, evidence.ask.tools)
-
-    judged(evidence, judge)
+from .common import Scenarios, calls_satisfy, paired
 
 
 def satisfy_or_error(evidence: Evidence) -> None:
@@ -40,23 +25,18 @@ def satisfy_or_error(evidence: Evidence) -> None:
     calls_satisfy(evidence)
 
 
-def schema_scenario(tool: Tool, *, strict: bool, name: str) -> Callable[[Api], Scenario]:
+def schema_scenario(tool: Tool, *, strict: bool, name: str) -> Scenarios:
     """The call not streamed and streamed, at temperature 1 where random models reach more."""
-
-    @cache
-    def make(api: Api) -> Scenario:
-        ask = Ask(
-            (User(tool.prompt),),
-            tools=(tool,),
-            strict=strict,
-            choice=f"={tool.name}",
-            parallel=False,
-            max_tokens=tool.max_tokens,
-            temperature=1,
-        )
-        return Scenario(f"{api}.{name}", api, pair(api, ask), ask)
-
-    return make
+    ask = Ask(
+        (User(tool.prompt),),
+        tools=(tool,),
+        strict=strict,
+        choice=f"={tool.name}",
+        parallel=False,
+        max_tokens=tool.max_tokens,
+        temperature=1,
+    )
+    return paired(name, ask)
 
 
 def _add(
@@ -106,29 +86,23 @@ for _tool in RESIDUAL:
     )
 
 
-def _set_scenario(name: str, tools: tuple[Tool, ...], prompt: str) -> Callable[[Api], Scenario]:
-    @cache
-    def make(api: Api) -> Scenario:
-        ask = Ask(
-            (User(prompt),),
-            tools=tools,
-            choice="required",
-            parallel=False,
-            max_tokens=300,
-            temperature=1,
-        )
-        return Scenario(f"{api}.toolset.{name}", api, pair(api, ask), ask)
-
-    return make
-
-
 for _name, (_tools, _prompt) in SETS.items():
     rule(
         f"toolset.{_name}",
         f"Tools of an application: {_name}",
         "Each call names an offered tool and satisfies its schema.",
         topic="strict",
-        scenario=_set_scenario(_name, _tools, _prompt),
+        scenario=paired(
+            f"toolset.{_name}",
+            Ask(
+                (User(_prompt),),
+                tools=_tools,
+                choice="required",
+                parallel=False,
+                max_tokens=300,
+                temperature=1,
+            ),
+        ),
         suite=Suite.FULL,
         severity=Severity.CRITICAL,
     )(calls_satisfy)

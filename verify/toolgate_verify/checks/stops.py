@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from ..asking import pair
 from ..asking.ask import Ask
+from ..check import rule
 from ..exchange import Request
-from ..registry import rule
-from ..scenario import Evidence, Scenario
-from ..terms import Api, Severity, Skipped, require
-from .common import same
+from ..scenario import Evidence
+from ..terms import Api, Skipped, require
+from .common import same, single
 
-APIS = (Api.CHAT, Api.MESSAGES)
 WHOLE, STREAMED = 1, 2
 
 
@@ -32,9 +32,10 @@ def _with_stop(evidence: Evidence) -> tuple[Request, ...]:
     return pair(evidence.api, ask) if stop else ()
 
 
-def stops(api: Api) -> Scenario:
-    ask = Ask(max_tokens=40)
-    return Scenario(f"{api}.stop", api, pair(api, ask)[:1], ask, follow=_with_stop, followers=2)
+STOPS = single("stop", Ask(max_tokens=40), follow=_with_stop, followers=2)
+
+
+_rule = partial(rule, topic="stop", scenario=STOPS, apis=(Api.CHAT, Api.MESSAGES))
 
 
 def _stop(evidence: Evidence) -> str:
@@ -49,13 +50,10 @@ def _reached(evidence: Evidence, index: int) -> bool:
     return evidence.whole.text.startswith(evidence.answer(index).text)
 
 
-@rule(
+@_rule(
     "stop.text",
     "The text ends before the stop string",
     "Generation ends at a stop string, which is not part of the text.",
-    topic="stop",
-    scenario=stops,
-    apis=APIS,
 )
 def _text(evidence: Evidence) -> None:
     stop = _stop(evidence)
@@ -67,13 +65,10 @@ def _text(evidence: Evidence) -> None:
             require(text == wanted, f"the text {text[-20:]!r} does not end before {stop!r}")
 
 
-@rule(
+@_rule(
     "stop.finish",
     "A stop string has its finish reason",
     "An answer that a stop string ends is marked as stopped (Messages: `stop_sequence`).",
-    topic="stop",
-    scenario=stops,
-    apis=APIS,
 )
 def _finish(evidence: Evidence) -> None:
     _stop(evidence)
@@ -84,14 +79,10 @@ def _finish(evidence: Evidence) -> None:
             require(answer.finish == wanted, f"the finish reason is {answer.finish!r}")
 
 
-@rule(
+@_rule(
     "stop.same",
     "Streamed and whole texts with a stop string are equal",
     "A stream does not send parts of the stop string.",
-    topic="stop",
-    scenario=stops,
-    apis=APIS,
-    severity=Severity.MAJOR,
     confirm=True,
 )
 def _same(evidence: Evidence) -> None:

@@ -1,19 +1,19 @@
-"""Plain answers: their text, finish reasons, and the equality of both forms."""
+"""Plain answers: their text, finish reasons, token usage, and the equality of both forms."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from ..asking.ask import Ask
+from ..check import OPENAI, rule
+from ..reading.answer import Answer, Usage
 from ..reading.sse import events
-from ..registry import rule
 from ..scenario import Evidence
 from ..terms import Severity, Skipped, require
-from .common import judged, no_markup, paired, same
+from .common import no_calls, no_markup_in_text, of_answers, paired, same, same_finish, same_text
 
 TEXT = paired("text", Ask(max_tokens=48))
-
-
 _rule = partial(rule, scenario=TEXT)
 
 
@@ -23,32 +23,24 @@ _rule = partial(rule, scenario=TEXT)
     "The generated text is in the field that the API defines for it.",
     topic="body",
 )
-def _content(evidence: Evidence) -> None:
-    for index in range(2):
-        answer = evidence.answer(index)
-        require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
+@of_answers
+def _content(answer: Answer) -> None:
+    require(answer.text or answer.reasoning, "the answer has neither text nor reasoning")
 
 
-@_rule(
+_rule(
     "text.no_calls",
     "Without tools there are no calls",
     "Calls only name tools that the request offers.",
     topic="calls",
     severity=Severity.CRITICAL,
-)
-def _no_calls(evidence: Evidence) -> None:
-    for index in range(2):
-        require(not evidence.answer(index).calls, "a call without tools")
-
-
-@_rule(
+)(no_calls)
+_rule(
     "text.no_markup",
     "The text has no markup of turns",
     "Content is what the model says, without the marks of its prompt format.",
     topic="body",
-)
-def _markup(evidence: Evidence) -> None:
-    judged(evidence, lambda answer: no_markup(answer.text))
+)(no_markup_in_text)
 
 
 @_rule(
@@ -73,9 +65,9 @@ def _unicode(evidence: Evidence) -> None:
     topic="body",
     severity=Severity.MINOR,
 )
-def _model(evidence: Evidence) -> None:
-    for index in range(2):
-        require(evidence.answer(index).model, "`model` is missing or empty")
+@of_answers
+def _model(answer: Answer) -> None:
+    require(answer.model, "`model` is missing or empty")
 
 
 @_rule(
@@ -121,27 +113,21 @@ def _finish(evidence: Evidence) -> None:
         require(answer.finish == wanted, f"{usage.completion} tokens and {answer.finish!r}")
 
 
-@_rule(
+_rule(
     "text.same",
     "Streamed and whole text are equal at temperature 0",
     "The deltas of a stream add up to the answer that is sent without streaming.",
     topic="stream",
     severity=Severity.CRITICAL,
     confirm=True,
-)
-def _same(evidence: Evidence) -> None:
-    same("texts", evidence.whole.text, evidence.streamed.text)
-
-
-@_rule(
+)(same_text)
+_rule(
     "text.same_finish",
     "Streamed and whole finish reasons are equal",
     "A stream ends with the finish reason of the whole answer.",
     topic="finish",
     confirm=True,
-)
-def _same_finish(evidence: Evidence) -> None:
-    same("finish reasons", evidence.whole.finish, evidence.streamed.finish)
+)(same_finish)
 
 
 @_rule(
@@ -207,3 +193,83 @@ def _has_delta(data: object) -> bool:
         for choice in data.get("choices") or ()
         for name in ("content", "reasoning_content", "reasoning")
     )
+
+
+def usage_of(answer: Answer) -> Usage:
+    require(answer.usage is not None, "`usage` is missing")
+    assert answer.usage is not None
+    return answer.usage
+
+
+def _both(evidence: Evidence, test: Callable[[Usage], tuple[bool, str]]) -> None:
+    for index in range(2):
+        holds, problem = test(usage_of(evidence.answer(index)))
+        require(holds, problem)
+
+
+_usage_rule = partial(rule, topic="usage", scenario=TEXT)
+
+
+def _counted(answer: Answer) -> None:
+    usage = usage_of(answer)
+    require(usage.prompt > 0, "no prompt tokens are counted")
+    require(usage.completion > 0, "no output tokens are counted")
+
+
+_usage_rule(
+    "usage.present",
+    "Whole answers have usage",
+    "A whole answer states its prompt and output tokens.",
+)(lambda evidence: _counted(evidence.whole))
+_usage_rule(
+    "usage.streamed",
+    "Streams have usage",
+    "A stream states its prompt and output tokens (chat completions: with `include_usage`).",
+)(lambda evidence: _counted(evidence.streamed))
+
+
+@_usage_rule(
+    "usage.sum",
+    "The total is the sum",
+    "Total tokens are prompt tokens and output tokens together.",
+    apis=OPENAI,
+)
+def _sum(evidence: Evidence) -> None:
+    _both(
+        evidence,
+        lambda usage: (
+            usage.total == usage.prompt + usage.completion,
+            f"{usage.prompt} + {usage.completion} is not {usage.total}",
+        ),
+    )
+
+
+@_usage_rule(
+    "usage.cached",
+    "Cached tokens are part of the prompt",
+    "The prompt tokens read from a cache are some of the prompt tokens.",
+    apis=OPENAI,
+    severity=Severity.MINOR,
+)
+def _cached(evidence: Evidence) -> None:
+    if evidence.whole.usage is not None and evidence.whole.usage.cached is None:
+        raise Skipped("the usage has no cached tokens")
+    _both(
+        evidence,
+        lambda usage: (
+            0 <= (usage.cached or 0) <= usage.prompt,
+            f"{usage.cached} cached tokens of {usage.prompt}",
+        ),
+    )
+
+
+@_usage_rule(
+    "usage.same",
+    "Streamed and whole usage are equal",
+    "The counts do not depend on the form of the answer.",
+    confirm=True,
+)
+def _same(evidence: Evidence) -> None:
+    whole, streamed = usage_of(evidence.whole), usage_of(evidence.streamed)
+    same("prompt tokens", whole.prompt, streamed.prompt)
+    same("output tokens", whole.completion, streamed.completion)

@@ -78,7 +78,6 @@ class Client:
             data = bytearray()
             async for part in response.aiter_bytes():
                 data += part
-                exchange.text = ""
                 leave = request.leave_after
                 if leave is not None and data.count(b"\n\n") >= leave:
                     break

@@ -1,4 +1,4 @@
-"""Runs the scenarios of checks and judges their answers."""
+"""Runs the scenarios of checks and judges their answers, and estimates what that costs."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from .client import BudgetSpent, Client
 NO_KEY = "not run: it needs a run with a key"
 NOT_RUN = "not run"
 NOT_SENT = "not run: the limit of requests (--max-requests) was reached"
+Progress = Callable[[Scenario], None]
+CHARACTERS_PER_TOKEN = 4
 
 
 @dataclass
@@ -38,9 +40,6 @@ class Run:
     """The answers of scenarios that ran a second time, alone."""
     seconds: float = 0.0
     requests: int = 0
-
-
-Progress = Callable[[Scenario], None]
 
 
 async def run(client: Client, checks: Sequence[Check], progress: Progress | None = None) -> Run:
@@ -183,3 +182,32 @@ async def _limited(
     async with asyncio.TaskGroup() as group:
         for _ in range(width):
             group.create_task(worker())
+
+
+@dataclass(frozen=True)
+class Estimate:
+    checks: int
+    scenarios: int
+    requests: int
+    """The maximum, without repetitions that confirm a failure."""
+    prompt_tokens: int
+    """By the length of the bodies."""
+    output_tokens: int
+    """The maximum."""
+
+
+def estimate(checks: Sequence[Check]) -> Estimate:
+    scenarios = scenarios_of(checks)
+    sent = [request for scenario in scenarios for request in scenario.requests]
+    followers = sum(scenario.followers for scenario in scenarios)
+    largest = [
+        max((each.max_tokens for each in scenario.requests), default=0) * scenario.followers
+        for scenario in scenarios
+    ]
+    return Estimate(
+        len(checks),
+        len(scenarios),
+        len(sent) + followers,
+        sum(len(request.content) for request in sent) // CHARACTERS_PER_TOKEN + 40 * followers,
+        sum(request.max_tokens for request in sent) + sum(largest),
+    )

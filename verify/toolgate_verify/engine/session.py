@@ -1,10 +1,13 @@
-"""A run as the command line asks for it: the settings, the model, the APIs, the progress."""
+"""A run as the command line asks for it: the settings, the model, the APIs, the progress.
+
+Before it, fields are found that the server does not know and that are not the subject of a check.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +15,46 @@ import httpx
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ..catalogue import all_checks, select
-from ..check import Check
-from ..checks import samples as sample_checks
-from ..checks.user_tools import checks_of
-from ..registry import ALL
+from ..asking import request
+from ..asking.ask import Ask, User
+from ..check import ALL, Check
+from ..checks import all_checks, select
+from ..checks.user_tools import checks_of, checks_of_samples
+from ..exchange import Exchange
+from ..scenario import Scenario
 from ..terms import Api, Suite
-from ..tools.samples import read_samples
-from ..tools.user_tools import read_tools
+from ..tools.user_tools import read_samples, read_tools
 from .client import Client
-from .probe import probe
 from .run import Run, run, scenarios_of
 from .target import Target, base_url
+
+OPTIONAL = {
+    Api.CHAT: ("reasoning_effort",),
+    Api.RESPONSES: ("reasoning", "store"),
+    Api.MESSAGES: ("thinking",),
+}
+"""Fields that the checks send with every request: they turn reasoning off and storage off."""
+
+
+async def probe(client: Client, apis: Iterable[Api]) -> dict[Api, str]:
+    """Sends a short request to each API, and again without optional fields if it is refused.
+    Fields that were refused are removed from all requests. Returns the APIs that do not answer,
+    with the reason."""
+    missing: dict[Api, str] = {}
+    for api in apis:
+        exchange = await _short(client, api)
+        if exchange.status in (400, 422):
+            client.target = replace(client.target, without=client.target.without | {*OPTIONAL[api]})
+            exchange = await _short(client, api)
+        if exchange.status != 200:
+            missing[api] = exchange.problem or f"status {exchange.status}: {exchange.text[:300]}"
+    return missing
+
+
+async def _short(client: Client, api: Api) -> Exchange:
+    ask = Ask((User("Hi"),), max_tokens=4)
+    scenario = Scenario(f"{api}.probe", api, (request(api, ask),), ask)
+    return await client.send(scenario, scenario.requests[0], at_once=True)
 
 
 class NotVerified(Exception):
@@ -70,7 +101,7 @@ class Session:
         """The checks of the user's tools and samples."""
         made = checks_of(read_tools(self.tools), apis) if self.tools is not None else []
         if self.samples is not None:
-            made += sample_checks.checks_of(read_samples(self.samples))
+            made += checks_of_samples(read_samples(self.samples))
         return made
 
     def every_check(self) -> list[Check]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,6 +11,15 @@ from ..exchange import Request
 from ..terms import Api
 
 ANTHROPIC_VERSION = "2023-06-01"
+OFF: Mapping[str, Any] = {
+    "reasoning_effort": "none",
+    "reasoning": {"effort": "none"},
+    "thinking": {"type": "disabled"},
+    "store": False,
+}
+"""What the checks send with most requests to turn reasoning and storage off."""
+KEY = "$TOOLGATE_VERIFY_KEY"
+"""The variable that a `curl` command reads the key from."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +56,26 @@ class Target:
             made |= {"x-api-key": key} if key else {}
         return made | request.headers
 
-
-OFF: Mapping[str, Any] = {
-    "reasoning_effort": "none",
-    "reasoning": {"effort": "none"},
-    "thinking": {"type": "disabled"},
-    "store": False,
-}
-"""What the checks send with most requests to turn reasoning and storage off."""
+    def curl(self, request: Request, api: Api) -> str:
+        """A `curl` command that sends the request again, without the key of the run. If the client
+        leaves, it has `--max-time`."""
+        parts = ["curl", "-sS"]
+        if request.streamed:
+            parts.append("-N")
+        if request.leave_after is not None:
+            parts += ["--max-time", "1"]
+        if request.method != "POST":
+            parts += ["-X", request.method]
+        parts.append(shlex.quote(f"{self.url}{request.path}"))
+        key = (KEY if self.key else "") if request.key is None else request.key
+        if key:
+            parts += ["-H", f'"Authorization: Bearer {key}"']
+        if api == Api.MESSAGES:
+            parts += ["-H", shlex.quote(f"anthropic-version: {ANTHROPIC_VERSION}")]
+        if request.content:
+            parts += ["-H", shlex.quote("content-type: application/json")]
+            parts += ["-d", shlex.quote(request.content)]
+        return " ".join(parts)
 
 
 def base_url(url: str) -> str:

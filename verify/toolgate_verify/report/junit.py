@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 from ..engine.run import Run
 from ..engine.target import Target
 from ..terms import Verdict
-from .curl import curl
 from .summary import count
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -35,7 +34,7 @@ def junit(run: Run, target: Target) -> str:
                 case, "failure", message=_clean(result.message), type=check.severity
             )
             shown = result.exchange
-            command = curl(target, check.api, shown.request) if shown else ""
+            command = target.curl(shown.request, check.api) if shown else ""
             failure.text = _clean(f"{check.rule}\n{check.source.url}\n{command}")
         elif result.verdict in (Verdict.SKIP, Verdict.REFUSED):
             text = f"{result.verdict}: {result.message}"

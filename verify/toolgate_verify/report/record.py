@@ -15,7 +15,6 @@ from ..engine.target import Target
 from ..exchange import Exchange, Request
 from ..scenario import Evidence
 from ..terms import Verdict
-from .curl import curl
 from .sample_metrics import metrics
 from .summary import count
 
@@ -67,7 +66,7 @@ def _result(result: Result, target: Target) -> dict[str, Any]:
         "runs": result.runs,
     }
     if result.verdict == Verdict.FAIL and result.exchange is not None:
-        made["curl"] = curl(target, check.api, result.exchange.request)
+        made["curl"] = target.curl(result.exchange.request, check.api)
     return made
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..checks.common import check_call
-from ..checks.samples import PREFIX, only_reasoning
+from ..checks.user_tools import PREFIX, only_reasoning
 from ..reading.answer import Answer
 from ..scenario import Evidence
 from ..terms import Failed, Refused, Skipped

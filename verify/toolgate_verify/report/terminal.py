@@ -8,12 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ..check import Check
-from ..engine.estimate import Estimate
-from ..engine.run import Result, Run
+from ..engine.run import Estimate, Result, Run
 from ..engine.target import Target
 from ..scenario import brief
-from ..terms import Verdict
-from .curl import curl
 from .summary import Count, count, failures, groups
 
 FIRST = 10
@@ -69,7 +66,7 @@ def _failure(result: Result, target: Target, console: Console) -> None:
     console.print(Text(f"  {brief(result.message, 200)}"))
     console.print(Text(f"  Rule: {check.rule} ({check.source.section}: {check.source.url})", "dim"))
     if result.exchange is not None:
-        command = curl(target, check.api, result.exchange.request)
+        command = target.curl(result.exchange.request, check.api)
         console.print(Text(f"  {command}", "dim"), soft_wrap=True)
 
 
@@ -86,7 +83,7 @@ def explain(check: Check, target: Target, console: Console) -> None:
         console.print(Text(f"{name:10}{value}"))
     for request in check.scenario.requests[:2]:
         prepared = target.prepared(request, check.api)
-        console.print(Text(f"\n{curl(target, check.api, prepared)}"), soft_wrap=True)
+        console.print(Text(f"\n{target.curl(prepared, check.api)}"), soft_wrap=True)
 
 
 def list_checks(checks: list[Check], console: Console) -> None:
@@ -105,7 +102,3 @@ def cost(found: Estimate, console: Console) -> None:
         f"{found.checks} checks, {found.requests} requests, about {found.prompt_tokens:,} prompt "
         f"tokens, at most {found.output_tokens:,} output tokens"
     )
-
-
-def verdicts(results: list[Result], verdict: Verdict) -> list[str]:
-    return [result.check.id for result in results if result.verdict == verdict]

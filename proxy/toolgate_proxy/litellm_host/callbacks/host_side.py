@@ -27,11 +27,17 @@ from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.choice import Choice
-from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
+from ..deployments.fallbacks import (
+    Fallback,
+    Fallbacks,
+    delay,
+    models_of,
+    requested_fallbacks,
+    retries_after,
+)
 from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
-from ..deployments.retries import delay, retries_after
 from ..deployments.router import Asker, Target, is_foreign
 from ..errors import own_errors
 from .collected import Collected

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from ...routing.deployments import Deployment, Placement
 from ..errors import own_errors
-from ..state import selection
 from .model_route import ModelRoute
 from .router import Row, Taken, Target
+from .selection import selection
 
 
 class Events(Protocol):

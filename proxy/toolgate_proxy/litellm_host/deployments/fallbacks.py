@@ -1,15 +1,18 @@
-"""The fallbacks of a request: the models to which it goes on if its model fails.
+"""The fallbacks of a request, the models to which it goes on if its model fails, and the retries of
+one model.
 
-They are those of LiteLLM's configuration, or the request's own. Which they are, their order and
-their number are decided as in LiteLLM's router (`async_function_with_fallbacks_common_utils`).
+Fallbacks are those of LiteLLM's configuration, or the request's own. Which they are, their order
+and their number are decided as in LiteLLM's router (`async_function_with_fallbacks_common_utils`).
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import litellm
 from litellm.router_utils import fallback_event_handlers
 
 from toolgate_core.errors import (
@@ -26,7 +29,9 @@ from toolgate_core.errors import (
 
 from ...request_fields import invalid_value
 from ..control_fields import is_control
+from ..errors import host_error
 from ..private_names import either
+from .key_settings import RETRY_POLICY
 from .router import router
 
 NAME = "fallbacks"
@@ -41,6 +46,8 @@ MAX_NAME = 256
 OF_THE_KEY = (InvalidKey, RateLimited)
 """Errors that end the request, whichever model it is at."""
 OF_THE_GATEWAY = (InternalFault, KeysUnavailable, LimitsUnavailable, ResponsesUnavailable)
+FIRST_DELAY, MAX_DELAY = 0.5, 8.0
+"""Seconds before a retry at the only backend of a model. The delay doubles, as in LiteLLM."""
 
 
 @dataclass(frozen=True)
@@ -187,3 +194,26 @@ def _named(entry: Any) -> Iterator[Fallback]:
         lists = [value for value in entry.values() if isinstance(value, list)]
         found = [fallback for value in lists for each in value for fallback in _as_fallback(each)]
     yield from found
+
+
+def retries_after(model: str, error: ToolgateError, of_key: Mapping[str, Any]) -> int:
+    """Return how often LiteLLM's retry policies let a model be tried again after an error. Without
+    one, a request that failed at one backend has moved to the others of its model. `of_key`:
+    settings of the key."""
+    held = router()
+    by_model = of_key.get(RETRY_POLICY) or held.model_group_retry_policy
+    if (held.retry_policy is None and not by_model) or not is_of_the_model(error):
+        return 0
+    allowed = litellm.get_num_retries_from_retry_policy(
+        exception=host_error(error, model),
+        model_group=model,
+        model_group_retry_policy=by_model,
+        retry_policy=held.retry_policy,
+    )
+    return allowed or 0
+
+
+async def delay(retried: int, backends: int) -> None:
+    """Wait before a retry. `retried`: the number of earlier ones."""
+    if backends == 1:
+        await asyncio.sleep(min(FIRST_DELAY * 2**retried, MAX_DELAY))

@@ -9,12 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import litellm
 
 from ...api.chat_completions.parameters import BY_NAME
 from ...settings import Settings
+from ...state import gateway
 from ..callbacks.configured import (
     chooses_deployments,
     reads_responses,
@@ -115,6 +117,12 @@ class ModelRoutes:
         events = strategy is None or reads or wants_events()
         hooks, guardrails = wants_pre_call(), guardrails_of(rows)
         return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
+
+
+@lru_cache(maxsize=1)
+def model_routes() -> ModelRoutes:
+    """Return the routes of this process."""
+    return ModelRoutes(gateway().settings)
 
 
 def litellm_reason(model: str, rows: Sequence[Row]) -> str | None:

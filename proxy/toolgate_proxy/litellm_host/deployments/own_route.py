@@ -6,9 +6,8 @@ from starlette.types import Scope
 
 from ...keys.header import key_of
 from .. import auth
-from ..state import model_routes
 from .key_settings import ALIASES, key_settings
-from .model_route import ModelRoute
+from .model_route import ModelRoute, model_routes
 from .router import Asker
 
 

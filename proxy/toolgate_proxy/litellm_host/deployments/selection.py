@@ -7,21 +7,78 @@ On our own route `Selection.choose` selects it. On LiteLLM's route its router do
 from __future__ import annotations
 
 import random
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from typing import Any
 
+import litellm
 from litellm.integrations.custom_logger import CustomLogger
 
 from ...routing.deployments import Deployments, Placement
 from ...routing.prefix_affinity import PrefixAffinity
+from ...state import gateway
 from ..context import owner_of
 from .router import Row, Target, is_limited, placement_of, router, weights_of
-from .slots import Slots, limit_of
 
+PARALLEL = "max_parallel_requests"
+RETRY_AFTER = "1"
 OWN_STRATEGIES = ("simple-shuffle", "least-busy")
 """Strategies of LiteLLM's router that `choose` implements."""
+
+
+class Slots:
+    """The requests in flight at deployments, as far as `max_parallel_requests` limits them.
+
+    As in LiteLLM, each process counts on its own, and a request that finds no slot is refused at
+    once. LiteLLM's own counters belong to its handler and are not public.
+    """
+
+    def __init__(self) -> None:
+        self._taken: Counter[str] = Counter()
+        """By id of the deployment."""
+
+    def has_free(self, row: Row) -> bool:
+        """Return whether a deployment may have another request."""
+        limit = limit_of(row)
+        return limit is None or self._taken[row["model_info"]["id"]] < limit
+
+    @contextmanager
+    def taken(self, row: Row) -> Iterator[None]:
+        """Hold a slot of a deployment. Raise RateLimitError if none is free."""
+        if limit_of(row) is None:
+            yield
+            return
+        if not self.has_free(row):
+            raise _full(row["model_name"])
+        deployment = row["model_info"]["id"]
+        self._taken[deployment] += 1
+        try:
+            yield
+        finally:
+            self._taken[deployment] -= 1
+            if not self._taken[deployment]:
+                del self._taken[deployment]
+
+
+def limit_of(row: Row) -> int | None:
+    """Return the maximum number of requests in flight of a deployment."""
+    given = row["litellm_params"].get(PARALLEL)
+    if given is None:
+        given = getattr(router(), f"default_{PARALLEL}", None)
+    return int(given) or None if given is not None else None
+
+
+def _full(model: str) -> litellm.RateLimitError:
+    error = litellm.RateLimitError(
+        f"The model {model!r} has as many requests as its `{PARALLEL}` allows. Repeat the request "
+        "later.",
+        llm_provider="",
+        model=model,
+    )
+    error.headers = {"retry-after": RETRY_AFTER}
+    return error
 
 
 class Selection:
@@ -116,6 +173,13 @@ class Selection:
     def _load(self, row: Row) -> int:
         placement = placement_of(row)
         return 0 if placement is None else self._deployments.at(placement).load.total
+
+
+@lru_cache(maxsize=1)
+def selection() -> Selection:
+    """Return the selection of this process."""
+    here = gateway()
+    return Selection(here.deployments, here.affinity)
 
 
 class SelectionHook(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read

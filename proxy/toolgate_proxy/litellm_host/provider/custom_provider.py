@@ -26,9 +26,9 @@ from ...routing.deployments import Deployment, Placement
 from ...state import gateway
 from ..context import current, owner_of
 from ..deployments.router import group_of, rows_of
+from ..deployments.selection import selection
 from ..errors import errors_raised, host_error
 from ..operations import unsupported
-from ..state import selection
 from .patches import register
 from .stream import note_whole
 

@@ -22,7 +22,7 @@ from toolgate_core.errors import (
 )
 
 from ...json_values import exceeds
-from ...limits.body_budget import BodyReservation
+from ...limits.key_bounds import BodyReservation
 from .known_tools import KNOWN_TOOLS
 
 MAX_VALUES = 500_000

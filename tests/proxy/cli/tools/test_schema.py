@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from tests.support.schemas.report_tools import ENTRIES, UNIQUE
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_proxy.cli.main import app
-from toolgate_proxy.cli.tools import local_reports
+from toolgate_proxy.cli.tools import commands
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "array", "uniqueItems": True}}}
 LOOP = {"type": "object", "properties": {"next": {"$ref": "#/$defs/loop"}}, "required": ["next"]}
@@ -98,7 +98,7 @@ def test_what_masks_enforce_depends_on_the_form_of_calls(tmp_path: Path) -> None
 def test_without_the_engine_the_keywords_are_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local_reports, "ENGINE", "no_such_package")
+    monkeypatch.setattr(commands, "ENGINE", "no_such_package")
     file = tmp_path / "tools.json"
     file.write_text(json.dumps([MCP, *ANTHROPIC]))
     result = CliRunner().invoke(app, ["schema", str(file)])
@@ -126,7 +126,7 @@ def test_schemas_without_a_value_are_found_with_and_without_the_engine(
     line: str,
     pointer: str | None,
 ) -> None:
-    monkeypatch.setattr(local_reports, "ENGINE", engine)
+    monkeypatch.setattr(commands, "ENGINE", engine)
     file = tmp_path / "tools.json"
     file.write_text(json.dumps({"name": "tool", "input_schema": schema}))
     result = CliRunner().invoke(app, ["schema", str(file)])

@@ -31,8 +31,7 @@ from toolgate_proxy.litellm_host.deployments.model_route import (
     litellm_reason,
 )
 from toolgate_proxy.litellm_host.deployments.router import rows_of
-from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook
-from toolgate_proxy.litellm_host.state import selection
+from toolgate_proxy.litellm_host.deployments.selection import Selection, SelectionHook, selection
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import gateway
 

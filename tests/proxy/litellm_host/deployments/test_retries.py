@@ -15,7 +15,7 @@ from toolgate_core.errors import (
     InvalidRequest,
     ToolgateError,
 )
-from toolgate_proxy.litellm_host.deployments.retries import retries_after
+from toolgate_proxy.litellm_host.deployments.fallbacks import retries_after
 
 POLICY = {
     "TimeoutErrorRetries": 1,

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
+import litellm
 import pytest
 
-from tests.support.litellm.router import Row, foreign, reset_litellm, row
+from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
 from toolgate_proxy.litellm_host.deployments.model_route import target_of
 from toolgate_proxy.litellm_host.deployments.router import Target, placement_of
-from toolgate_proxy.litellm_host.deployments.selection import OWN_STRATEGIES, Selection
+from toolgate_proxy.litellm_host.deployments.selection import (
+    OWN_STRATEGIES,
+    Selection,
+    Slots,
+    limit_of,
+)
 from toolgate_proxy.routing.deployments import Deployments, Placement
 from toolgate_proxy.routing.prefix_affinity import PrefixAffinity
 from toolgate_proxy.settings import Settings
@@ -229,3 +235,47 @@ def test_only_one_alternative_with_limited_slots_which_is_held(
         assert sorted(found) == ["http://b", "http://c"]
         assert selection.alternatives(rows, tried, held) == []
     assert len(selection.alternatives(rows, tried, ExitStack())) == 1
+
+
+@pytest.mark.parametrize(
+    ("params", "settings", "limit"),
+    [
+        ({}, {}, None),
+        ({"max_parallel_requests": 3}, {}, 3),
+        ({"max_parallel_requests": 3}, {"default_max_parallel_requests": 5}, 3),
+        ({}, {"default_max_parallel_requests": 5}, 5),
+        ({"max_parallel_requests": 0}, {}, None),
+        ({"rpm": 3}, {}, None),
+    ],
+)
+def test_limit_is_that_of_the_deployment_or_the_default(
+    monkeypatch: pytest.MonkeyPatch, params: Row, settings: Any, limit: int | None
+) -> None:
+    made = row("a", **params)
+    use(monkeypatch, made, **settings)
+    assert limit_of(made) == limit
+
+
+def test_request_without_a_free_slot_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots, limited, other = Slots(), row("a", max_parallel_requests=2), row("b")
+    use(monkeypatch, limited, other)
+    with ExitStack() as held:
+        for _ in range(2):
+            assert slots.has_free(limited)
+            held.enter_context(slots.taken(limited))
+            held.enter_context(slots.taken(other))
+        assert not slots.has_free(limited)
+        with pytest.raises(litellm.RateLimitError), slots.taken(limited):
+            pass
+        assert slots.has_free(other)
+    assert slots.has_free(limited)
+    assert not slots._taken
+
+
+def test_slot_is_free_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    slots, limited = Slots(), row("a", max_parallel_requests=1)
+    use(monkeypatch, limited)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="x"), slots.taken(limited):
+            raise ValueError("x")
+    assert slots.has_free(limited)

@@ -14,7 +14,7 @@ from tests.support.servers.backends import Backends, backends_of
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.routing.rendezvous import MAX_SHARE, MIN_CAPACITY
+from toolgate_proxy.routing.prefix_affinity import MAX_SHARE, MIN_CAPACITY
 
 CHAT = "/v1/chat/completions"
 TEXT = "Hello there, friend " * 5

@@ -10,7 +10,7 @@ from tests.support.litellm.own_route import Gateway, asked, ours
 from tests.support.litellm.router import use
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
-from toolgate_proxy.litellm_host.deployments import retries
+from toolgate_proxy.litellm_host.deployments import fallbacks
 
 
 @pytest.fixture(autouse=True)
@@ -21,7 +21,7 @@ def _models(gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatc
     retried = {"large": {"InternalServerErrorRetries": 1}}
     settings = {"fallbacks": [{"tiny": ["large"]}], "model_group_retry_policy": retried}
     use(monkeypatch, ours(gateway.backend), guarded, **settings)
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(fallbacks, "FIRST_DELAY", 0.0)
 
 
 @APIS

@@ -11,7 +11,7 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_proxy.litellm_host.deployments import retries
+from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.server.response_headers import own_headers
 
 
@@ -174,7 +174,7 @@ async def test_tokens_are_counted_for_the_model_of_the_request_only(
 async def test_retry_policy_repeats_the_request_before_fallbacks(
     gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
 ) -> None:
-    monkeypatch.setattr(retries, "FIRST_DELAY", 0.0)
+    monkeypatch.setattr(fallbacks, "FIRST_DELAY", 0.0)
     error = {"message": "It broke.", "code": "enforcement_failed"}
     broken = Script(("x",), error_status=500, error=error)
     for allowed, failures, model in ((2, 2, None), (1, 2, "large")):

@@ -24,7 +24,7 @@ from tests.support.apis.responses_api import check_response
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.response_store import background, lease
+from toolgate_proxy.response_store import background, sealed_store
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.server import live_replay
 
@@ -32,7 +32,7 @@ from toolgate_proxy.server import live_replay
 async def test_another_gateway_sees_and_cancels_it(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.3)
     shown = await begun(gateway)
     job = elsewhere(gateway, shown["id"], monkeypatch)
     assert (await get(gateway, shown["id"])).json["status"] in ACTIVE
@@ -66,7 +66,7 @@ async def test_another_gateway_streams_it_when_it_has_ended(
 async def test_a_gateway_that_dies_leaves_it_as_failed(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.3)
     shown = await begun(gateway)
     job = elsewhere(gateway, shown["id"], monkeypatch)
     assert job._watching is not None
@@ -106,7 +106,7 @@ async def test_a_gateway_that_stops_leaves_it_as_failed_at_once(
 async def test_a_lost_record_ends_the_generation(
     gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "LEASE_SECONDS", 0.3)
+    monkeypatch.setattr(sealed_store, "LEASE_SECONDS", 0.3)
     shown = await queued(gateway)
     follower = asyncio.create_task(get(gateway, shown["id"], stream="true"))
     await until(lambda: gateway.backend.running)

@@ -11,7 +11,7 @@ from tests.proxy.server.transport.conftest import Serve
 from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.wire import connected, head, read_to_end, send
 from tests.support.waiting import until
-from toolgate_proxy.limits.body_budget import BodyBudget
+from toolgate_proxy.limits.key_bounds import BodyBudget
 from toolgate_proxy.server.transport.socket_protocol import SMALL, SOCKET, BoundedSocket
 
 BUDGET = 1_000_000

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import partial
 
-from ...asking import pair
 from ...asking.ask import Ask
-from ...registry import rule
-from ...scenario import Evidence, Scenario
-from ...terms import Api, Severity, Suite, require
+from ...check import rule
+from ...scenario import Evidence
+from ...terms import Severity, Suite, require
+from ..common import paired, same_text
+from ..text import usage_of
 from .chunks import CHAT
 
+TWO = paired("two_choices", Ask(max_tokens=24, temperature=1, extra={"n": 2, "seed": 7}))
+SEEDED = paired("seed", Ask(max_tokens=32, temperature=1, extra={"seed": 1234}))
 
-@cache
-def two_choices(api: Api) -> Scenario:
-    ask = Ask(max_tokens=24, temperature=1, extra={"n": 2, "seed": 7})
-    return Scenario(f"{api}.two_choices", api, pair(api, ask), ask)
-
-
-_rule = partial(rule, scenario=two_choices, apis=CHAT, suite=Suite.FULL)
+_rule = partial(rule, scenario=TWO, apis=CHAT, suite=Suite.FULL)
 
 
 @_rule(
@@ -58,29 +55,19 @@ def _two_streamed(evidence: Evidence) -> None:
     topic="usage",
 )
 def _two_usage(evidence: Evidence) -> None:
-    answer = evidence.answer(0)
-    require(answer.usage is not None, "`usage` is missing")
-    assert answer.usage is not None
+    usage = usage_of(evidence.whole)
     reasons = [choice.get("finish_reason") for choice in evidence.ok(0).body["choices"]]
     cut = reasons.count("length")
     least = cut * evidence.ask.max_tokens
-    require(answer.usage.completion >= least, f"{answer.usage.completion} tokens, but {cut} cut")
+    require(usage.completion >= least, f"{usage.completion} tokens, but {cut} cut")
 
 
-@cache
-def seeded(api: Api) -> Scenario:
-    ask = Ask(max_tokens=32, temperature=1, extra={"seed": 1234})
-    return Scenario(f"{api}.seed", api, pair(api, ask), ask)
-
-
-@_rule(
+_rule(
     "seed.same",
     "The same seed gives the same answer",
     "With the same `seed` and parameters, answers are the same (best effort).",
     topic="request",
-    scenario=seeded,
+    scenario=SEEDED,
     severity=Severity.MINOR,
     confirm=True,
-)
-def _seed(evidence: Evidence) -> None:
-    require(evidence.whole.text == evidence.streamed.text, "two texts with one seed differ")
+)(same_text)

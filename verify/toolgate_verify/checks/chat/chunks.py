@@ -9,12 +9,11 @@ from typing import Any
 
 from ...asking import request
 from ...asking.ask import Ask
+from ...check import rule
 from ...reading.sse import events
-from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Severity, Skipped, Suite, require
-from ..calls import CALL
-from ..several import SEVERAL
+from ..calls import CALL, SEVERAL
 from ..text import TEXT
 
 CHAT = (Api.CHAT,)

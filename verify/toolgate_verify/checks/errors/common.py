@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 from ...asking import PATHS, request
 from ...asking.ask import Assistant, Result
+from ...check import ALL, rule
 from ...exchange import Exchange, Request
-from ...registry import ALL, rule
-from ...scenario import Evidence, Scenario, brief
+from ...scenario import Evidence, brief
 from ...terms import Api, Failed, Severity, Skipped, Suite, require
 from ...tools.everyday import LIGHT, closed
 from ...tools.tool import Tool
+from ..common import sending
 from ..histories import ASKED, DONE, LIGHT_CALL
 from .wrong import BASE, WRONG, body_of
 
@@ -38,6 +38,10 @@ def is_refused(evidence: Evidence) -> Exchange:
     return exchange
 
 
+def _refusal(evidence: Evidence) -> None:
+    is_refused(evidence)
+
+
 def refused(
     name: str,
     title: str,
@@ -47,13 +51,9 @@ def refused(
 ) -> None:
     """Registers a check that the request is refused."""
 
-    def scenario(api: Api) -> Scenario:
-        return Scenario(f"{api}.{name}", api, (make(api),), BASE)
-
     more = {"topic": "http_errors", "apis": ALL, **more}
-    rule(name, title, requirement, scenario=cache(scenario), **more)(
-        lambda evidence: [is_refused(evidence)].clear()
-    )
+    scenario = sending(name, lambda api: (make(api),), BASE)
+    rule(name, title, requirement, scenario=scenario, **more)(_refusal)
 
 
 for _name, _wrong in WRONG.items():
@@ -158,15 +158,16 @@ refused(
     "A request that is refused before anything is generated has a 4xx, also if it is streamed.",
     lambda api: body_of(
         api,
-        {"tool_choice": WRONG["choice_unknown_tool"].change(api), "stream": True}
-        | (WRONG["choice_unknown_tool"].change(api) or {}),
+        {"stream": True, **(WRONG["choice_unknown_tool"].change(api) or {})},
     ),
 )
 
 
-def _forms(api: Api) -> Scenario:
-    change = WRONG["temperature_type"].change(api) or {}
-    return Scenario(f"{api}.errors.form", api, (body_of(api, change),), BASE)
+_FORM = sending(
+    "errors.form",
+    lambda api: (body_of(api, WRONG["temperature_type"].change(api) or {}),),
+    BASE,
+)
 
 
 @rule(
@@ -174,7 +175,7 @@ def _forms(api: Api) -> Scenario:
     "Errors have the API's form",
     "The body of an error has the members that the API specifies.",
     topic="errors",
-    scenario=_forms,
+    scenario=_FORM,
 )
 def _form(evidence: Evidence) -> None:
     body = is_refused(evidence).body
@@ -190,7 +191,7 @@ def _form(evidence: Evidence) -> None:
     "Errors name the parameter",
     "An error states which parameter is wrong.",
     topic="errors",
-    scenario=_forms,
+    scenario=_FORM,
     severity=Severity.MINOR,
 )
 def _names(evidence: Evidence) -> None:
@@ -198,10 +199,12 @@ def _names(evidence: Evidence) -> None:
     require("temperature" in text, f"the error does not name `temperature`: {brief(text)}")
 
 
-def _keys(api: Api) -> Scenario:
-    """A wrong key, and none."""
-    sent = tuple(replace(request(api, BASE), key=key) for key in (WRONG_KEY, ""))
-    return Scenario(f"{api}.errors.key", api, sent, BASE)
+_KEYS = sending(
+    "errors.key",
+    lambda api: tuple(replace(request(api, BASE), key=key) for key in (WRONG_KEY, "")),
+    BASE,
+)
+"""A wrong key, and none."""
 
 
 @rule(
@@ -209,7 +212,7 @@ def _keys(api: Api) -> Scenario:
     "A wrong key is a 401",
     "A request without a valid key has the status 401.",
     topic="errors",
-    scenario=_keys,
+    scenario=_KEYS,
     severity=Severity.CRITICAL,
 )
 def _wrong_key(evidence: Evidence) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache, partial
-from typing import Any
+from functools import partial
 
-from ...asking import pair, request
 from ...asking.ask import Ask, User
-from ...registry import rule
-from ...scenario import Evidence, Scenario
+from ...check import rule
+from ...scenario import Evidence
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL
-from ..histories import BASE, LONG_TEXT
+from ..common import longer_prompt, paired
+from ..histories import BASE, LONG_TEXT, against_base
 from ..reasoning import REASONING
-from ..stops import STREAMED, WHOLE, stops
+from ..stops import STOPS, STREAMED, WHOLE
 from ..text import TEXT
 
 MESSAGES = (Api.MESSAGES,)
@@ -69,7 +68,7 @@ def _no_sequence(evidence: Evidence) -> None:
     "`stop_sequence` is the sequence that came",
     "`stop_sequence` has the sequence that ended the message.",
     topic="stop",
-    scenario=stops,
+    scenario=STOPS,
 )
 def _sequence(evidence: Evidence) -> None:
     if evidence.answer(WHOLE).finish != "stop_sequence":
@@ -140,42 +139,29 @@ def _first(evidence: Evidence) -> None:
     require(kinds[0] == "thinking", f"the blocks are {kinds}")
 
 
-def _accepted(name: str, title: str, requirement: str, extra: dict[str, Any]) -> None:
-    ask = replace(BASE, extra=extra)
-
-    @cache
-    def make(api: Api) -> Scenario:
-        return Scenario(f"{api}.{name}", api, (request(api, ask), request(api, BASE)), ask)
-
-    def judge(evidence: Evidence) -> None:
-        longer, base = evidence.answer(0).usage, evidence.answer(1).usage
-        if longer is None or base is None:
-            raise Skipped("the answers have no usage")
-        require(
-            longer.prompt > base.prompt, f"{longer.prompt} prompt tokens, {base.prompt} without"
-        )
-
-    rule(name, title, requirement, topic="request", scenario=make, apis=MESSAGES, suite=Suite.FULL)(
-        judge
-    )
-
-
-_accepted(
+_SYSTEM = [{"type": "text", "text": LONG_TEXT, "cache_control": {"type": "ephemeral"}}]
+_rule(
     "prompt.system_blocks",
     "`system` as blocks reaches the prompt",
     "`system` is a text or an array of blocks, which may have `cache_control`.",
-    {"system": [{"type": "text", "text": LONG_TEXT, "cache_control": {"type": "ephemeral"}}]},
+    topic="request",
+    scenario=against_base("prompt.system_blocks", replace(BASE, extra={"system": _SYSTEM})),
+    suite=Suite.FULL,
+)(longer_prompt)
+
+PREFILL = paired(
+    "prefill",
+    Ask(
+        (User("Name a city."),),
+        max_tokens=8,
+        extra={
+            "messages": [
+                {"role": "user", "content": "Name a city."},
+                {"role": "assistant", "content": "The city is"},
+            ]
+        },
+    ),
 )
-
-
-@cache
-def prefill(api: Api) -> Scenario:
-    messages = [
-        {"role": "user", "content": "Name a city."},
-        {"role": "assistant", "content": "The city is"},
-    ]
-    ask = Ask((User("Name a city."),), max_tokens=8, extra={"messages": messages})
-    return Scenario(f"{api}.prefill", api, pair(api, ask), ask)
 
 
 @_rule(
@@ -183,7 +169,7 @@ def prefill(api: Api) -> Scenario:
     "A last message of the assistant is continued",
     "If the last message is the assistant's, the response continues it and does not repeat it.",
     topic="request",
-    scenario=prefill,
+    scenario=PREFILL,
     suite=Suite.FULL,
     severity=Severity.MINOR,
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
-from ...asking import pair, request
 from ...asking.ask import Ask
-from ...registry import rule
-from ...scenario import Evidence, Scenario
+from ...check import rule
+from ...scenario import Evidence
 from ...terms import Api, Severity, Skipped, Suite, require
 from ..calls import CALL
+from ..common import single
 from ..cut_calls import CUT, of_cut
 from ..text import TEXT
 
@@ -142,10 +143,7 @@ ECHOES: dict[str, tuple[Any, Severity]] = {
 }
 
 
-@cache
-def echo(api: Api) -> Scenario:
-    ask = Ask(extra={name: value for name, (value, _) in ECHOES.items()})
-    return Scenario(f"{api}.echo", api, pair(api, ask)[:1], ask)
+ECHO = single("echo", Ask(extra={name: value for name, (value, _) in ECHOES.items()}))
 
 
 def _echoes(name: str, value: Any) -> Callable[[Evidence], None]:
@@ -162,7 +160,7 @@ for _name, (_value, _severity) in ECHOES.items():
         f"The response repeats `{_name}`",
         f"The response object has the `{_name}` of its request.",
         topic="body",
-        scenario=echo,
+        scenario=ECHO,
         apis=RESPONSES,
         severity=_severity,
         suite=Suite.FULL,
@@ -186,23 +184,19 @@ def _tools(evidence: Evidence) -> None:
 
 
 PATTERN = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-CUSTOM = {
+NOTE_DATE = {
     "type": "custom",
     "name": "note_date",
     "description": "Notes a date.",
     "format": {"type": "grammar", "syntax": "regex", "definition": PATTERN},
 }
-
-
-@cache
-def custom(api: Api) -> Scenario:
-    extra: dict[str, Any] = {
-        "tools": [CUSTOM],
-        "tool_choice": "required",
-        "parallel_tool_calls": False,
-    }
-    ask = Ask(max_tokens=100, extra=extra)
-    return Scenario(f"{api}.custom", api, (request(api, ask),), ask)
+CUSTOM = single(
+    "custom",
+    Ask(
+        max_tokens=100,
+        extra={"tools": [NOTE_DATE], "tool_choice": "required", "parallel_tool_calls": False},
+    ),
+)
 
 
 @_rule(
@@ -210,13 +204,11 @@ def custom(api: Api) -> Scenario:
     "The input of a custom tool matches its grammar",
     "The input of a custom tool is a text by the tool's grammar.",
     topic="custom",
-    scenario=custom,
+    scenario=CUSTOM,
     severity=Severity.CRITICAL,
     suite=Suite.FULL,
 )
 def _custom(evidence: Evidence) -> None:
-    import re
-
     found = [item for item in evidence.body()["output"] if item.get("type") == "custom_tool_call"]
     if not found and evidence.answer(0).cut:
         raise Skipped("the answer was cut before its call")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...check import rule
 from ...reading import responses
 from ...reading.sse import events
-from ...registry import rule
 from ...scenario import Evidence, brief
 from ...terms import Failed, Severity, Skipped, require
-from ..calls import CALL
+from ..calls import CALL, SEVERAL
 from ..cut_calls import CUT, of_cut
-from ..several import SEVERAL
 from ..text import TEXT
 from .body import RESPONSES
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from ...asking import PATHS, request
 from ...asking.ask import Ask, User
-from ...check import Judge
+from ...check import Judge, rule
 from ...exchange import Request
-from ...registry import rule
 from ...scenario import Evidence, Scenario
 from ...terms import Api, Severity, Skipped, Suite, require
+from ..common import longer_prompt, single
 from .body import RESPONSES
 
 PATH = PATHS[Api.RESPONSES]
@@ -34,9 +34,7 @@ def _then(evidence: Evidence) -> tuple[Request, ...]:
     )
 
 
-def stored(api: Api) -> Scenario:
-    first = (request(api, STORED),)
-    return Scenario(f"{api}.stored", api, first, STORED, follow=_then, followers=6, in_order=True)
+_STORED = single("stored", STORED, follow=_then, followers=6, in_order=True)
 
 
 def _rule(
@@ -47,7 +45,7 @@ def _rule(
         title,
         requirement,
         topic="state",
-        scenario=stored,
+        scenario=_STORED,
         apis=RESPONSES,
         suite=Suite.FULL,
         severity=severity,
@@ -76,10 +74,7 @@ def _items(evidence: Evidence) -> None:
     Severity.CRITICAL,
 )
 def _continue(evidence: Evidence) -> None:
-    longer, alone = evidence.answer(CONTINUED).usage, evidence.answer(ALONE).usage
-    if longer is None or alone is None:
-        raise Skipped("the answers have no usage")
-    require(longer.prompt > alone.prompt, f"{longer.prompt} prompt tokens, {alone.prompt} without")
+    longer_prompt(evidence, CONTINUED, ALONE)
 
 
 @_rule("delete", "A stored response can be deleted", "`DELETE` deletes a response.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
 
-from ....documents.wrapping import END, begin, wrapped
+from ....documents.pdf import END, begin, wrapped
 from ....request_fields import Fields, invalid_value
 from ...shared.documents import read_file
 

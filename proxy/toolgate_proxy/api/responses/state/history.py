@@ -18,9 +18,8 @@ from toolgate_core.errors import (
 from ....response_store.connection_turns import ConnectionTurns
 from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
-from ....response_store.record import EventLog, StoredResponse
+from ....response_store.record import UNFINISHED, EventLog, StoredResponse
 from ....response_store.sealed_store import StoreUnavailable
-from ....response_store.statuses import UNFINISHED
 from ....response_store.store import ResponseStore
 from ...surface import Client
 from .background import finish

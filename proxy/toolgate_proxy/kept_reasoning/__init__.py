@@ -1,1 +1,0 @@
-"""Reasoning of turns with calls, kept for clients that do not send it back."""

@@ -1,0 +1,147 @@
+"""Bounds of one key at this process: its request bodies that are in memory before they are
+admitted, and its open WebSocket connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from toolgate_core.errors import RateLimited
+
+from ..keys.key import Key
+from ..keys.limit_kinds import IN_FLIGHT, KINDS
+
+RETRY_AFTER = 1
+"""Seconds."""
+SMALL, SMALL_ROOM = 65_536, 4_194_304
+"""Size of a body that never waits behind larger ones, and the room that such bodies have besides
+the limit: a large body that arrives slowly does not stop the other requests of its key."""
+
+
+class BodyBudget:
+    """Bytes of the bodies of each owner, from the first byte until the request is admitted."""
+
+    def __init__(self, limit: int, *, small: int = SMALL) -> None:
+        """`limit`: bytes for each owner. The largest body must fit. `small`: size up to which
+        bodies do not wait behind larger ones."""
+        self.limit = limit
+        self._small = small
+        self._used: defaultdict[str, int] = defaultdict(int)
+        self._waiting: defaultdict[
+            str, deque[tuple[BodyReservation, int, asyncio.Future[None]]]
+        ] = defaultdict(deque)
+
+    def open(self, owner: str) -> BodyReservation:
+        """Open the body of a request. `owner`: the id of a key, or "" for all requests without a
+        valid one."""
+        return BodyReservation(self, owner)
+
+    def used(self, owner: str) -> int:
+        return self._used.get(owner, 0)
+
+    def fits(self, owner: str, more: int, size: int) -> bool:
+        """Return whether a body of `size` bytes may take `more` bytes."""
+        room = SMALL_ROOM if size <= self._small else 0
+        return self.used(owner) + more <= self.limit + room
+
+    def add(self, owner: str, more: int) -> None:
+        """Count `more` bytes of a body. `more` may be negative. Requests that wait get what is
+        free, in their order."""
+        self._used[owner] += more
+        waiting = self._waiting[owner]
+        while waiting and (
+            waiting[0][2].cancelled() or self.fits(owner, waiting[0][1], waiting[0][1])
+        ):
+            reservation, size, granted = waiting.popleft()
+            if not granted.cancelled():
+                reservation.size += size
+                self._used[owner] += size
+                granted.set_result(None)
+        if not self._used[owner]:
+            del self._used[owner]
+        if not waiting:
+            del self._waiting[owner]
+
+    async def wait(self, reservation: BodyReservation, size: int) -> None:
+        owner = reservation.owner
+        first = owner not in self._waiting or size <= self._small
+        if first and self.fits(owner, size, size):
+            reservation.resize(size)
+            return
+        granted = asyncio.get_running_loop().create_future()
+        self._waiting[owner].append((reservation, size, granted))
+        try:
+            await granted
+        except asyncio.CancelledError:
+            granted.cancel()
+            self.add(owner, 0)  # those behind it may fit
+            raise
+
+
+class BodyReservation:
+    """The share of one body. Close it when the request was admitted or has ended."""
+
+    def __init__(self, budget: BodyBudget, owner: str) -> None:
+        self.owner = owner
+        self.size = 0
+        self._budget = budget
+
+    async def wait(self, size: int) -> None:
+        """Wait until a body of `size` bytes may be received. It holds nothing meanwhile, so that
+        requests never wait for each other."""
+        await self._budget.wait(self, size)
+
+    def resize(self, size: int) -> None:
+        """Set the number of bytes that were received. If there is no room, raises RateLimited and
+        gives all of them back: a body that has begun can't wait for another one, and not all of
+        them shall fail."""
+        more = size - self.size
+        if more > 0 and not self._budget.fits(self.owner, more, size):
+            self.close()
+            raise self.refusal()
+        self.size = size
+        self._budget.add(self.owner, more)
+
+    def close(self) -> None:
+        self.resize(0)
+
+    def refusal(self) -> RateLimited:
+        return RateLimited(
+            f"The bodies that this API key sends at the same time have more than "
+            f"{self._budget.limit:,} bytes. Send fewer large requests at "
+            "once. Requests with a `content-length` wait for each other.",
+            retry_after=RETRY_AFTER,
+        )
+
+
+class SocketLimit:
+    """Open connections of each key at this process."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def connection(self, key: Key | None) -> Iterator[None]:
+        """Count one connection. The master key has no limit. Raises RateLimited."""
+        if key is None:
+            yield
+            return
+        # A key can't use more connections than it may have requests at once.
+        at_once = [key.limits.of(kind) for kind in KINDS if kind.window is IN_FLIGHT]
+        most = min([self._most, *(limit for limit in at_once if limit)])
+        if self._open[key.id] >= most:
+            raise RateLimited(
+                f"The API key {key.alias!r} has {most} open WebSocket connections, its limit at "
+                "this gateway. Close one, or use HTTP.",
+                retry_after=RETRY_AFTER,
+            )
+        self._open[key.id] += 1
+        try:
+            yield
+        finally:
+            self._open[key.id] -= 1
+            if not self._open[key.id]:
+                del self._open[key.id]

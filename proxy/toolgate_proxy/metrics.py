@@ -1,0 +1,152 @@
+"""Prometheus metrics of the gateway, except those of requests (`server/traffic/metrics.py`) and of
+chat completions (`chat/metrics.py`)."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from toolgate_core.errors import (
+    InvalidKey,
+    KeysUnavailable,
+    PermissionDenied,
+    SchemaNotEnforceable,
+    SchemaTooComplex,
+    TooManyWrongKeys,
+)
+from toolgate_core.metric_series import begin_at_zero
+
+from .grammar_loads import TIERS
+
+GRAMMARS = Counter(
+    "toolgate_grammars",
+    "Grammars that requests needed, by where each one was found: `memory` (this process had seen "
+    "it loaded), `redis` (loaded from a record in Redis) or `compiled` (compiled by a backend).",
+    ["tier"],
+)
+begin_at_zero(GRAMMARS, TIERS)
+GRAMMARS_REFUSED = Counter(
+    "toolgate_grammars_refused",
+    "Tool schemas that a backend refused to compile, by error code.",
+    ["code"],
+)
+begin_at_zero(GRAMMARS_REFUSED, (SchemaNotEnforceable.code, SchemaTooComplex.code))
+COMPILE_SECONDS = Histogram(
+    "toolgate_grammar_compile_seconds",
+    "Time that a backend reported for compiling one grammar, by grammar engine.",
+    ["engine"],
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+GRAMMARS_KNOWN = Gauge(
+    "toolgate_grammars_known",
+    "Grammars in this process's list of those loaded at a backend, by backend URL.",
+    ["backend"],
+    multiprocess_mode="livemax",
+)
+GRAMMAR_WAITS = Counter(
+    "toolgate_grammar_waits",
+    "Grammars that a request waited for because another request was already loading them: in the "
+    "same process (`process`) or in another gateway process (`fleet`).",
+    ["where"],
+)
+begin_at_zero(GRAMMAR_WAITS, ("process", "fleet"))
+RECORDS_DROPPED = Counter(
+    "toolgate_records_dropped",
+    "Grammar records in Redis that were rejected, by reason: `size`, `form`, `version`, "
+    "`signature` or `content`.",
+    ["reason"],
+)
+begin_at_zero(RECORDS_DROPPED, ("size", "form", "version", "signature", "content"))
+RECORD_BYTES = Histogram(
+    "toolgate_record_bytes",
+    "Size of the grammar records written to Redis.",
+    buckets=(256, 1024, 4096, 16384, 65536, 262144, 1048576),
+)
+KEYS_REFUSED = Counter(
+    "toolgate_keys_refused",
+    "Requests refused because of their API key, by error code.",
+    ["code"],
+)
+REFUSALS = (InvalidKey, KeysUnavailable, PermissionDenied, TooManyWrongKeys)
+begin_at_zero(KEYS_REFUSED, [each.code for each in REFUSALS])
+KEYS_BREAKER = Gauge(
+    "toolgate_keys_redis_breaker_open",
+    "1 while the Redis connection for keys and limits is down, otherwise 0.",
+    multiprocess_mode="livemax",
+)
+LIMITED = Counter(
+    "toolgate_limited",
+    "Requests refused by a limit of their API key, by the limit's label.",
+    ["limit"],
+)
+
+REASONING_TURNS = Counter(
+    "toolgate_kept_reasoning",
+    "Turns with reasoning and calls, by result: `kept`, `restored`, or `missing` when a client "
+    "sent the turn back without its reasoning and none was found.",
+    ["result"],
+)
+begin_at_zero(REASONING_TURNS, ("kept", "restored", "missing"))
+REASONING_BREAKER = Gauge(
+    "toolgate_kept_reasoning_redis_breaker_open",
+    "1 while the Redis connection for kept reasoning is down, otherwise 0.",
+    multiprocess_mode="livemax",
+)
+RESPONSES_STORED = Counter(
+    "toolgate_responses_stored",
+    "Responses that were to be stored, by result: `stored`, `unavailable`, `too_large`, "
+    "`exists` or `disabled`.",
+    ["result"],
+)
+begin_at_zero(RESPONSES_STORED, ("stored", "unavailable", "too_large", "exists", "disabled"))
+RESPONSES_DROPPED = Counter(
+    "toolgate_responses_dropped",
+    "Stored responses that were dropped because their key or team reached its quota.",
+)
+RESPONSES_BROKEN = Counter(
+    "toolgate_responses_broken",
+    "Records of responses that did not open: they were changed, or sealed with another secret.",
+)
+RESPONSES_BREAKER = Gauge(
+    "toolgate_responses_redis_breaker_open",
+    "1 while the Redis connection for stored responses is down, otherwise 0.",
+    multiprocess_mode="livemax",
+)
+REDIS_ERRORS = Counter(
+    "toolgate_redis_errors",
+    "Redis commands that failed, by kind: `refused` (an error reply, for example out of memory), "
+    "`timeout` or `connection`.",
+    ["kind"],
+)
+begin_at_zero(REDIS_ERRORS, ("refused", "timeout", "connection"))
+GRAMMARS_BREAKER = Gauge(
+    "toolgate_redis_breaker_open",
+    "1 while the Redis connection for grammars is down and requests skip it, otherwise 0.",
+    multiprocess_mode="livemax",
+)
+REDIS_SECONDS = Histogram(
+    "toolgate_redis_seconds",
+    "Time of one exchange with Redis, which may have several commands, with the wait for a "
+    "connection. Exchanges without a reply have the time after which they were given up.",
+    buckets=(0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5),
+)
+BACKEND_UP = Gauge(
+    "toolgate_backend_up",
+    "1 while a backend passes its health probes, 0 while it gets no requests, by backend URL.",
+    ["backend"],
+    multiprocess_mode="livemin",
+)
+AFFINITY = Counter(
+    "toolgate_prefix_affinity",
+    "Requests with a long prompt or a `prompt_cache_key`, by where they were sent: to the "
+    "deployment preferred for the prefix or the key (`preferred`), or to another because that one "
+    "was at capacity (`other`).",
+    ["sent"],
+)
+begin_at_zero(AFFINITY, ("preferred", "other"))
+CUSTOM_CALLS = Counter(
+    "toolgate_custom_calls",
+    "Calls of custom tools that were read again by their grammar, by result: `valid`, `invalid`, "
+    "`not_read` (a grammar that RE2 and Lark can't read) or `too_long`.",
+    ["result"],
+)
+begin_at_zero(CUSTOM_CALLS, ("valid", "invalid", "not_read", "too_long"))

@@ -1,1 +1,0 @@
-"""The connection to Redis that keys, limits and grammars use."""

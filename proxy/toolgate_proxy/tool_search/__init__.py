@@ -1,1 +1,0 @@
-"""The search for tools that a request defers, which the gateway runs."""
