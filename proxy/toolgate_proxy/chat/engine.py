@@ -1,38 +1,42 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
-The engine is independent of API and host. Three wrappers call it: resampling.py samples a choice
-again if its call failed validation, tool_loop.py goes on after calls that the gateway runs,
-compaction/ shortens a conversation before its response, and
-failover.py moves a request if its backend fails.
+The engine is independent of API and host. A choice whose call failed validation is sampled again:
+masks can't enforce a few keywords of JSON Schema, so calls of tools with such keywords are held and
+validated before they are sent to the client. Decision 10 has the reasons.
+
+Three wrappers call the engine: tool_loop.py goes on after calls that the gateway runs, compaction/
+shortens a conversation before its response, and failover.py moves a request if its backend fails.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
+    BackendFailed,
     BackendUnavailable,
     ContextLengthExceeded,
     GrammarUnknown,
+    InvalidRequest,
     PermissionDenied,
 )
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from ..validation.service import ValidationService
+from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .deferred_grammars import DeferredGrammars
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
-from .request.context_edits import edited
 from .request.preparation import Preparation, prepared
-from .request.truncation import fitted
+from .request.shortening import edited, fitted
 from .resampling_state import Resample
-from .response import ChatResponse
+from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 6
 """Maximum number of times a request is sent while the backend evicts its grammars."""
@@ -40,11 +44,10 @@ MAX_SENDS = 6
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService()
         self._preparation = Preparation(settings)
-        self._constraints = ConstraintLoader(settings, self.validators)
+        self._constraints = ConstraintLoader(settings)
+        self.validators = self._constraints.validators
         self._receipts = Receipts(settings)
-        self._deferred = DeferredGrammars()
         self._resamples = settings.resamples
         self.answers: Answers | None = None
         """Those that are kept; None: there is no response cache."""
@@ -77,7 +80,7 @@ class Engine:
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
-        self._deferred.begin(request, deployment, generation.prepared.info)
+        self._constraints.deferred.begin(request, deployment, generation.prepared.info)
         response = generation.response(self.validators, context.sender, self._resamples)
         response.receipts = self._receipts.begun(generation.prepared, generation.residual)
         return response, generation
@@ -106,6 +109,53 @@ class Engine:
             "the backend.",
             retry_after=1,
         )
+
+    async def events(
+        self,
+        response: ChatResponse,
+        generation: Generation,
+        deployment: Deployment,
+        context: RequestContext,
+    ) -> AsyncGenerator[list[ResponseEvent], None]:
+        """Yield the events of a generation, and of those that sample its choices again, in batches.
+        Raise ToolSchemaViolation if every attempt at a call failed validation."""
+        first = generation
+        while True:
+            async with aclosing(generation.read(response, context)) as batches:
+                async for batch in batches:
+                    yield batch
+            resample = response.take_resample()
+            if resample is None:
+                if self.answers is not None and generation is first:
+                    self.answers.keep()
+                return
+            generation = await self._resampled(
+                response.sent, generation, resample, deployment, context
+            )
+
+    async def _resampled(
+        self,
+        request: ChatRequest,
+        first: Generation,
+        resample: Resample,
+        deployment: Deployment,
+        context: RequestContext,
+    ) -> Generation:
+        metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
+        context.resamples += 1
+        try:
+            deadline = first.events.deadline
+            generation = await self.generate(request, deployment, context, resample, deadline)
+        except InvalidRequest as refused:  # for example if too few tokens of the budget remain
+            metrics.GIVEN_UP.inc()
+            raise resample.failed from refused
+        if generation.prepared.info.tokenizer != first.prepared.info.tokenizer:
+            await generation.events.aclose()
+            raise BackendFailed(
+                "The backend was restarted with another model during the response. Send the "
+                "request again."
+            )
+        return generation
 
     async def count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext

@@ -21,7 +21,7 @@ from ..backend_client.faults import (
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
-from . import metrics
+from . import metrics, tool_loop
 from .compaction import respond as compaction
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
@@ -56,8 +56,8 @@ def respond(
     async def begin(
         request: ChatRequest, deployment: Deployment
     ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-        responding = compaction.respond(engine, request, deployment, context)
-        async with responding as (response, events):
+        respond = tool_loop.respond if request.compaction is None else compaction.respond
+        async with respond(engine, request, deployment, context) as (response, events):
             first_batch = await _first_batch(events)
             yield response, _chain(first_batch, events, context.require_key)
 

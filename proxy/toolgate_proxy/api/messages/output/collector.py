@@ -18,8 +18,7 @@ from toolgate_core.deltas import (
 )
 
 from ....chat.choice import GatewayCallRan, TokenIds
-from ....chat.compaction.compacted import Compacted
-from ....chat.compaction.sealed import sealed
+from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
 from ...shared.citations import FoundPages
