@@ -14,11 +14,17 @@ from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
 from ...sealing import OwnerSeal, SealBroken
 from ..request.shortening import HEAD, droppable
-from .summary import shown
 
 PAUSED = "compaction"
 """The reason why a response ends after the summary."""
 Message = dict[str, Any]
+SHOWN = """\
+The conversation before this point was replaced by a summary of it:
+
+<summary>
+{}
+</summary>\
+"""
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,11 @@ class Compacted:
         if recent and recent[0]["role"] == "user":
             return [text_before(text, recent[0]), *recent[1:]]
         return [{"role": "user", "content": text}, *recent]
+
+
+def shown(summary: str) -> str:
+    """Return the text that the model sees instead of the conversation."""
+    return SHOWN.format(summary)
 
 
 def text_before(text: str, message: Message) -> Message:

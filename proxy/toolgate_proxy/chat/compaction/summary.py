@@ -28,28 +28,8 @@ Include the content of an earlier summary. Write at most {words} words. Your who
 summary: do not answer the user, do not call tools, do not comment on the summary.\
 """
 ALSO = "\n\nFor this summary the following applies as well:\n{}"
-SHOWN = """\
-The conversation before this point was replaced by a summary of it:
-
-<summary>
-{}
-</summary>\
-"""
 WORDS_PER_TOKEN = 0.5
 """Fewer than a text has, so that the model is finished before its budget of tokens is."""
-
-
-def asked(tokens: int, instructions: str) -> str:
-    """Return the request for a summary of at most `tokens` tokens."""
-    text = ASKED.format(words=max(1, int(tokens * WORDS_PER_TOKEN)))
-    return text + ALSO.format(instructions) if instructions.strip() else text
-
-
-def shown(summary: str) -> str:
-    """Return the text that the model sees instead of the conversation."""
-    return SHOWN.format(summary)
-
-
 MAX_TOKENS = 4096
 """Most tokens of a summary."""
 PART = 8
@@ -67,6 +47,12 @@ OWN_ARGUMENTS = (
 ROOM = ClearToolUses("", trigger=2**62, keep=0)
 """Without the results of calls, a conversation that exceeds the context may have room for its
 summary."""
+
+
+def asked(tokens: int, instructions: str) -> str:
+    """Return the request for a summary of at most `tokens` tokens."""
+    text = ASKED.format(words=max(1, int(tokens * WORDS_PER_TOKEN)))
+    return text + ALSO.format(instructions) if instructions.strip() else text
 
 
 def limit_of(rule: Compaction, request: ChatRequest, context: int) -> int | None:
