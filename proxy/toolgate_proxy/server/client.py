@@ -8,8 +8,8 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.domains import Domains
 from ..api.shared.web_fetch import PageFetcher
+from ..api.shared.web_search import Domains
 from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of

@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope
 
 from toolgate_core.chat_request import ChatRequest
 
-from ..api.shared.unknown import without_unknown
+from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Surface
 from ..context import RequestContext
 from ..litellm_host.deployments.router import Target

@@ -20,9 +20,8 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.parameter import read_parameters
+from ..shared.parameter import read_parameters, unknown
 from ..shared.tool_search import ToolSearch
-from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
 from .functions import choice_of, define, is_legacy, read_definitions
 from .mcp import LISTED, McpReader

@@ -22,7 +22,7 @@ from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
 from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
 from ..surface import Stateless
-from .fields import Logprobs, event_logprobs, finish_reason, usage
+from .chunks import Logprobs, event_logprobs, finish_reason, usage
 from .mcp import GatewayCalls
 
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
-from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, UNSUPPORTED
 from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
-from ..shared.reasoning import REASONING
 from ..shared.sampling import MAX_STOPS, SAMPLING
-from ..shared.template import TEMPLATE
+from ..shared.template import REASONING, TEMPLATE
+from ..shared.tool_entries import MAX_TOOLS
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .compaction import ON_DEMAND
 from .tool_choice import CHOICE

@@ -24,7 +24,7 @@ from ..shared.content_format import (
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
-from ..shared.reasoning import reasoning_mode
+from ..shared.template import reasoning_mode
 from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded

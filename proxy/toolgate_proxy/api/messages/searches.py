@@ -9,9 +9,8 @@ from typing import Any
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.domains import Domains
 from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import SearchEngine, WebSearch
+from ..shared.web_search import Domains, SearchEngine, WebSearch
 from .conversation.content import check_fields
 
 WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")

@@ -13,12 +13,11 @@ from typing import Any
 
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
-from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, ignored, make_table, rejected
-from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
-from ..shared.template import TEMPLATE
+from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
+from ..shared.tool_entries import MAX_TOOLS
 from ..shared.tools import TOOL_CHOICES
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 

@@ -15,9 +15,8 @@ from ...documents.pdf import PDF
 from .history import History
 from .hosted_tools import HostedTools
 from .parameter import ParsedParameters
-from .reasoning import reasoning_budget, reasoning_mode
 from .sampling import make_sampling
-from .template import template_kwargs
+from .template import reasoning_budget, reasoning_mode, template_kwargs
 
 
 def chat_request(

@@ -24,12 +24,13 @@ from .content import (
     check_fields,
     joined,
     read_part,
+    read_system,
+    read_system_message,
     read_text,
     unsupported_block,
 )
 from .server_results import SERVER_NAMES, result_content
 from .signature import verified
-from .system import read_system, read_system_message
 from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")

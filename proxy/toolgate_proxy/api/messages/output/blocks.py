@@ -14,7 +14,7 @@ from typing import Any, Literal
 import orjson
 
 from ....receipts.json_value import canonical_number
-from ...shared.citations import Citation, FoundPages
+from ...shared.web_search import Citation, FoundPages
 
 Event = dict[str, Any]
 MAX_CITED = 150
