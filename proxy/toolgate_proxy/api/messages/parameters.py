@@ -18,9 +18,9 @@ from ..shared.parameter import Origin, Parameter, default_only, ignored, make_ta
 from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import REASONING, TEMPLATE
 from ..shared.tool_entries import MAX_TOOLS
+from ..shared.tools import Mode
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .compaction import ON_DEMAND
-from .tool_choice import CHOICE
 
 FORMAT_TYPE = Object(
     {
@@ -32,6 +32,11 @@ FORMAT_TYPE = Object(
     required=("type",),
 )
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
+MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
+"""By the type of a choice that names no tool."""
+CHOICE_TYPES = (*MODES, "tool")
+CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
+CHOICE = f"an object with the type {CHOICE_KINDS}"
 
 OWN: tuple[Parameter, ...] = (
     Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),

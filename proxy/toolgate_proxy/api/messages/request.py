@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import invalid_value
+from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
@@ -29,13 +30,13 @@ from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded
 from .context_management import read_edits
+from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .mcp import McpReader
-from .parameters import BY_NAME
+from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 from .searches import not_of_the_model
-from .tool_choice import read_tool_choice
 from .tools import ToolReader
 
 FORMAT = "output_config.format"
@@ -182,3 +183,33 @@ def is_shown(values: Mapping[str, Any], mode: wire.ReasoningMode) -> bool:
 def is_omitted(values: Mapping[str, Any]) -> bool:
     """Return whether thinking blocks have a signature only."""
     return bool(values.get("thinking", {}).get("display") == "omitted")
+
+
+@dataclass(frozen=True)
+class RequestedChoice:
+    choice: ToolChoice
+    parallel: bool
+    """Whether the response may have several calls."""
+
+
+def read_tool_choice(given: object) -> RequestedChoice:
+    """Raises InvalidRequest and UnsupportedParameter."""
+    if given is None:
+        return RequestedChoice("auto", parallel=True)
+    if not isinstance(given, dict):
+        written = '{"type": "{}"}'
+        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
+    fields = Fields(given, "tool_choice")
+    kind = fields.text("type")
+    if kind is None or kind not in CHOICE_TYPES:
+        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
+    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
+    parallel = not fields.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of a tool")
+        return RequestedChoice(NamedTool(name), parallel)
+    if given.get("name") is not None:
+        raise fields.wrong("name", 'left out, except with the type "tool"')
+    return RequestedChoice(MODES[kind], parallel)

@@ -6,13 +6,9 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
-
-from ...chat.response import ChatResponse
 from ...form import RateLimitHeaders
 from ..shared.sse import typed_events
-from ..surface import ANY_CLIENT, Client, Counting, Stateless
+from ..surface import Counting, Stateless
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage
 from .parameters import BY_NAME, with_defaults
@@ -87,32 +83,15 @@ class Messages(Stateless):
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
+    with_defaults = staticmethod(with_defaults)
+    stream = staticmethod(MessageStream)
+    whole = staticmethod(WholeMessage)
+    error = staticmethod(error_body)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:
             return VERSION_HEADER in headers
         return path == "/v1/messages" or path.startswith("/v1/messages/")
-
-    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        return with_defaults(body, defaults)
-
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> MessageStream:
-        return MessageStream(response, model, client.seal)
-
-    def whole(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> WholeMessage:
-        return WholeMessage(response, model, client.seal)
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        return error_body(error, request, request_id)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
         return typed_events([shown])

@@ -22,6 +22,7 @@ from ..shared.content_format import (
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
+from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
 from ..shared.tools import ALLOWED_MODES, read_mode
@@ -30,7 +31,6 @@ from ..surface import ANY_CLIENT, Client
 from .approvals import Approvals, pending_calls
 from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
-from .content import check_fields
 from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .shown_tools import SEARCH
@@ -140,10 +140,7 @@ def _own_input(given: Any, recalled: int) -> Any:
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for options of a stream without a stream, a response of the background
     that is not stored, and other additional output than the API has."""
-    if "stream_options" in values and not values.get("stream"):
-        raise InvalidRequest(
-            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
-        )
+    check_stream_options(values)
     if values.get(BACKGROUND) and not values.get("store", True):
         raise InvalidRequest(
             "'background' requires a stored response. Remove `store: false`, or 'background'.",
@@ -171,16 +168,13 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
     given, structured = values.get("text", {}).get("format"), values.get(STRUCTURED_OUTPUTS)
     if structured is not None:
-        if given is not None and given.get("type") != "text":
-            raise UnsupportedParameter(
-                f"{STRUCTURED_OUTPUTS!r} can't be combined with {FORMAT!r}. Remove one of them.",
-                param=STRUCTURED_OUTPUTS,
-            )
-        return read_structured_outputs(structured, open_objects=open_objects)
+        return read_structured_outputs(
+            structured, open_objects=open_objects, other=given, path=FORMAT
+        )
     if given is None:
         return None
     fields = Fields(given, FORMAT)
-    check_fields(fields, FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
+    fields.check_known(FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
     return read_format(given, FORMAT, open_objects=open_objects)
 
 

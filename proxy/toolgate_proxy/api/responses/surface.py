@@ -81,6 +81,8 @@ class Responses:
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
+    with_defaults = staticmethod(with_defaults)
+    stream = staticmethod(ResponseStream)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
@@ -96,16 +98,8 @@ class Responses:
             turn = turn_of(queued_response(request, model), request.repeated)
             await queue(client.background, client.owner, turn)
 
-    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        return with_defaults(body, defaults)
-
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return body
-
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> ResponseStream:
-        return ResponseStream(response, model, client)
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
         return WholeResponse(response, model, client)

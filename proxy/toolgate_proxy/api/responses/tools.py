@@ -12,14 +12,14 @@ from toolgate_core.pointer import member_path
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import Fields, unknown_value
 from ...sealing import OwnerSeal
 from ..shared.hosted_tools import HostedTools
 from ..shared.mcp import CREDENTIALS, MCP, Listing, McpEntry, read_entry
 from ..shared.tool_entries import Entry, function_entry, parse_entries, read_toolset
 from ..shared.tool_search import search_function
 from ..shared.tools import other_form
-from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch
+from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch, read_domains
 from .builtin_tools.table import builtin_tool, function_of
 from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
@@ -41,28 +41,13 @@ def search_tool(fields: Fields) -> dict[str, Any]:
     execution = fields.text("execution")
     if execution not in (None, *EXECUTIONS):
         raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
-    for name, value in fields.values.items():
-        if name not in SEARCH_FIELDS and value is not None:
-            place = fields.path(name)
-            raise UnsupportedParameter(f"{place!r} is not supported. Remove it.", param=place)
+    fields.check_known(SEARCH_FIELDS)
     function: dict[str, Any] = {"name": SEARCH}
     if (description := fields.text("description")) is not None:
         function["description"] = description
     if (parameters := fields.mapping("parameters")) is not None:
         function["parameters"] = parameters
     return function
-
-
-def allowed_domains(search: Fields) -> tuple[str, ...]:
-    """Return the domains of which the pages of a web search may be. Further members have no effect:
-    the search engine is the operator's. Raise InvalidRequest."""
-    filters = search.mapping("filters") or {}
-    fields = Fields(filters, search.path("filters"))
-    given = fields.items("allowed_domains") or []
-    for at, domain in enumerate(given):
-        if not isinstance(domain, str) or not domain:
-            raise invalid_value(f"{fields.path('allowed_domains')}[{at}]", "a domain", domain)
-    return tuple(given)
 
 
 IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
@@ -144,7 +129,10 @@ class ToolReader:
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
         if self.engine is not None and kind in WEB_SEARCHES and not namespace:
-            domains = Domains(allowed_domains(Fields(entry, path)))
+            # Further members have no effect: the search engine is the operator's.
+            fields = Fields(entry, path)
+            filters = Fields(fields.mapping("filters") or {}, fields.path("filters"))
+            domains = Domains(read_domains(filters, "allowed_domains"))
             self.web_search = WebSearch(self.engine, self.seal, domains)
             entries.append(function_entry(path, FUNCTION))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}

@@ -3,6 +3,10 @@
 Clients send every earlier turn again, so a turn that is refused once ends its conversation. A part
 of a turn that no template can show is therefore replaced or left out, and its place is noted for
 the client. docs/api/chat.md has the rule.
+
+Chat templates expect that each turn with calls is followed by at least one result for each call, in
+the order of the calls. Most leave out the ids, so the order is all that assigns a result to its
+call. Some refuse a result without a call.
 """
 
 from __future__ import annotations

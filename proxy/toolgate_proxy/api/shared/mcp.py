@@ -1,4 +1,5 @@
-"""Tools of MCP servers that the gateway runs: what a server offers, and the result of a call.
+"""Tools of MCP servers that the gateway runs: what a server offers, the entry of `tools` that names
+it in OpenAI's form, and the result of a call.
 
 The servers are the operator's: those of LiteLLM's configuration or database that the key may use.
 """

@@ -1,4 +1,5 @@
-"""Parameters of the chat template: its arguments, and how the prompt ends."""
+"""Parameters of the chat template: whether the model reasons and for how many tokens at most,
+further arguments, and how the prompt ends."""
 
 from __future__ import annotations
 

@@ -14,11 +14,14 @@ from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
 
 
 @dataclass(frozen=True)
 class Domains:
+    """Which pages a request, or the operator, allows."""
+
     allowed: Sequence[str] = ()
     """Domains of which pages may be. Empty: all."""
     blocked: Sequence[str] = ()
@@ -34,6 +37,15 @@ class Domains:
         if self.allowed and not any(_is_within(host, parts.path, each) for each in self.allowed):
             return False
         return not any(_is_within(host, parts.path, each) for each in self.blocked)
+
+
+def read_domains(fields: Fields, name: str) -> tuple[str, ...]:
+    """Return the domains in a field. Raise InvalidRequest."""
+    given = fields.items(name) or []
+    for at, domain in enumerate(given):
+        if not isinstance(domain, str) or not domain:
+            raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
+    return tuple(given)
 
 
 def _is_within(host: str, path: str, domain: str) -> bool:
@@ -211,6 +223,8 @@ MORE = r"(?![\w%&=#?~+@-]|[./:]\w)"
 
 @dataclass(frozen=True)
 class Citation:
+    """A text cites a page where it has the page's address."""
+
     page: Page
     start: int
     end: int

@@ -24,10 +24,7 @@ IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 def check_fields(fields: Fields, known: Sequence[str]) -> None:
     """Raises UnsupportedParameter for a field that is not in `known`, and InvalidRequest for an
     invalid `cache_control`."""
-    for name, value in fields.values.items():
-        if name not in known and value is not None:
-            path = fields.path(name)
-            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
+    fields.check_known(known)
     fields.mapping("cache_control")  # prefixes are cached without it
 
 

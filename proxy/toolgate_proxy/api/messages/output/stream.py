@@ -9,10 +9,9 @@ from toolgate_core.deltas import Finish
 
 from ....chat.compaction.compacted import PAUSED
 from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ....sealing import OwnerSeal
 from ...shared.response_fields import prompt_fields, with_receipt
 from ...shared.sse import typed_events
-from ...surface import Stateless
+from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
 from .blocks import Event
 from .collector import FETCH_RESULT, WEB_RESULT, Content
@@ -115,9 +114,9 @@ def stop(content: Content) -> dict[str, Any]:
 class MessageStream(Stateless):
     """The server-sent events of one message. Each has its type in `event:` and in its data."""
 
-    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, seal)
+        self._content = Content(response, client.seal)
         self._begun = False
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
@@ -137,9 +136,9 @@ class MessageStream(Stateless):
 class WholeMessage(Stateless):
     """A message object."""
 
-    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, seal)
+        self._content = Content(response, client.seal)
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._content.add(events):

@@ -1,5 +1,5 @@
-"""Items of what the gateway runs: web searches, calls of MCP servers, and what a search for tools has
-found. MCP servers also have items with their tools, and with requests for approval."""
+"""Items of what the gateway runs: web searches, calls of MCP servers, and what a search for tools
+has found. MCP servers also have items with their tools, and with requests for approval."""
 
 from __future__ import annotations
 
