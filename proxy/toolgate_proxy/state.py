@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from .api.reader import RequestReader
 from .chat.engine import Engine
+from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning.service import KeptReasoning
 from .keys.cache import KeyCache
@@ -50,6 +51,7 @@ class GatewayState:
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
         self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
+        self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
         self.kept_reasoning = KeptReasoning.from_settings(settings)

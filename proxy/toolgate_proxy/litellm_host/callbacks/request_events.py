@@ -31,6 +31,7 @@ from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
+from ..mcp_credentials import without_credentials
 from ..private_names import either
 from .completions import completion_of
 from .configured import (
@@ -57,15 +58,6 @@ class RequestEvents:
         """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
         self._first_event: datetime.datetime | None = None
-
-    @classmethod
-    def of_refused(
-        cls, scope: MutableMapping[str, Any], surface: Surface, context: RequestContext
-    ) -> RequestEvents:
-        """Make the events of a request that was rejected before its model and caller were known."""
-        context.call_id = context.call_id or uuid.uuid4().hex
-        caller = UserAPIKeyAuth(request_route=scope["path"])
-        return cls(RequestData(Request(scope), caller, {}, surface, context))
 
     async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
         """Run `async_pre_call_hook` of all callbacks and return the body that they return.
@@ -276,8 +268,10 @@ def report_refused(
 ) -> None:
     """Send LiteLLM's log event of a request that was refused before its model was known."""
     if wants_events():
-        events = RequestEvents.of_refused(scope, surface, context)
-        in_background(events.failed("", error))
+        context.call_id = context.call_id or uuid.uuid4().hex
+        caller = UserAPIKeyAuth(request_route=scope["path"])
+        data = RequestData(Request(without_credentials(scope)), caller, {}, surface, context)
+        in_background(RequestEvents(data).failed("", error))
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
