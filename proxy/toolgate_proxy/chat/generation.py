@@ -106,8 +106,8 @@ async def begun(
         span, sent = await _sent(deployment.backend, message, deadline)
         events = sent if answers is None else answers.noting(name, sent)
     request, plan = constraints.prepared.request, constraints.prepared.plan
-    context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
-    context.note_corrections(plan.grammars)
+    constrained = request.tools or request.content_format
+    context.note_enforcement(constrained, constraints.loaded.residual, plan.grammars)
     return Generation(constraints, events, span, kept is not None)
 
 

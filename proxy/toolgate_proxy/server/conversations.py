@@ -33,8 +33,7 @@ from . import incoming
 from .authorization import check_key
 from .body_guard import check_bounds
 from .paths import MATCH
-from .query import Query
-from .storage_access import admit, json_response
+from .storage_access import Query, admit, json_response
 
 PATHS = re.compile(
     r"(?:(?:/openai)?/v1)?/conversations"

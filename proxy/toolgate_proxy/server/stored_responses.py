@@ -31,8 +31,7 @@ from ..state import gateway
 from .authorization import check_key
 from .live_replay import LateEvents, LiveEvents, Replay
 from .paths import MATCH
-from .query import Query
-from .storage_access import admit, json_response
+from .storage_access import Query, admit, json_response
 
 PATHS = re.compile(r"(?:(?:/openai)?/v1)?/responses/(?P<id>[^/]+)(?P<rest>/.*)?", re.DOTALL)
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")

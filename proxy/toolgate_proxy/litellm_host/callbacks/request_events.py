@@ -6,7 +6,6 @@ create the log event that LiteLLM's handler would have created, with LiteLLM's o
 
 from __future__ import annotations
 
-import copy
 import datetime
 import logging
 import traceback
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import litellm.utils
+import orjson
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.router_utils import fallback_event_handlers
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
@@ -280,9 +280,9 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
         return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":
         return ModelResponse(**whole)
-    # The tools are those of all requests that have them.
-    copied = copy.deepcopy({name: whole[name] for name in ("tools",) if name in whole})
-    response = ResponsesAPIResponse(**{**whole, **copied})
+    # Parts of the tools are those of all requests that have them, and callbacks may change these.
+    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
+    response = ResponsesAPIResponse(**{**whole, **own})
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
