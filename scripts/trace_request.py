@@ -1,12 +1,13 @@
-"""List the files that one streamed chat completion with tools enters in the gateway (`make trace`).
+"""List the files that one streamed request with tools enters in the gateway (`make trace`).
 
-    python scripts/trace_request.py [--route litellm] [--limits]
+    python scripts/trace_request.py [--api responses] [--route litellm] [--limits]
 
 Runs the gateway in this process, with a scripted backend. The request is sent twice and the second
 one is traced, so that grammars and connections exist already. A stay is the time between two calls
 into different files, so a helper with many callers has many stays. Prints the files in the order in
-which they are entered first, with their numbers of stays. With `--limits` the request has a virtual
-key with limits, counted in Valkey; otherwise it has the master key.
+which they are entered first, with their numbers of stays, and for each walk how often execution
+returns to its file from another file of ours that it called. With `--limits` the request has a
+virtual key with limits, counted in Valkey; otherwise it has the master key.
 """
 
 from __future__ import annotations
@@ -35,20 +36,38 @@ SETTINGS = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
 }
-TOOL = {
-    "type": "function",
-    "function": {
-        "name": "get_weather",
-        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
-    },
+FUNCTION = {
+    "name": "get_weather",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
-BODY = {
-    "model": "tiny",
-    "messages": [{"role": "user", "content": "weather"}],
-    "tools": [TOOL],
-    "stream": True,
-    "stream_options": {"include_usage": True},
+MESSAGES = [{"role": "user", "content": "weather"}]
+REQUESTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "chat_completions": (
+        "/v1/chat/completions",
+        {
+            "messages": MESSAGES,
+            "tools": [{"type": "function", "function": FUNCTION}],
+            "stream_options": {"include_usage": True},
+        },
+        "data: [DONE]",
+    ),
+    "messages": (
+        "/v1/messages",
+        {
+            "messages": MESSAGES,
+            "max_tokens": 100,
+            "tools": [{"name": FUNCTION["name"], "input_schema": FUNCTION["parameters"]}],
+        },
+        "event: message_stop",
+    ),
+    "responses": (
+        "/v1/responses",
+        {"input": "weather", "tools": [{"type": "function", **FUNCTION}]},
+        "event: response.completed",
+    ),
 }
+"""By API: the path, the body, and how the last event begins."""
+WALKS = ("pipeline.py", "api/{api}/request.py", "chat/engine.py")
 
 
 class Trace:
@@ -56,13 +75,23 @@ class Trace:
 
     def __init__(self) -> None:
         self.entered: list[str] = []
+        self.returns: Counter[str] = Counter()
+        """By file: the number of calls into other files, from each of which execution returns."""
+        self._frames: set[FrameType] = set()
+        """Those of these calls. A frame that continues is not another call."""
         self._names: dict[CodeType, str | None] = {}
 
     def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "call":
             name = self._name(frame.f_code)
-            if name is not None and (not self.entered or self.entered[-1] != name):
+            if name is None:
+                return
+            if not self.entered or self.entered[-1] != name:
                 self.entered.append(name)
+            caller = None if frame.f_back is None else self._name(frame.f_back.f_code)
+            if caller not in (None, name) and frame not in self._frames:
+                self._frames.add(frame)
+                self.returns[str(caller)] += 1
 
     def _name(self, code: CodeType) -> str | None:
         if code not in self._names:
@@ -77,13 +106,14 @@ def main() -> None:
     parser.add_argument(
         "--route", choices=("auto", "litellm"), default="auto", help="TOOLGATE_ROUTE"
     )
+    parser.add_argument("--api", choices=REQUESTS, default="chat_completions")
     parser.add_argument("--limits", action="store_true", help="use a virtual key with limits")
     options = parser.parse_args()
     os.environ.update(SETTINGS, TOOLGATE_ROUTE=options.route)
-    asyncio.run(traced(limits=options.limits))
+    asyncio.run(traced(options.api, limits=options.limits))
 
 
-async def traced(*, limits: bool) -> None:
+async def traced(api: str, *, limits: bool) -> None:
     from tests.support.servers.fake_backend import FakeBackend, running
     from tests.support.servers.redis_server import redis_server
     from tests.support.servers.script import Script, call
@@ -101,12 +131,12 @@ async def traced(*, limits: bool) -> None:
             most = {"rpm": 1000, "tpm": 10**6, "max_parallel_requests": 9}
             await put(redis.url, key_of(key, "traced", **most))
         async with gateway(key) as client:
-            await send(client)
+            await send(client, api)
             trace = Trace()
             sys.setprofile(trace)
-            await send(client)
+            await send(client, api)
             sys.setprofile(None)
-    report(trace.entered)
+    report(trace, api)
 
 
 @asynccontextmanager
@@ -127,19 +157,25 @@ async def gateway(key: str) -> Any:
                 yield client
 
 
-async def send(client: httpx.AsyncClient) -> None:
-    response = await client.post("/v1/chat/completions", json=BODY)
-    if response.status_code != 200 or not response.text.endswith("data: [DONE]\n\n"):
+async def send(client: httpx.AsyncClient, api: str) -> None:
+    path, body, end = REQUESTS[api]
+    response = await client.post(path, json={"model": "tiny", "stream": True, **body})
+    if response.status_code != 200 or end not in response.text:
         raise RuntimeError(response.text[:300])
 
 
-def report(entered: list[str]) -> None:
-    stays = Counter(entered)
-    for name in dict.fromkeys(entered):
+def report(trace: Trace, api: str) -> None:
+    stays = Counter(trace.entered)
+    for name in dict.fromkeys(trace.entered):
         print(f"{stays[name]:5}  {name}")
+    print()
+    for walk in WALKS:
+        name = f"toolgate_proxy/{walk.format(api=api)}"
+        print(f"{trace.returns[name]} returns to {name}")
     gateway = [name for name in stays if name.startswith("toolgate_proxy")]
-    print(f"\n{len(gateway)} files of the gateway, {len(stays) - len(gateway)} of core,")
-    print(f"{len(entered)} stays.")
+    print(f"{len(gateway)} files of the gateway")
+    print(f"{len(stays) - len(gateway)} files of the core")
+    print(f"{len(trace.entered)} stays")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapp
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from toolgate_core.chat_request import ChatRequest, HistoryChange
+from toolgate_core.chat_request import HistoryChange
 from toolgate_core.schema.corrections import Correction
 from toolgate_core.tools import Tool
 from toolgate_core.wire import ResidualKeyword
@@ -252,26 +252,23 @@ class RequestContext:
         self.invalid_tools, self.ignored_parameters = other.invalid_tools, other.ignored_parameters
         self.corrected = other.corrected
 
-    def note_request(self, request: ChatRequest) -> None:
-        self.omitted_tools, self.history_changes = request.omitted_tools, request.history_changes
-
     def note_changes(self, changes: Iterable[HistoryChange]) -> None:
         """Note changes of a later step. A step that is repeated at another backend notes the
         same."""
         self.history_changes = tuple(dict.fromkeys((*self.history_changes, *changes)))
 
     def note_enforcement(
-        self, constrained: object, residual: Mapping[str, Sequence[ResidualKeyword]]
+        self,
+        constrained: object,
+        residual: Mapping[str, Sequence[ResidualKeyword]],
+        tools: Iterable[Tool] = (),
     ) -> None:
-        """Note how much of the request is enforced. `constrained`: truthy if the request has tools
-        or a content format. `residual`: keywords that masks do not enforce, by tool hash."""
+        """Note how much of the request is enforced, and the slips that were corrected.
+        `constrained`: truthy if the request has tools or a content format. `residual`: keywords
+        that masks do not enforce, by tool hash. `tools`: those that have grammars."""
         self.is_fallback = False
         self.enforced = "residual" if residual else "full" if constrained else "none"
         self.residual = [*residual.values()]
-
-    def note_corrections(self, tools: Iterable[Tool]) -> None:
-        """Note the slips that were corrected. `tools`: those of the request, and the format of its
-        content."""
         self.corrected = [tool.corrections for tool in tools if tool.corrections]
 
     def await_counts(self, *, stream: bool) -> None:
@@ -291,10 +288,6 @@ class RequestContext:
         earlier attempt at a backend noted."""
         self.is_fallback, self.enforced, self.residual = True, "none", ()
         self.grammars, self.resamples = GrammarLoads(), 0
-
-    @property
-    def grammar_header(self) -> str | None:
-        return None if self.enforced is None else self.grammars.header
 
 
 def context_of(scope: MutableMapping[str, Any]) -> RequestContext:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -21,21 +20,15 @@ from starlette.types import Receive, Scope, Send
 from toolgate_core.errors import ClientDisconnected, ToolgateError
 
 from .api.surface import Client, Counting, Surface, is_streamed
-from .chat import failover
 from .context import RequestContext, context_of
 from .litellm_host.callbacks.host_side import HostSide
 from .litellm_host.callbacks.request_events import report_refused
-from .litellm_host.callbacks.response_cache import kept_answers
-from .litellm_host.deployments.own_route import asked, own_route
-from .litellm_host.deployments.router import Target
-from .litellm_host.mcp import listings, mcp_entries
-from .litellm_host.mcp_credentials import McpCredentials, without_credentials
-from .litellm_host.web_search import permitted_search, search_tools
+from .litellm_host.offered_tools import with_tools
 from .server import incoming
-from .server.authorization import check_key
 from .server.background_request import BackgroundRequest
-from .server.client import BACKGROUND, client_of, turn_of
+from .server.client import BACKGROUND, client_of
 from .server.forwarding import Forwarding
+from .server.incoming import Arrived
 from .server.logs.log_filters import as_own_error
 from .server.sending import Sending
 from .server.transport.connection import Disconnect, Reply
@@ -55,43 +48,36 @@ class Pipeline:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         context = context_of(scope)
         context.form = self.surface
-        reply, credentials = Reply(send, context), McpCredentials()
+        reply = Reply(send, context)
         try:
-            await check_key(scope, context)
-            sent = await incoming.read(scope, receive, context)
-            values = await incoming.values_of(sent, scope, context)
-            model = context.model or ""
-            name, asker = await asked(scope, model)
-            route = own_route(name, asker)
-            if route is None:
-                streamed = await self.litellm.check_model(scope, values, asker)
-            elif self.counting is not None or not self._begins_background(scope, values):
-                values = credentials.hidden(values)
-                credentials.take(scope["headers"])
+            sent = await incoming.arrive(scope, receive, context)
+            waits = self.counting is not None or not self.surface.runs_in_background(sent.values)
+            # A request of the background comes here a second time, on its own.
+            begins = not waits and BACKGROUND not in scope
+            if sent.route is None:
+                streamed = await self.litellm.check_model(scope, sent.values, sent.asker)
+            elif not begins:
+                sent = sent.without_credentials(scope)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
             await reply.fail(error.with_traceback(None))
-            report_refused(self.surface, without_credentials(scope), context, error)
+            report_refused(self.surface, scope, context, error)
             return
-        if route is None:
-            await self.litellm.pass_on(scope, sent.again(receive), send, streamed=streamed)
+        if sent.route is None:
+            await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
             return
-        if self.counting is None and self._begins_background(scope, values):
-            sent.free()
-            await BackgroundRequest(self, scope, values, sent.size).run(receive, send)
+        if begins:
+            sent.body.free()
+            await BackgroundRequest(self, scope, sent.values, sent.body.size).run(receive, send)
             return
-        content = b"" if context.authenticated else sent.content
-        sent.free()
-        body = values if self.counting is None else self.counting.prepared(values)
-        # The model may come from the path.
-        seen = without_credentials(scope)
-        host = HostSide(self.surface, seen, context, route, asker, {**body, "model": model})
-        exchange = _Exchange(self, scope, context, host, reply, content, sent.size, credentials)
-        waits = self.counting is None and BACKGROUND not in scope
-        await exchange.run(receive, is_stream=is_streamed(values) and waits)
-
-    def _begins_background(self, scope: Scope, values: Mapping[str, Any]) -> bool:
-        return BACKGROUND not in scope and self.surface.runs_in_background(values)
+        content = b"" if context.authenticated else sent.body.content
+        sent.body.free()
+        body = sent.values if self.counting is None else self.counting.prepared(sent.values)
+        body = {**body, "model": context.model or ""}  # which may come from the path
+        host = HostSide(self.surface, scope, context, sent.route, sent.asker, body)
+        exchange = _Exchange(self, scope, context, host, reply, content, sent)
+        is_stream = self.counting is None and waits and is_streamed(body)
+        await exchange.run(receive, is_stream=is_stream)
 
 
 @dataclass(frozen=True)
@@ -105,9 +91,7 @@ class _Exchange:
     reply: Reply
     content: bytes
     """The bytes of the body, if another authentication than ours may read them."""
-    size: int
-    """Of the body, in bytes."""
-    credentials: McpCredentials
+    sent: Arrived
 
     async def run(self, receive: Receive, *, is_stream: bool) -> None:
         """Send the response or the error. If the client disconnects, the work is cancelled."""
@@ -135,48 +119,28 @@ class _Exchange:
     async def _respond(self, disconnect: Disconnect) -> None:
         with nullcontext() if self.context.authenticated else disconnect.held():
             values = await self.host.admitted(self.content)
-        adds = self.pipeline.counting is None
-        turn = turn_of(self.scope, self.context) if adds else None
-        async with turn or nullcontext():
-            client = client_of(self.scope, self.context, turn)
-            values, recalled = await self.pipeline.surface.recall(values, client)
+        surface, generates = self.pipeline.surface, self.pipeline.counting is None
+        client = client_of(self.scope, self.context, adds=generates and surface.stores)
+        async with client.turn or nullcontext():
+            values, recalled = await surface.recall(values, client)
             if self.context.key is not None:
-                sent = gateway().reader.searching(self.pipeline.surface, values)
-                await gateway().limiter.reserve(self.context, sent, output=adds)
-            if values.get("tools") and search_tools():
-                client = replace(client, search_engine=await permitted_search(self.host.caller))
-            if entries := mcp_entries(values):
-                listed = await listings(entries, self.host.caller, self.credentials)
-                client = replace(client, mcp=listed)
+                sent = gateway().reader.searching(surface, values)
+                await gateway().limiter.reserve(self.context, sent, output=generates)
+            client = await with_tools(client, values, self.host, self.sent.credentials)
             await self._generate(values, client, recalled, disconnect)
 
     async def _generate(
         self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
     ) -> None:
         """Respond with the model, or with its fallbacks."""
-        host, counting = self.host, self.pipeline.counting
-        if host.guard is not None and counting is None:
+        host, counts = self.host, self.pipeline.counting is not None
+        if host.guard is not None and not counts:
             host.guard.start()
         while True:
             try:
-                if host.is_litellms:
-                    await self.pipeline.litellm.fall_back(
-                        self.scope,
-                        self.pipeline.surface,
-                        host,
-                        client,
-                        self.reply,
-                        disconnect,
-                        self.credentials.revealed,
-                    )
-                else:
-                    body = await host.admitted_again(values)
-                    begins = gateway().reader.searching(self.pipeline.surface, body)
-                    async with host.deployment(begins, client.owner) as target:
-                        sent = await host.sent_to(target, body)
-                        await self._attempt(target, sent, client, recalled, disconnect)
+                await self._attempt(values, client, recalled, disconnect)
             except ToolgateError as error:
-                if counting is not None or self.reply.has_output:
+                if counts or self.reply.has_output:
                     raise
                 await host.fall_back(error)
                 self.reply.restart()
@@ -184,49 +148,32 @@ class _Exchange:
                 return
 
     async def _attempt(
-        self,
-        target: Target,
-        values: Mapping[str, Any],
-        client: Client,
-        recalled: int,
-        disconnect: Disconnect,
+        self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect
     ) -> None:
-        """Respond with one of our models."""
-        here, context, host = gateway(), self.context, self.host
-        surface, counting = self.pipeline.surface, self.pipeline.counting
-        request = self.reply.request = await incoming.chat_request(
-            surface,
-            values,
-            context,
-            target,
-            client,
-            model=host.model,
-            recalled=recalled,
-            size=self.size,
-        )
-        if counting is None:
-            await surface.accepted(request, host.model, client)
-        places = (here.deployments, request, target.placement, host.alternatives)
-        if counting is not None:
-            tokens = await failover.count(here.engine, *places, context)
-            context.note_tokens(0, 0, complete=True)  # nothing was computed
-            disconnect.ignore()
-            await self.reply.json(counting.body(tokens, context.cleared_tokens))
+        """Respond with the model at which the request is."""
+        host, surface, counting = self.host, self.pipeline.surface, self.pipeline.counting
+        if host.is_litellms:
+            reveal = self.sent.credentials.revealed
+            await self.pipeline.litellm.fall_back(
+                self.scope, surface, host, client, self.reply, disconnect, reveal
+            )
             return
-        sending = Sending(host, self.reply, context, disconnect)
-        answers = kept_answers(surface.call_type, values, client.seal)
-        engine = here.engine.keeping(answers)
-        async with failover.respond(engine, *places, context) as (answer, events):
-            events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
-            whole = partial(surface.whole, answer, host.model, client)
-            if not request.stream:
-                await sending.whole(whole(), events, request)
-                return
-            host.response.begin(whole)
-            if host.guard is None:
-                stream = surface.stream(answer, host.model, client)
-                last = await sending.stream(stream, events)
+        body = await host.admitted_again(values)
+        shown = gateway().reader.searching(surface, body)
+        async with host.deployment(shown, client.owner) as target:
+            body = await host.sent_to(target, body)
+            request = self.reply.request = await incoming.chat_request(
+                surface,
+                body,
+                self.context,
+                target,
+                client,
+                model=host.model,
+                recalled=recalled,
+                size=self.sent.body.size,
+            )
+            sending = Sending(host, self.reply, self.context, disconnect)
+            if counting is None:
+                await sending.respond(surface, request, body, client, target.placement)
             else:
-                stream = surface.stream(answer, host.model, client.without_store())
-                last = await sending.guarded(host.guard, stream, events, request)
-        await self.reply.end(last)
+                await sending.count(counting, request, target.placement)

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from .api.reader import RequestReader
 from .chat.engine import Engine
+from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
 from .keys.failed_attempts import FailedAttempts
@@ -44,9 +45,12 @@ class GatewayState:
         self.readiness = Readiness(self.deployments, lambda: self.limiter.reached_redis)
         self.recent_requests = RecentRequests()
         self.engine = Engine(settings)
+        self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
-        self.kept_reasoning = KeptReasoning.from_settings(settings)
+        self.kept_reasoning: KeptReasoning | None = None
+        if settings.keep_reasoning:
+            self.kept_reasoning = KeptReasoning.from_settings(settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
         self.affinity: PrefixAffinity | None = None
@@ -57,7 +61,8 @@ class GatewayState:
     async def aclose(self) -> None:
         await self.limiter.aclose()
         await self.responses.aclose()
-        await self.kept_reasoning.aclose()
+        if self.kept_reasoning is not None:
+            await self.kept_reasoning.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
         await self.deployments.aclose()

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
+from toolgate_core.errors import ToolgateError
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
     from opentelemetry.trace import Span as SdkSpan
@@ -70,16 +72,36 @@ class Span:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Spans that begin inside are its children."""
+        """Spans that begin inside are its children. An error of Toolgate becomes its status."""
         if self._span is None:
             yield
             return
         from opentelemetry import trace
 
-        with trace.use_span(
-            self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+        with (
+            trace.use_span(
+                self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+            ),
+            self._noting(),
         ):
             yield
+
+    @contextmanager
+    def ended(self) -> Iterator[None]:
+        """End the span with the block. An error of Toolgate becomes its status."""
+        try:
+            with self._noting():
+                yield
+        finally:
+            self.end()
+
+    @contextmanager
+    def _noting(self) -> Iterator[None]:
+        try:
+            yield
+        except ToolgateError as error:
+            self.fail(error.code or type(error).__name__)
+            raise
 
 
 NONE = Span()

@@ -17,7 +17,7 @@ from tests.verify.faults.table import fault_of
 from tests.verify.harness import served
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
-from toolgate_verify.catalogue import select
+from toolgate_verify.checks import select
 
 BROKEN = "chat.schema.enum"
 STARTED: list[str] = []

@@ -57,7 +57,8 @@ class RequestReader:
         request = without(request, invalid.errors)
         if self._sealer is not None:
             request = salted(request, owner, self._sealer)
-        context.note_request(request)
+        context.omitted_tools = request.omitted_tools
+        context.history_changes = request.history_changes
         return request
 
 

@@ -6,8 +6,7 @@ from collections.abc import Container
 
 from .chat_completions.surface import ChatCompletions
 from .messages.surface import Messages
-from .responses.compact import Compact
-from .responses.surface import Responses
+from .responses.surface import Compact, Responses
 from .surface import Surface
 
 COMPLETIONS, RESPONSES, MESSAGES = ChatCompletions(), Responses(), Messages()

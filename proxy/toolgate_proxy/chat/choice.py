@@ -15,8 +15,8 @@ from toolgate_core.segmenter import Segmenter
 from toolgate_core.stop import StopStrings
 
 from . import metrics
+from .calls import HeldCalls
 from .compaction.compacted import Compacted
-from .held_calls import HeldCalls
 from .resampling_state import Resample, ResamplingState, Sampled
 
 

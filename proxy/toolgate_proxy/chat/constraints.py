@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from toolgate_core import wire
-from toolgate_core.plan import make_plan
-from toolgate_core.tools import Tool
+from toolgate_core.chat_request import ChatRequest, DeferredTool
+from toolgate_core.errors import InvalidRequest, ToolgateError
+from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.tools import Tool, refuse
+from toolgate_core.toolset import PREPARED
 
+from .. import tracing
+from ..background import in_background
 from ..context import RequestContext
 from ..grammars.service import LoadedGrammars
+from ..grammars.tool_check import check_tool
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService
-from . import spans
-from .request.backend_request import backend_request, schema_params
 from .request.invalid_tools import InvalidTools, without
-from .request.preparation import Prepared
+from .request.preparation import Prepared, chat_prompt
 from .resampling_state import Resample, resample_request
 
 
@@ -30,12 +35,6 @@ class Constraints:
     loaded: LoadedGrammars
     resample: Resample | None
     """The choice that is continued; None: the request begins."""
-
-    @property
-    def keys(self) -> Mapping[str, str]:
-        """The grammar keys by tool name."""
-        candidates = self.prepared.plan.candidates
-        return {tool.name: self.loaded.keys[tool.hash] for tool in candidates}
 
     def message(self, context: RequestContext) -> wire.GenerateRequest:
         """Return the message that begins the generation. Raise InvalidRequest."""
@@ -50,8 +49,9 @@ class Constraints:
 
 
 class ConstraintLoader:
-    def __init__(self, settings: Settings, validators: ValidationService) -> None:
-        self._validators = validators
+    def __init__(self, settings: Settings) -> None:
+        self.validators = ValidationService()
+        self.deferred = DeferredGrammars()
         self._omits_invalid = settings.invalid_tools == "omit"
 
     async def load(
@@ -89,15 +89,119 @@ class ConstraintLoader:
         params, owner = schema_params(prepared.request), context.sender
         optional = prepared.request.optional_tools
         invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
-        with spans.grammars(len(tools)) as note:
+        span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
+        with span.ended(), span.current():
             loaded = await deployment.grammars.ensure(
                 tools, params, prepared.info, owner, invalid.leave_out
             )
-            note(loaded)
+            span.set({"toolgate.grammars": len(tools), "toolgate.grammar_tier": loaded.tier})
         checked = [tool for tool in tools if tool.name and tool.hash in loaded.keys]
-        await self._validators.prepare(checked, params, owner, invalid.leave_out)
+        await self.validators.prepare(checked, params, owner, invalid.leave_out)
         if not invalid.errors:
             return loaded, prepared
         request = without(prepared.request, invalid.errors)
         plan = make_plan(request, prepared.dialect)
         return loaded, replace(prepared, request=request, plan=plan)
+
+
+BATCH = 16
+"""Number of grammars per message to the backend. Grammars of requests are loaded in between."""
+
+
+class DeferredGrammars:
+    """Loads the grammars of deferred tools in the background when a conversation begins. The turn
+    after one of them is found then waits for no compiler."""
+
+    def __init__(self) -> None:
+        self._busy: set[str] = set()
+        """URLs of the backends that load grammars for a conversation."""
+
+    def begin(self, request: ChatRequest, deployment: Deployment, info: wire.Info) -> None:
+        """Load the grammars, unless the backend still loads those of another conversation: they
+        are loaded when their tools are found."""
+        begins = all(message["role"] != "assistant" for message in request.messages)
+        if request.deferred_tools and begins and deployment.url not in self._busy:
+            self._busy.add(deployment.url)
+            in_background(self._load(request.deferred_tools[:PREPARED], deployment, info))
+
+    async def _load(
+        self, deferred: Sequence[DeferredTool], deployment: Deployment, info: wire.Info
+    ) -> None:
+        """Half of the backend's room is left to tools that are in use. An error has no consequence:
+        missing grammars are loaded when they are needed."""
+        grammars = deployment.grammars
+        try:
+            for at in range(0, len(deferred), BATCH):
+                tools = [tool for each in deferred[at : at + BATCH] if (tool := _valid(each))]
+                if grammars.loaded_count + len(tools) > info.limits.max_grammars // 2:
+                    return
+                with suppress(ToolgateError):
+                    await grammars.prepare(tools, info)
+        finally:
+            self._busy.discard(deployment.url)
+
+
+def _valid(deferred: DeferredTool) -> Tool | None:
+    try:
+        tool = deferred(refuse)
+        if tool is not None:
+            check_tool(tool, tool.param)
+    except InvalidRequest:
+        return None
+    return tool
+
+
+def backend_request(
+    request: ChatRequest,
+    plan: EnforcementPlan,
+    loaded: LoadedGrammars,
+    request_id: str | None,
+    *,
+    metered: bool = False,
+) -> wire.GenerateRequest:
+    """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
+    so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
+    abandoned response as well."""
+    seed = request.sampling.seed
+    earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
+    return wire.GenerateRequest(
+        request_id=f"{request_id}.{request.request_id}" if request_id else request.request_id,
+        model=request.model,
+        prompt=chat_prompt(request),
+        sampling=request.sampling,
+        enforcement=plan.wire(
+            loaded.keys,
+            earlier_calls=earlier_calls,
+            # A client may send the same seed in each turn; the ids of a conversation differ.
+            id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
+        ),
+        # Only a stream can be closed at a stop string or an invalid call, and only the tokens of a
+        # stream are known before its end. Otherwise one response with all tokens costs less.
+        stream=request.stream
+        or metered
+        or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
+        return_prompt_ids=request.return_token_ids,
+        return_prompt_text=request.return_prompt_text,
+        tokens_as_ids=request.tokens_as_ids,
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+        trace=_trace(plan, loaded) if request.trace else None,
+    )
+
+
+def _trace(plan: EnforcementPlan, loaded: LoadedGrammars) -> wire.TraceRequest:
+    return wire.TraceRequest(
+        grammars=tuple(
+            wire.GrammarSource(
+                key=loaded.keys[tool.hash], name=tool.name, parameters=tool.parameters
+            )
+            for tool in plan.grammars
+        )
+    )
+
+
+def schema_params(request: ChatRequest) -> dict[str, str]:
+    """The request parameter that contains each schema or grammar, by tool name, for error
+    messages."""
+    content = (request.content_format,) if request.content_format else ()
+    return {tool.name: tool.param for tool in (*request.tools, *content)}

@@ -1,38 +1,42 @@
 """Runs one chat request at one backend: plan → grammars → backend → segment → validate.
 
-The engine is independent of API and host. Three wrappers call it: resampling.py samples a choice
-again if its call failed validation, tool_loop.py goes on after calls that the gateway runs,
-compaction/ shortens a conversation before its response, and
-failover.py moves a request if its backend fails.
+The engine is independent of API and host. A choice whose call failed validation is sampled again:
+masks can't enforce a few keywords of JSON Schema, so calls of tools with such keywords are held and
+validated before they are sent to the client. Decision 10 has the reasons.
+
+Three wrappers call the engine: tool_loop.py goes on after calls that the gateway runs, compaction/
+shortens a conversation before its response, and failover.py moves a request if its backend fails.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from functools import partial
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import (
+    BackendFailed,
     BackendUnavailable,
     ContextLengthExceeded,
     GrammarUnknown,
+    InvalidRequest,
     PermissionDenied,
 )
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..settings import Settings
-from ..validation.service import ValidationService
+from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
-from .deferred_grammars import DeferredGrammars
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
 from .receipt_log import Receipts
-from .request.context_edits import edited
 from .request.preparation import Preparation, prepared
-from .request.truncation import fitted
+from .request.shortening import edited, fitted
 from .resampling_state import Resample
-from .response import ChatResponse
+from .response import ChatResponse, ResponseEvent
 
 MAX_SENDS = 6
 """Maximum number of times a request is sent while the backend evicts its grammars."""
@@ -40,14 +44,13 @@ MAX_SENDS = 6
 
 class Engine:
     def __init__(self, settings: Settings) -> None:
-        self.validators = ValidationService()
         self._preparation = Preparation(settings)
-        self._constraints = ConstraintLoader(settings, self.validators)
+        self._constraints = ConstraintLoader(settings)
+        self.validators = self._constraints.validators
         self._receipts = Receipts(settings)
-        self._deferred = DeferredGrammars()
         self._resamples = settings.resamples
         self.answers: Answers | None = None
-        """Those that are kept; None: there is no response cache."""
+        """None: there is no response cache."""
 
     def keeping(self, answers: Answers | None) -> Engine:
         """Return the engine for one request, whose answers are kept."""
@@ -61,11 +64,11 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        self._receipts.check(request)
+        if request.receipt:
+            self._receipts.check()
         _check_trace(request, context)
-        if self.answers is not None:
-            self.answers.forget()  # those of a backend that failed
-        request = await self._preparation.with_images(request, deployment, context)
+        if request.images:
+            request = await self._preparation.with_images(request, deployment, context)
         request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
@@ -77,9 +80,11 @@ class Engine:
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
-        self._deferred.begin(request, deployment, generation.prepared.info)
+        if request.deferred_tools:
+            self._constraints.deferred.begin(request, deployment, generation.prepared.info)
         response = generation.response(self.validators, context.sender, self._resamples)
-        response.receipts = self._receipts.begun(generation.prepared, generation.residual)
+        if request.receipt:
+            response.receipts = self._receipts.begun(generation.prepared, generation.residual)
         return response, generation
 
     async def generate(
@@ -106,6 +111,58 @@ class Engine:
             "the backend.",
             retry_after=1,
         )
+
+    async def events(
+        self,
+        response: ChatResponse,
+        generation: Generation,
+        deployment: Deployment,
+        context: RequestContext,
+    ) -> AsyncGenerator[list[ResponseEvent], None]:
+        """Yield the events of a generation, and of those that sample its choices again, in batches.
+        Raise ToolSchemaViolation if every attempt at a call failed validation."""
+        first = generation
+        while True:
+            async with aclosing(generation.read(response, context)) as batches:
+                async for batch in batches:
+                    yield batch
+            resample = response.take_resample()
+            if resample is None:
+                if generation is first:
+                    self.keep(generation)
+                return
+            generation = await self._resampled(
+                response.sent, generation, resample, deployment, context
+            )
+
+    def keep(self, generation: Generation) -> None:
+        """Keep the answer of a generation that has ended, if there is a response cache."""
+        if self.answers is not None:
+            generation.keep(self.answers)
+
+    async def _resampled(
+        self,
+        request: ChatRequest,
+        first: Generation,
+        resample: Resample,
+        deployment: Deployment,
+        context: RequestContext,
+    ) -> Generation:
+        metrics.RESAMPLES.labels("value" if resample.in_call else "call").inc()
+        context.resamples += 1
+        try:
+            deadline = first.events.deadline
+            generation = await self.generate(request, deployment, context, resample, deadline)
+        except InvalidRequest as refused:  # for example if too few tokens of the budget remain
+            metrics.GIVEN_UP.inc()
+            raise resample.failed from refused
+        if generation.prepared.info.tokenizer != first.prepared.info.tokenizer:
+            await generation.events.aclose()
+            raise BackendFailed(
+                "The backend was restarted with another model during the response. Send the "
+                "request again."
+            )
+        return generation
 
     async def count(
         self, request: ChatRequest, deployment: Deployment, context: RequestContext

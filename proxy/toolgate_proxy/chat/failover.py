@@ -21,7 +21,8 @@ from ..backend_client.faults import (
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of
-from . import metrics
+from . import metrics, tool_loop
+from .answers import Answers
 from .compaction import respond as compaction
 from .engine import Engine
 from .response import ChatResponse, ResponseEvent
@@ -42,88 +43,90 @@ Begin = Callable[[ChatRequest, Deployment], AbstractAsyncContextManager[T]]
 """Begins a request at one backend. The request moves if entering the context fails."""
 
 
-def respond(
-    engine: Engine,
-    deployments: Deployments,
-    request: ChatRequest,
-    first: Placement,
-    alternatives: Alternatives,
-    context: RequestContext,
-) -> Responding:
-    """Yield the response and its events in batches, from `first` or one of the alternatives."""
+class Failover:
+    """The engine, at the first of several backends that does not fail."""
+
+    def __init__(self, engine: Engine, deployments: Deployments) -> None:
+        self._engine = engine
+        self._deployments = deployments
+
+    def respond(
+        self,
+        request: ChatRequest,
+        first: Placement,
+        alternatives: Alternatives,
+        context: RequestContext,
+        answers: Answers | None = None,
+    ) -> Responding:
+        """Yield the response and its events in batches, from `first` or one of the alternatives.
+        `answers`: those that are kept; None: there is no response cache."""
+        engine = self._engine.keeping(answers)
+
+        @asynccontextmanager
+        async def begin(
+            request: ChatRequest, deployment: Deployment
+        ) -> AsyncIterator[tuple[ChatResponse, Events]]:
+            respond = tool_loop.respond if request.compaction is None else compaction.respond
+            async with respond(engine, request, deployment, context) as (response, events):
+                first_batch = await _first_batch(events)
+                yield response, _chain(first_batch, events, context.require_key)
+
+        return self._begun(begin, request, first, alternatives)
+
+    async def count(
+        self,
+        request: ChatRequest,
+        first: Placement,
+        alternatives: Alternatives,
+        context: RequestContext,
+    ) -> int:
+        """Return the number of tokens of the prompt, counted by `first` or one of the alternatives.
+        Raise ToolgateError if the request is refused or all backends fail."""
+
+        @asynccontextmanager
+        async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
+            yield await self._engine.count(request, deployment, context)
+
+        async with self._begun(begin, request, first, alternatives) as tokens:
+            return tokens
 
     @asynccontextmanager
-    async def begin(
-        request: ChatRequest, deployment: Deployment
-    ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-        responding = compaction.respond(engine, request, deployment, context)
-        async with responding as (response, events):
-            first_batch = await _first_batch(events)
-            yield response, _chain(first_batch, events, context.require_key)
-
-    return _begun(begin, deployments, request, first, alternatives)
-
-
-async def count(
-    engine: Engine,
-    deployments: Deployments,
-    request: ChatRequest,
-    first: Placement,
-    alternatives: Alternatives,
-    context: RequestContext,
-) -> int:
-    """Return the number of tokens of the prompt, counted by `first` or one of the alternatives.
-    Raise ToolgateError if the request is refused or all backends fail."""
-
-    @asynccontextmanager
-    async def begin(request: ChatRequest, deployment: Deployment) -> AsyncIterator[int]:
-        yield await engine.count(request, deployment, context)
-
-    async with _begun(begin, deployments, request, first, alternatives) as tokens:
-        return tokens
-
-
-@asynccontextmanager
-async def _begun(
-    begin: Begin[T],
-    deployments: Deployments,
-    request: ChatRequest,
-    first: Placement,
-    alternatives: Alternatives,
-) -> AsyncIterator[T]:
-    """Yield what `begin` yields, at `first` or at the first alternative that does not fail."""
-    remaining: list[Placement] = [first]
-    others: Sequence[Placement] | None = None
-    lost = 0
-    while True:
-        placement = remaining.pop()
-        deployment = deployments.at(placement)
-        async with AsyncExitStack() as stack:
-            stack.enter_context(deployment.load.running())
-            try:
-                _require_up(deployment)
-                attempt = request
-                if placement.model != request.model:
-                    attempt = replace(request, model=placement.model)
-                result = await stack.enter_async_context(begin(attempt, deployment))
-            except (BackendUnavailable, BackendLost) as error:
-                _note_failure(deployment, error)
-                lost += isinstance(error, BackendLost)
-                if others is None:
-                    others = alternatives(deployment)
-                    retry = [placement] if lost_connection(error) else []
-                    remaining = [*others] or retry
-                if not remaining or lost >= MAX_LOST:
-                    raise
-                metrics.FAILOVERS.inc()
-                logger.warning(
-                    "Backend %s failed, so the request is sent to another one: %s",
-                    deployment.url,
-                    error.message,
-                )
-                continue
-            yield result
-            return
+    async def _begun(
+        self, begin: Begin[T], request: ChatRequest, first: Placement, alternatives: Alternatives
+    ) -> AsyncIterator[T]:
+        """Yield what `begin` yields, at `first` or at the first alternative that does not fail."""
+        remaining: list[Placement] = [first]
+        others: Sequence[Placement] | None = None
+        lost = 0
+        while True:
+            placement = remaining.pop()
+            deployment = self._deployments.at(placement)
+            async with AsyncExitStack() as stack:
+                stack.enter_context(deployment.load.running())
+                try:
+                    _require_up(deployment)
+                    attempt = request
+                    if placement.model != request.model:
+                        attempt = replace(request, model=placement.model)
+                    result = await stack.enter_async_context(begin(attempt, deployment))
+                except (BackendUnavailable, BackendLost) as error:
+                    _note_failure(deployment, error)
+                    lost += isinstance(error, BackendLost)
+                    if others is None:
+                        others = alternatives(deployment)
+                        retry = [placement] if lost_connection(error) else []
+                        remaining = [*others] or retry
+                    if not remaining or lost >= MAX_LOST:
+                        raise
+                    metrics.FAILOVERS.inc()
+                    logger.warning(
+                        "Backend %s failed, so the request is sent to another one: %s",
+                        deployment.url,
+                        error.message,
+                    )
+                    continue
+                yield result
+                return
 
 
 async def _first_batch(events: Events) -> list[ResponseEvent]:

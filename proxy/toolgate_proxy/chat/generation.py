@@ -5,19 +5,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolgate_core import wire
 
 from .. import tracing
+from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
-from . import spans
-from .answers import Answers, Source, name_of
+from .answers import Answers, Source, kept_answer, name_of
+from .calls import CallCheck
 from .constraints import Constraints
-from .held_calls import CallCheck
 from .request.preparation import Prepared
 from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
@@ -32,6 +32,10 @@ class Generation:
     span: tracing.Span
     is_kept: bool = False
     """The events are of an earlier request. Nothing is computed."""
+    name: str = ""
+    """Of the answer, if there is a response cache."""
+    _noted: list[wire.StreamEvent] = field(default_factory=list)
+    """The events so far, if there is a response cache."""
 
     @property
     def prepared(self) -> Prepared:
@@ -69,20 +73,28 @@ class Generation:
         """Yield the events of the response in batches: segment → validate. A batch contains
         everything that had arrived from the backend. Raise ToolgateError."""
         resample = self.constraints.resample
-        async with spans.ending(self.span), aclosing(self.events) as batches:
-            async for batch in batches:
-                fed = choice_events(batch, resample.choice) if resample else batch
-                events = await response.feed(fed)
-                if self.is_kept:
-                    context.note_tokens(0, 0)
-                else:
-                    await context.admit_prompt(response.counts.prompt)
-                    context.note_tokens(response.counts.prompt, response.counts.completion)
-                if events:
-                    self.span.first("first output")
-                yield events
-                if response.complete:
-                    break
+        with self.span.ended():
+            async with aclosing(self.events) as batches:
+                async for batch in batches:
+                    if self.name:
+                        self._noted.extend(batch)
+                    fed = choice_events(batch, resample.choice) if resample else batch
+                    events = await response.feed(fed)
+                    if self.is_kept:
+                        context.note_tokens(0, 0)
+                    else:
+                        await context.admit_prompt(response.counts.prompt)
+                        context.note_tokens(response.counts.prompt, response.counts.completion)
+                    if events:
+                        self.span.first("first output")
+                    yield events
+                    if response.complete:
+                        break
+
+    def keep(self, answers: Answers) -> None:
+        """Keep the answer. It succeeded without sampling a choice again."""
+        if self.name and not self.is_kept:
+            answers.put(self.name, wire.stream_events.dump_json(self._noted))
 
 
 async def begun(
@@ -96,18 +108,42 @@ async def begun(
     continued, by time.monotonic. Raise ToolgateError, among them GrammarUnknown."""
     message = constraints.message(context)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
-    kept = None if answers is None else await answers.find(name)
+    kept = None if answers is None else await kept_answer(answers, name)
     context.cache_key = None if kept is None else name
     events: Source
     if kept is not None:
         span, events = tracing.NONE, kept
     else:
-        span, sent = await spans.begun(deployment.backend, message, deadline)
-        events = sent if answers is None else answers.noting(name, sent)
+        span, events = await _sent(deployment.backend, message, deadline)
     request, plan = constraints.prepared.request, constraints.prepared.plan
-    context.note_enforcement(request.tools or request.content_format, constraints.loaded.residual)
-    context.note_corrections(plan.grammars)
-    return Generation(constraints, events, span, kept is not None)
+    constrained = request.tools or request.content_format
+    context.note_enforcement(constrained, constraints.loaded.residual, plan.grammars)
+    return Generation(constraints, events, span, kept is not None, name)
+
+
+async def _sent(
+    backend: Backend, message: wire.GenerateRequest, deadline: float | None
+) -> tuple[tracing.Span, EventStream]:
+    """Send the request. Return its span, which ends with its events."""
+    span = tracing.begin(
+        f"chat {message.model}",
+        "client",
+        {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": "vllm",
+            "gen_ai.request.model": message.model,
+            "gen_ai.request.max_tokens": message.sampling.max_tokens,
+            "gen_ai.request.temperature": message.sampling.temperature,
+            "gen_ai.request.top_p": message.sampling.top_p,
+            "gen_ai.request.choice.count": message.sampling.n,
+        },
+    )
+    try:
+        with span.current():
+            return span, await backend.generate(message, deadline)
+    except BaseException:
+        span.end()
+        raise
 
 
 @dataclass(frozen=True)

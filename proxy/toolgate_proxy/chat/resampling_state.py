@@ -18,7 +18,7 @@ from toolgate_core.stop import StopStrings
 
 from . import metrics
 from .backtracking import ValueStart, value_starts
-from .held_calls import InvalidCall
+from .calls import InvalidCall
 
 GREEDY = 1e-5
 """Temperatures below this value are greedy (`_SAMPLING_EPS` in vllm/sampling_params.py)."""

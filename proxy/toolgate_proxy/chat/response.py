@@ -25,12 +25,12 @@ from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
 from ..receipts.receipt import Receipt
-from .call_ids import CallIds
+from .calls import CallCheck, CallIds, HeldCalls
 from .choice import Choice, ChoiceEvent, Traced
-from .held_calls import CallCheck, HeldCalls
 from .receipt_log import ReceiptLog
 from .resampling_state import Resample, ResamplingState
 
+Delta = ContentDelta | ReasoningDelta | ArgumentsDelta | InputDelta
 MAX_JOINED = 64
 """Maximum length of merged deltas, in characters. Tokens that accumulated while the process was
 busy are sent in fewer chunks, and the arguments of a long call still arrive in parts."""
@@ -265,27 +265,14 @@ def _merge(events: list[ChoiceEvent]) -> list[ChoiceEvent]:
     merged: list[ChoiceEvent] = []
     for event in events:
         last = merged[-1] if merged else None
-        match last, event:
-            case (ContentDelta(a, a_logprobs), ContentDelta(b, b_logprobs)) if _fits(a, b):
-                merged[-1] = ContentDelta(a + b, a_logprobs + b_logprobs)
-            case (ReasoningDelta(a, a_logprobs), ReasoningDelta(b, b_logprobs)) if _fits(a, b):
-                merged[-1] = ReasoningDelta(a + b, a_logprobs + b_logprobs)
-            case (
-                ArgumentsDelta(index, a, a_logprobs),
-                ArgumentsDelta(same, b, b_logprobs),
-            ) if index == same and _fits(a, b):
-                merged[-1] = ArgumentsDelta(index, a + b, a_logprobs + b_logprobs)
-            case (
-                InputDelta(index, a, a_logprobs),
-                InputDelta(same, b, b_logprobs),
-            ) if index == same and _fits(a, b):
-                merged[-1] = InputDelta(index, a + b, a_logprobs + b_logprobs)
-            case _, ContentDelta("", ()):
-                pass  # the rest of a delta that begins with a stop string
-            case _:
-                merged.append(event)
+        if isinstance(event, Delta) and isinstance(last, Delta) and _continues(event, last):
+            text, logprobs = last.text + event.text, last.logprobs + event.logprobs
+            merged[-1] = replace(last, text=text, logprobs=logprobs)
+        elif event != ContentDelta("", ()):  # the rest of a delta that begins with a stop string
+            merged.append(event)
     return merged
 
 
-def _fits(a: str, b: str) -> bool:
-    return len(a) + len(b) <= MAX_JOINED
+def _continues(event: Delta, last: Delta) -> bool:
+    same = type(event) is type(last) and getattr(event, "index", 0) == getattr(last, "index", 0)
+    return same and len(last.text) + len(event.text) <= MAX_JOINED

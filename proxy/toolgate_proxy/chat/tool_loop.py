@@ -20,7 +20,7 @@ from toolgate_core.gateway_tools import GatewayResult, PendingCall
 
 from ..context import RequestContext
 from ..routing.deployments import Deployment
-from . import resampling, tool_calls
+from . import tool_calls
 from .choice import ChoiceEvent, GatewayCallRan
 from .engine import Engine
 from .generation import Generation
@@ -44,7 +44,7 @@ async def respond(
     if request.pending_calls:
         request = await _after_pending(engine, request, context)
     response, generation = await engine.begin(request, deployment, context)
-    events = resampling.events_of(engine, response, generation, deployment, context)
+    events = engine.events(response, generation, deployment, context)
     if request.gateway_tools or request.pending_calls:
         events = _rounds(engine, response, generation, deployment, context)
     async with aclosing(events):
@@ -82,7 +82,7 @@ async def _rounds(
         yield [ResponseEvent(0, event) for event in _pending_events(pending)]
     while True:
         written = Round(response)
-        batches = resampling.events_of(engine, response, generation, deployment, context)
+        batches = engine.events(response, generation, deployment, context)
         async with aclosing(batches):
             async for batch in batches:
                 yield written.note(batch)

@@ -13,7 +13,7 @@ from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.tools import Tool
 
 from ..api.messages.conversation.call_ids import MCP, SERVER, server_id, shown_id
-from ..api.shared.mcp_entry import MCP as MCP_ENTRY
+from ..api.shared.mcp import MCP as MCP_ENTRY
 from ..api.surfaces import SURFACES
 from ..receipts.keys import InvalidReceiptKey, ReceiptKey, new_key, read_key
 from ..receipts.receipt import ReceiptInvalid, SignedCall, SignedTool, text_hash, verify

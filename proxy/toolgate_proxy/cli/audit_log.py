@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from ..api.responses.builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
-from ..api.shared.mcp_entry import MCP
+from ..api.shared.mcp import MCP
 from ..api.shared.web_search import NAME as WEB_SEARCH
 from ..api.shared.web_search import QUERY
 from ..receipts.json_value import DuplicateMember, NotJson, canonical, read

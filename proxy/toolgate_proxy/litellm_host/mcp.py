@@ -13,8 +13,7 @@ from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Ha
 
 from toolgate_core.gateway_tools import CallResult
 
-from ..api.shared.mcp import ListedTool, Listing, McpOutcome
-from ..api.shared.mcp_entry import MCP
+from ..api.shared.mcp import MCP, ListedTool, Listing, McpOutcome
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred

@@ -18,7 +18,7 @@ from litellm.proxy._experimental.mcp_server.utils import logging_safe_mcp_header
 
 from toolgate_core.errors import InvalidRequest
 
-from ..api.shared.mcp_entry import MCP
+from ..api.shared.mcp import MCP
 from ..shared_tools import SharedTools, not_deferred
 
 HEADERS = "headers"

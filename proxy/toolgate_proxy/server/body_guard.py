@@ -17,7 +17,7 @@ from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParam
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
-from ..api.shared.unknown import unknown
+from ..api.shared.parameter import unknown
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of

@@ -8,8 +8,8 @@ from starlette.types import Scope
 
 from toolgate_core.errors import ToolgateError
 
-from ..api.shared.domains import Domains
 from ..api.shared.web_fetch import PageFetcher
+from ..api.shared.web_search import Domains
 from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
@@ -28,7 +28,10 @@ FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
-def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | None) -> Client:
+def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
+    """`adds`: whether the request may add a turn to a stored conversation, which its `turn` locks
+    if it continues one."""
+    owner = owner_of(scope, context)
     headers = {
         name.decode(): value.decode("latin-1")
         for name, value in scope["headers"]
@@ -36,11 +39,11 @@ def client_of(scope: Scope, context: RequestContext, turn: ConversationTurn | No
     }
     return Client(
         headers,
-        seal=OwnerSeal(gateway().sealer, owner_of(scope, context)),
+        seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
         connection=scope.get(CONNECTION),
         fetcher=page_fetcher(),
-        turn=turn,
+        turn=ConversationTurn(gateway().responses.conversations, owner) if adds else None,
         background=scope.get(BACKGROUND),
     )
 
@@ -49,11 +52,6 @@ def page_fetcher() -> PageFetcher | None:
     """Return what fetches web pages, if the operator allows some."""
     allowed = gateway().settings.web_fetch
     return PageFetcher(Domains(() if "*" in allowed else allowed)) if allowed else None
-
-
-def turn_of(scope: Scope, context: RequestContext) -> ConversationTurn:
-    """Return what locks the stored conversation of a request, if it continues one."""
-    return ConversationTurn(gateway().responses.conversations, owner_of(scope, context))
 
 
 def owner_of(scope: Scope, context: RequestContext) -> str:

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -25,7 +26,12 @@ from ..api.responses.state.history import StoredHistory, unavailable
 from ..api.responses.state.retrieval import Page, listed, shown, with_encrypted
 from ..api.shared.collection_types import TextMap
 from ..context import context_of
-from ..response_store.conversations import ConversationTurn, StoredConversation, too_large
+from ..response_store.conversations import (
+    ConversationStore,
+    ConversationTurn,
+    StoredConversation,
+    too_large,
+)
 from ..response_store.sealed_store import StoreUnavailable
 from ..sealing import OwnerSeal
 from ..state import gateway
@@ -33,8 +39,7 @@ from . import incoming
 from .authorization import check_key
 from .body_guard import check_bounds
 from .paths import MATCH
-from .query import Query
-from .storage_access import admit, json_response
+from .storage_access import Query, admit, json_response
 
 PATHS = re.compile(
     r"(?:(?:/openai)?/v1)?/conversations"
@@ -56,7 +61,8 @@ async def respond(scope: Scope, receive: Receive, send: Send) -> None:
         values = await sent.parsed(scope, check_bounds) if sent.size else {}
         sent.free()
         _check_writable(values)
-    work = _Work(await admit(scope, context), found["id"], found["item"], values, Query(scope))
+    store, seal = gateway().responses.conversations, await admit(scope, context)
+    work = _Work(store, seal, found["id"] or "", found["item"] or "", values, Query(scope))
     try:
         content = await work.of(scope["method"], bool(found["items"]))
     except StoreUnavailable as error:
@@ -64,21 +70,16 @@ async def respond(scope: Scope, receive: Receive, send: Send) -> None:
     await json_response(content)(scope, receive, send)
 
 
+@dataclass(frozen=True)
 class _Work:
-    def __init__(
-        self,
-        seal: OwnerSeal,
-        conversation_id: str | None,
-        item_id: str | None,
-        values: Mapping[str, Any],
-        query: Query,
-    ) -> None:
-        self._store = gateway().responses.conversations
-        self._seal = seal
-        self._id = conversation_id or ""
-        self._item_id = item_id or ""
-        self._values = values
-        self._query = query
+    _store: ConversationStore
+    _seal: OwnerSeal
+    _id: str
+    """Of the conversation. An empty text if the path has none."""
+    _item_id: str
+    """An empty text if the path has none."""
+    _values: Mapping[str, Any]
+    _query: Query
 
     async def of(self, method: str, of_items: bool) -> Json:
         kind = ("item" if self._item_id else "items") if of_items else "all"

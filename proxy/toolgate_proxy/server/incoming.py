@@ -1,9 +1,10 @@
-"""A request on its way in: its body, the model that it names, and the chat request."""
+"""A request on its way in: its key, its body, the model that it names, and the chat request."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,13 +12,17 @@ from starlette.types import Receive, Scope
 
 from toolgate_core.chat_request import ChatRequest
 
-from ..api.shared.unknown import without_unknown
+from ..api.shared.parameter import without_unknown
 from ..api.surface import Client, Surface
 from ..context import RequestContext
-from ..litellm_host.deployments.router import Target
+from ..litellm_host.deployments.model_route import ModelRoute
+from ..litellm_host.deployments.own_route import asked, own_route
+from ..litellm_host.deployments.router import Asker, Target
+from ..litellm_host.mcp_credentials import McpCredentials
 from ..request_fields import Fields
 from ..state import gateway
 from . import body_guard
+from .authorization import check_key
 from .client import owner_of_body
 from .paths import model_in_path
 from .transport import body
@@ -26,6 +31,35 @@ from .transport.body import READ, RESERVED, RequestBody
 PARSED_IN_THREAD = 50_000
 """Size in bytes from which a body is converted in a thread. Canonical forms of large schemas take
 a second."""
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A request at a path of an API, whose key was checked and whose body was read."""
+
+    body: RequestBody
+    values: dict[str, Any]
+    """Its parameters."""
+    asker: Asker
+    route: ModelRoute | None
+    """None: LiteLLM's handler serves the model."""
+    credentials: McpCredentials = field(default_factory=McpCredentials)
+
+    def without_credentials(self, scope: Scope) -> Arrived:
+        """Return the request with placeholders for what only MCP servers get. Raise
+        InvalidRequest."""
+        values = self.credentials.hidden(self.values)
+        self.credentials.take(scope["headers"])
+        return replace(self, values=values)
+
+
+async def arrive(scope: Scope, receive: Receive, context: RequestContext) -> Arrived:
+    """Check the key, and read the body of a request that names a model. Raise ToolgateError."""
+    await check_key(scope, context)
+    sent = await read(scope, receive, context)
+    values = await values_of(sent, scope, context)
+    model, asker = await asked(scope, context.model or "")
+    return Arrived(sent, values, asker, own_route(model, asker))
 
 
 async def read(scope: Scope, receive: Receive, context: RequestContext) -> RequestBody:
@@ -92,5 +126,8 @@ async def chat_request(
     )
     is_long = bool(recalled) or size > PARSED_IN_THREAD
     request = await asyncio.to_thread(convert) if is_long else convert()
-    request = await here.documents.read(request, client.owner, context)
-    return await here.kept_reasoning.restored(request, model, client.seal)
+    if request.documents:
+        request = await here.documents.read(request, client.owner, context)
+    if here.kept_reasoning is not None:
+        request = await here.kept_reasoning.restored(request, model, client.seal)
+    return request

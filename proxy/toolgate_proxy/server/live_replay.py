@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.types import Receive, Scope, Send
@@ -39,14 +40,14 @@ class Source(Protocol):
         if the reader's key is revoked, for example."""
 
 
+@dataclass(frozen=True)
 class Replay:
     """ASGI app. If the reader disconnects, only this response ends. `keepalive`: seconds of silence
     before a comment."""
 
-    def __init__(self, source: Source, context: RequestContext, keepalive: float) -> None:
-        self._source = source
-        self._context = context
-        self._keepalive = keepalive
+    _source: Source
+    _context: RequestContext
+    _keepalive: float
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(send, self._context)

@@ -95,8 +95,8 @@ def own_headers(context: RequestContext) -> dict[str, str]:
     if context.enforced is None:
         return headers
     headers["x-toolgate-enforced"] = context.enforced
-    if context.grammar_header is not None:
-        headers["x-toolgate-grammar"] = context.grammar_header
+    if context.grammars.header is not None:
+        headers["x-toolgate-grammar"] = context.grammars.header
     if context.residual:
         headers["x-toolgate-residual"] = _keywords(context.residual)
     if context.resamples:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 
-from ..api.surface import Stream, Whole
+from ..api.surface import Client, Counting, Stream, Surface, Whole
 from ..chat.failover import Events
 from ..context import RequestContext
 from ..litellm_host.callbacks.host_side import HostSide
+from ..litellm_host.callbacks.response_cache import kept_answers
 from ..litellm_host.callbacks.response_guard import ResponseGuard
+from ..routing.deployments import Placement
+from ..state import gateway
 from .transport.connection import Disconnect, Reply
 
 
@@ -24,7 +30,45 @@ class Sending:
     """It is ignored once the response is complete: a client that leaves then must not cancel what
     is being stored."""
 
-    async def whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
+    async def respond(
+        self,
+        surface: Surface,
+        request: ChatRequest,
+        values: Mapping[str, Any],
+        client: Client,
+        first: Placement,
+    ) -> None:
+        """Generate the response at `first`, or at another deployment if that one fails, and send
+        it. `values`: the body that the request is of. Raise ToolgateError."""
+        here, host = gateway(), self.host
+        await surface.accepted(request, host.model, client)
+        answers = kept_answers(surface.call_type, values, client.seal)
+        respond = here.failover.respond
+        responding = respond(request, first, host.alternatives, self.context, answers)
+        async with responding as (answer, events):
+            if here.kept_reasoning is not None:
+                events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
+            whole = partial(surface.whole, answer, host.model, client)
+            if not request.stream:
+                await self._whole(whole(), events, request)
+                return
+            host.response.begin(whole)
+            if host.guard is None:
+                last = await self._stream(surface.stream(answer, host.model, client), events)
+            else:
+                stream = surface.stream(answer, host.model, client.without_store())
+                last = await self._guarded(host.guard, stream, events, request)
+        await self.reply.end(last)
+
+    async def count(self, counting: Counting, request: ChatRequest, first: Placement) -> None:
+        """Send the number of tokens of the prompt, as a backend counts them."""
+        context, alternatives = self.context, self.host.alternatives
+        tokens = await gateway().failover.count(request, first, alternatives, context)
+        context.note_tokens(0, 0, complete=True)  # nothing was computed
+        self.disconnect.ignore()
+        await self.reply.json(counting.body(tokens, context.cleared_tokens))
+
+    async def _whole(self, whole: Whole, events: Events, request: ChatRequest) -> None:
         """Send one JSON object."""
         self.host.response.begin(lambda: whole)
         async for pieces in events:
@@ -34,7 +78,7 @@ class Sending:
         self.disconnect.ignore()
         await self.reply.json(shown)
 
-    async def stream(self, stream: Stream, events: Events) -> bytes:
+    async def _stream(self, stream: Stream, events: Events) -> bytes:
         """Send all events but the last ones, which are returned."""
         self.reply.stream = stream
         async for pieces in events:
@@ -46,7 +90,7 @@ class Sending:
         await stream.keep()
         return stream.end()
 
-    async def guarded(
+    async def _guarded(
         self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
     ) -> bytes:
         """Send all events but the last ones, which are returned, as hooks leave them."""

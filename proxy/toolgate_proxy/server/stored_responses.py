@@ -22,6 +22,7 @@ from ..api.responses.state.history import unavailable
 from ..api.responses.state.retrieval import listed, log_of, replayed, retrieved
 from ..context import RequestContext
 from ..litellm_host.deployments.router import are_all_ours
+from ..response_store.live import LiveResponse
 from ..response_store.record import EventLog, StoredResponse, is_active
 from ..response_store.sealed_store import StoreUnavailable
 from ..response_store.store import ResponseStore
@@ -30,8 +31,7 @@ from ..state import gateway
 from .authorization import check_key
 from .live_replay import LateEvents, LiveEvents, Replay
 from .paths import MATCH
-from .query import Query
-from .storage_access import admit, json_response
+from .storage_access import Query, admit, json_response
 
 PATHS = re.compile(r"(?:(?:/openai)?/v1)?/responses/(?P<id>[^/]+)(?P<rest>/.*)?", re.DOTALL)
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
@@ -57,8 +57,9 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     if isinstance(operation, RouteClosed):
         raise operation
     seal = await admit(scope, context)
-    query = Query(scope)
-    work = _Work(gateway().responses, seal, operation.response_id, query, context)
+    responses, wanted = gateway().responses, operation.response_id
+    live = responses.live.find(seal.owner, wanted)
+    work = _Work(responses, seal, wanted, Query(scope), context, live)
     try:
         return await work.of(operation.name)
     except StoreUnavailable as error:
@@ -88,22 +89,15 @@ def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed |
     return Operation(name, wanted)
 
 
+@dataclass(frozen=True)
 class _Work:
-    def __init__(
-        self,
-        responses: ResponseStore,
-        seal: OwnerSeal,
-        response_id: str,
-        query: Query,
-        context: RequestContext,
-    ) -> None:
-        self._responses = responses
-        self._seal = seal
-        self._id = response_id
-        self._query = query
-        self._context = context
-        self._live = responses.live.find(seal.owner, response_id)
-        """The response, if it is in flight in this process."""
+    _responses: ResponseStore
+    _seal: OwnerSeal
+    _id: str
+    _query: Query
+    _context: RequestContext
+    _live: LiveResponse | None
+    """The response, if it is in flight in this process."""
 
     async def of(self, name: Name) -> ASGIApp:
         works: dict[Name, Callable[[], Awaitable[ASGIApp]]] = {

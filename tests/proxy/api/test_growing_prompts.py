@@ -14,7 +14,7 @@ from toolgate_backend.endpoint.added_tools import AddedTools
 from toolgate_core.chat_request import ChatRequest
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
-from toolgate_proxy.chat.request.backend_request import chat_prompt
+from toolgate_proxy.chat.constraints import chat_prompt
 
 TEMPLATE = jinja2.Environment().from_string(
     "{% for t in tools or [] %}{{ t.function.name }}: {{ t.function.parameters }}\n{% endfor %}"

@@ -15,7 +15,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, Tool, parse_tools
 from toolgate_core.toolset import PREPARED
-from toolgate_proxy.chat.deferred_grammars import DeferredGrammars
+from toolgate_proxy.chat.constraints import DeferredGrammars
 from toolgate_proxy.routing.deployments import Deployment, Deployments
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port

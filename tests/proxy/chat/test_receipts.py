@@ -16,8 +16,8 @@ from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.plan import make_plan
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
+from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.engine import Engine
-from toolgate_proxy.chat.held_calls import CallCheck
 from toolgate_proxy.chat.receipt_log import ReceiptLog
 from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.settings import Settings

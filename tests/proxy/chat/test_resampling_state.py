@@ -20,7 +20,7 @@ from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import ToolSchemaViolation
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
-from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.resampling_state import (
     Resample,
     choice_events,

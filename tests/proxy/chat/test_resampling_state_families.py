@@ -9,7 +9,7 @@ from toolgate_core.deltas import CallEnd
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_proxy.chat.held_calls import InvalidCall
+from toolgate_proxy.chat.calls import InvalidCall
 from toolgate_proxy.chat.resampling_state import ResamplingState, Sampled
 from toolgate_proxy.validation.validator import Violation
 

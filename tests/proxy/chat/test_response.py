@@ -13,7 +13,7 @@ from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.deltas import CallStart
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
-from toolgate_proxy.chat.call_ids import CallIds
+from toolgate_proxy.chat.calls import CallIds
 
 
 def test_stop_strings_in_all_choices_complete_the_response_early() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script
-from toolgate_proxy.chat.request.context_edits import CLEARED
+from toolgate_proxy.chat.request.shortening import CLEARED
 
 PATH = "/v1/messages"
 USES = "clear_tool_uses_20250919"

@@ -11,8 +11,11 @@ from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script
 from toolgate_proxy.api.messages.conversation import content, messages
 from toolgate_proxy.api.responses import items
-from toolgate_proxy.api.responses.builtin_tools.history import CALL_FIELDS, OUTPUT_FIELDS
-from toolgate_proxy.api.responses.builtin_tools.table import BUILTIN_TOOLS
+from toolgate_proxy.api.responses.builtin_tools.table import (
+    BUILTIN_TOOLS,
+    CALL_FIELDS,
+    OUTPUT_FIELDS,
+)
 from toolgate_proxy.server.response_headers import own_headers
 
 USER, LAST = {"role": "user", "content": "Dim lamp 4."}, {"role": "user", "content": "hi"}

@@ -19,7 +19,7 @@ from tests.support.litellm.own_route import MASTER, Gateway
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
 from tests.support.servers.search_engine import SearchEngine, running
-from toolgate_proxy.api.responses.mcp.approvals import DENIED
+from toolgate_proxy.api.responses.approvals import DENIED
 from toolgate_proxy.app import Gateway as App
 
 PAGE = {"title": "Paint", "url": "https://example.com/paint", "content": "It dries."}

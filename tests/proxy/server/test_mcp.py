@@ -11,7 +11,7 @@ import pytest
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
-from toolgate_proxy.api.responses.mcp.approvals import DENIED
+from toolgate_proxy.api.responses.approvals import DENIED
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/responses"

@@ -13,7 +13,8 @@ from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.surfaces import MESSAGES
-from toolgate_proxy.chat.compaction.prompt import asked, shown
+from toolgate_proxy.chat.compaction.compacted import shown
+from toolgate_proxy.chat.compaction.summary import asked
 from toolgate_proxy.litellm_host.callbacks.completions import completion_of
 from toolgate_proxy.server.response_headers import own_headers
 

@@ -15,7 +15,8 @@ from tests.support.servers.fake_backend import KEY as KEY_OF_BACKEND
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.surfaces import RESPONSES
-from toolgate_proxy.chat.compaction.prompt import asked, shown
+from toolgate_proxy.chat.compaction.compacted import shown
+from toolgate_proxy.chat.compaction.summary import asked
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/responses"

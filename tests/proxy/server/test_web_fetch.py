@@ -15,8 +15,8 @@ from anthropic.types import Message
 from tests.support.apis.messages_api import check_event, check_message
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
-from toolgate_proxy.api.shared.domains import Domains
 from toolgate_proxy.api.shared.web_fetch import MAX_BYTES, PageFetcher
+from toolgate_proxy.api.shared.web_search import Domains
 from toolgate_proxy.fetching.public_fetch import PublicFetch
 from toolgate_proxy.server import client
 from toolgate_proxy.server.response_headers import own_headers

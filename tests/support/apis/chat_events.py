@@ -19,7 +19,7 @@ from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
 from toolgate_proxy.api.surface import Surface
-from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.response import ChatResponse, ResponseEvent
 from toolgate_proxy.validation.service import ValidationService
 

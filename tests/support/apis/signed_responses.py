@@ -17,7 +17,7 @@ from toolgate_core.plan import make_plan
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.chat.held_calls import CallCheck
+from toolgate_proxy.chat.calls import CallCheck
 from toolgate_proxy.chat.receipt_log import ReceiptLog
 from toolgate_proxy.chat.response import ChatResponse
 from toolgate_proxy.cli.audit import audit_line

@@ -6,26 +6,101 @@ docs/api/chat.md describes the fields beyond OpenAI's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from toolgate_core import wire
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
     CallStart,
     ContentDelta,
+    Event,
     Finish,
     InputDelta,
     ReasoningDelta,
 )
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
-from ...chat.response import ChatResponse, ResponseEvent
-from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
-from ..shared.sse import with_escaped_line_ends
-from .fields import Logprobs, event_logprobs, finish_reason, usage
+from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
+from ..shared.output import (
+    finish_fields,
+    prompt_fields,
+    token_logprobs,
+    with_escaped_line_ends,
+    with_receipt,
+)
 from .mcp import GatewayCalls
+
+Tokens = list[wire.TokenLogprob]
+
+
+@dataclass
+class Logprobs:
+    """The logprobs of one choice: OpenAI's `content`; `reasoning` and `tool_calls` are extensions.
+
+    The tokens in `content` are those of the message's content. `tool_calls` has one entry per call.
+    It includes the tokens of the envelope around the name and the arguments."""
+
+    content: Tokens = field(default_factory=list)
+    reasoning: Tokens = field(default_factory=list)
+    calls: dict[int, Tokens] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.content or self.reasoning or self.calls)
+
+    def extend(self, more: Logprobs) -> None:
+        self.content += more.content
+        self.reasoning += more.reasoning
+        for index, tokens in more.calls.items():
+            self.calls.setdefault(index, []).extend(tokens)
+
+    def body(self) -> dict[str, Any]:
+        """The JSON form. `reasoning` and `tool_calls` are left out if they are empty."""
+        body: dict[str, Any] = {"content": token_logprobs(self.content)}
+        if self.reasoning:
+            body["reasoning"] = token_logprobs(self.reasoning)
+        if self.calls:
+            body["tool_calls"] = [
+                {"index": index, "content": token_logprobs(tokens)}
+                for index, tokens in sorted(self.calls.items())
+            ]
+        return body
+
+
+def event_logprobs(event: Event | object) -> Logprobs | None:
+    """The logprobs of one event, or None if it has none."""
+    match event:
+        case ContentDelta(_, logprobs) if logprobs:
+            return Logprobs(content=list(logprobs))
+        case ReasoningDelta(_, logprobs) if logprobs:
+            return Logprobs(reasoning=list(logprobs))
+        case (
+            CallStart(index, _, logprobs)
+            | ArgumentsDelta(index, _, logprobs)
+            | InputDelta(index, _, logprobs)
+            | CallEnd(index, logprobs)
+        ) if logprobs:
+            return Logprobs(calls={index: list(logprobs)})
+        case _:
+            return None
+
+
+def finish_reason(finish: Finish, *, legacy: bool) -> str:
+    return "function_call" if legacy and finish.reason == "tool_calls" else finish.reason
+
+
+def usage(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "prompt_tokens": counts.prompt,
+        "completion_tokens": counts.completion,
+        "total_tokens": counts.prompt + counts.completion,
+        "prompt_tokens_details": {"cached_tokens": counts.cached},
+        "completion_tokens_details": {"reasoning_tokens": counts.reasoning},
+    }
+
 
 Chunk = dict[str, Any]
 

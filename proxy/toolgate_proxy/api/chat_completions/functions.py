@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, unknown_value
 from ...shared_tools import DEFERRED, not_deferred
-from ..shared.deferred_tools import known_entries, read_toolset
-from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
+from ..shared.hosted_tools import HostedTools
+from ..shared.tool_entries import (
+    Entry,
+    function_entry,
+    known_entries,
+    parse_entries,
+    read_toolset,
+)
 from ..shared.tool_search import Method, search_function
 from ..shared.tools import (
     MODES,
-    function_name,
-    function_of,
     other_form,
     read_functions,
     read_tool_choice,
-    read_tools,
 )
 from .mcp import McpReader
 from .search import NAME, flag_of, is_search
@@ -59,11 +62,6 @@ def read_definitions(
     """Return the tools of a request, with the search that the gateway runs. `on_invalid` gets the
     errors of names and schemas, but those of MCP servers are left out if they are invalid. Raise
     InvalidRequest, InvalidTools, whose `param` is the invalid entry, and UnsupportedParameter."""
-
-    def leave_out(name: str, error: InvalidRequest) -> None:
-        if name not in mcp.names:
-            on_invalid(name, error)
-
     if "functions" in values:
         return Toolset(
             read_functions(
@@ -78,8 +76,6 @@ def read_definitions(
         tools,
         f"chat completions, {search}",
         _entry,
-        name_of=_name,
-        function_of=_function,
         is_search=lambda tool: search is not None and is_search(tool),
         search_name=NAME,
     )
@@ -87,16 +83,13 @@ def read_definitions(
     offered = [(f"tools[{at}]", each) for at, each in given if not (search and is_search(each))]
     entries = [*_entries(offered, hosted, mcp)]
     if search:
-        function = search_function(NAME, search)
-        entries.append(_Entry("tools", {"type": "function", "function": function}))
+        entries.append(function_entry("tools", search_function(NAME, search)))
     return read_toolset(
         entries,
         partial(_parsed, open_objects=open_objects),
-        name_of=_name,
-        function_of=_function,
-        is_deferred=lambda entry: entry.deferred,
         hosted=hosted,
-        on_invalid=leave_out,
+        on_invalid=on_invalid,
+        optional=mcp.names,
         known=known,
     )
 
@@ -108,41 +101,24 @@ def define(
     return _parsed([_entry(definition, path)], on_invalid, open_objects=open_objects)
 
 
-@dataclass(frozen=True)
-class _Entry:
-    path: str
-    tool: Any
-    deferred: bool = False
-
-
-def _name(entry: _Entry) -> str | None:
-    return function_name(entry.tool)
-
-
-def _function(entry: _Entry) -> Mapping[str, Any]:
-    function: Mapping[str, Any] = function_of(entry.tool)
-    return function
-
-
 def _entries(
     tools: Iterable[tuple[str, object]], hosted: HostedTools, mcp: McpReader
-) -> Iterator[_Entry]:
+) -> Iterator[Entry]:
     """`tools`: with their paths."""
     for path, entry in tools:
         if isinstance(entry, dict) and mcp.takes(entry, path):
             fields = Fields(entry, path)
             deferred = fields.flag(DEFERRED) is True
             for tool in mcp.read(fields):
-                function = {"type": "function", "function": tool.function()}
-                yield _Entry(path, function, deferred)
+                yield function_entry(path, tool.function(), deferred=deferred)
         elif not hosted.leaves_out(entry, path):
             yield _entry(entry, path)
 
 
-def _entry(tool: object, path: str) -> _Entry:
+def _entry(tool: object, path: str) -> Entry:
     """A deferred tool is checked when it is added: a request can have thousands."""
     deferred = flag_of(tool)
-    return _Entry(path, tool if deferred is True else _checked(tool, path), deferred is True)
+    return Entry(path, tool if deferred is True else _checked(tool, path), deferred is True)
 
 
 def _checked(tool: object, path: str) -> object:
@@ -161,12 +137,13 @@ def _checked(tool: object, path: str) -> object:
 
 
 def _parsed(
-    entries: Sequence[_Entry], on_invalid: OnInvalid, *, open_objects: bool
+    entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool
 ) -> tuple[Tool, ...]:
-    paths = [entry.path for entry in entries]
-    tools = [_checked(each.tool, each.path) if each.deferred else each.tool for each in entries]
-    own = on_invalid_at(paths, on_invalid)
-    return at_own_places(read_tools(tools, open_objects=open_objects, on_invalid=own), paths)
+    checked = [
+        replace(each, tool=_checked(each.tool, each.path)) if each.deferred else each
+        for each in entries
+    ]
+    return parse_entries(checked, on_invalid, open_objects=open_objects)
 
 
 def choice_of(values: Mapping[str, Any]) -> ToolChoice:

@@ -14,8 +14,7 @@ from toolgate_core.gateway_tools import GatewayTool
 from ...chat.choice import ChoiceEvent, GatewayCallRan
 from ...chat.response import ChatResponse
 from ...request_fields import Fields
-from ..shared.mcp import ListedTool, Listing, McpOutcome
-from ..shared.mcp_entry import MCP, read_entry
+from ..shared.mcp import MCP, ListedTool, Listing, McpOutcome, read_entry
 
 FIELDS = "provider_specific_fields"
 LISTED, CALLS, RESULTS = "mcp_list_tools", "mcp_tool_calls", "mcp_call_results"

@@ -11,9 +11,8 @@ from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
-from ..shared.call_results import function_call, with_results
 from ..shared.documents import FILE_ID, read_file, refuse_references
-from ..shared.history import History
+from ..shared.history import History, function_call, with_results
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 from .mcp import FIELDS, turns_of
 from .search import Searches

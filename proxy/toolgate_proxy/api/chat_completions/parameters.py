@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from ..shared.collection_types import Array, Object
 from ..shared.content_format import CONTENT_FORMAT, RESPONSE_FORMAT_TYPE
-from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
-from ..shared.reasoning import EFFORT_BUDGETS, REASONING
 from ..shared.sampling import SAMPLING
-from ..shared.template import TEMPLATE
+from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
+from ..shared.tool_entries import MAX_TOOLS
 from ..shared.tools import TOOL_CHOICES
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 

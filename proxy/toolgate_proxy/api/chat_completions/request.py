@@ -7,22 +7,20 @@ from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_response_format,
     read_structured_outputs,
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
-from ..shared.parameter import read_parameters
+from ..shared.options import check_stream_options
+from ..shared.parameter import read_parameters, unknown
 from ..shared.tool_search import ToolSearch
-from ..shared.unknown import unknown
 from ..surface import ANY_CLIENT, Client
 from .functions import choice_of, define, is_legacy, read_definitions
 from .mcp import LISTED, McpReader
@@ -55,8 +53,7 @@ def parse_request(
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
     searches = Searches(tools, choice) if method else None
     messages, paths = parse_messages(values.get("messages"), history, tools, defined, searches)
-    check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
-    _check_stream_options(values)
+    check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
     runners = {name: tool for name, tool in mcp.runners.items() if tools.has(name)}
@@ -77,6 +74,7 @@ def parse_request(
         optional_tools=mcp.names,
         hosted=hosted,
         choice=choice,
+        constraints=("tools", "functions", "response_format", STRUCTURED_OUTPUTS),
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
         repeated={LISTED: mcp.listed()},
@@ -94,24 +92,10 @@ def _merged(body: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in body.items() if name != "extra_body"} | extra
 
 
-def _check_stream_options(values: Mapping[str, Any]) -> None:
-    """Raise InvalidRequest for options of a stream without a stream."""
-    if "stream_options" in values and not values.get("stream"):
-        raise InvalidRequest(
-            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
-        )
-
-
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
     given, structured = values.get("response_format"), values.get(STRUCTURED_OUTPUTS)
     if structured is not None:
-        if given is not None and given.get("type") != "text":
-            raise UnsupportedParameter(
-                f"{STRUCTURED_OUTPUTS!r} can't be combined with 'response_format'. Remove one of "
-                "them.",
-                param=STRUCTURED_OUTPUTS,
-            )
-        return read_structured_outputs(structured, open_objects=open_objects)
+        return read_structured_outputs(structured, open_objects=open_objects, other=given)
     if given is None:
         return None
     return read_response_format(given, open_objects=open_objects)

@@ -13,7 +13,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...form import RateLimitHeaders
-from ..shared.sse import COMMENT, data_event
+from ..shared.output import COMMENT, data_event
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .chunks import DONE, Chunks, server_sent
 from .messages import in_order_of_request
@@ -53,6 +53,7 @@ class ChatCompletions(Stateless):
     request_id_header: str | None = None
     counting: Counting | None = None
     parse = staticmethod(parse_request)
+    with_search = staticmethod(with_search)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
@@ -62,9 +63,6 @@ class ChatCompletions(Stateless):
 
     def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
         return {**defaults, **body}
-
-    def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
-        return with_search(body, listed)
 
     def stream(
         self, response: ChatResponse, model: str, client: Client = ANY_CLIENT

@@ -9,8 +9,7 @@ from typing import Any
 from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
 
-from ...chat.compaction.compacted import Compacted
-from ...chat.compaction.sealed import opened
+from ...chat.compaction.compacted import Compacted, opened
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.collection_types import Object

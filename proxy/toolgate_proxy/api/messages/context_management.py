@@ -1,6 +1,6 @@
 """`context_management`: edits that shorten a conversation before it reaches the model.
 
-They are applied where the tokens of a prompt can be counted (chat/request/context_edits.py).
+They are applied where the tokens of a prompt can be counted (chat/request/shortening.py).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ UNRESOLVED: Mapping[str, Any] = {"error_code": "tool_reference_unresolved"}
 
 
 def error_body(
-    error: ToolgateError, request: ChatRequest | None, request_id: str | None
+    error: ToolgateError, request: ChatRequest | None = None, request_id: str | None = None
 ) -> dict[str, Any]:
     """`request`: the request that failed, if it was parsed."""
     given = error.body()["error"]

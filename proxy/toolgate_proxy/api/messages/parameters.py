@@ -13,15 +13,22 @@ from typing import Any
 
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
-from ..shared.deferred_tools import MAX_TOOLS
 from ..shared.options import OPTIONS, UNSUPPORTED
-from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
-from ..shared.reasoning import REASONING
+from ..shared.parameter import (
+    Origin,
+    Parameter,
+    default_only,
+    ignored,
+    make_table,
+    over_defaults,
+    rejected,
+)
 from ..shared.sampling import MAX_STOPS, SAMPLING
-from ..shared.template import TEMPLATE
+from ..shared.template import REASONING, TEMPLATE
+from ..shared.tool_entries import MAX_TOOLS
+from ..shared.tools import Mode
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .compaction import ON_DEMAND
-from .tool_choice import CHOICE
 
 FORMAT_TYPE = Object(
     {
@@ -33,6 +40,11 @@ FORMAT_TYPE = Object(
     required=("type",),
 )
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
+MODES: dict[str, Mode] = {"auto": "auto", "any": "required", "none": "none"}
+"""By the type of a choice that names no tool."""
+CHOICE_TYPES = (*MODES, "tool")
+CHOICE_KINDS = '"auto", "any" (a call is required), "tool" or "none"'
+CHOICE = f"an object with the type {CHOICE_KINDS}"
 
 OWN: tuple[Parameter, ...] = (
     Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),
@@ -213,12 +225,7 @@ def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
             merged[name] = [value] if isinstance(value, str) else value
         elif name in BY_NAME and name not in NOT_TAKEN:
             merged[name] = value
-    for name, value in body.items():
-        if name == "output_config" and isinstance(value, dict):
-            value = {**merged.get(name, {}), **value}
-        if value is not None or name not in merged:
-            merged[name] = value
-    return merged
+    return over_defaults(body, merged, nested=("output_config",))
 
 
 def _set_effort(merged: dict[str, Any], effort: Any) -> None:

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
+from toolgate_core.chat_request import ChatRequest, NamedTool, ToolChoice
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import invalid_value
+from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_format,
     read_structured_outputs,
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
-from ..shared.reasoning import reasoning_mode
+from ..shared.template import reasoning_mode
 from ..shared.tool_search import ToolSearch
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded
 from .context_management import read_edits
+from .conversation.content import check_fields
 from .conversation.messages import parse_messages
 from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .mcp import McpReader
-from .parameters import BY_NAME
+from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
 from .searches import not_of_the_model
-from .tool_choice import read_tool_choice
 from .tools import ToolReader
 
 FORMAT = "output_config.format"
@@ -58,18 +58,14 @@ def parse_request(
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
-    formats = {FORMAT: values.get("output_config", {}).get("format")}
-    check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
+    values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
     reader = ToolReader(
         hosted,
         open_objects,
-        client.headers.get("anthropic-beta", ""),
+        client,
         on_invalid,
-        engine=client.search_engine,
-        seal=client.seal,
         mcp=McpReader(client.mcp),
-        fetcher=client.fetcher,
         given=not_of_the_model(values),
     )
     reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
@@ -93,6 +89,7 @@ def parse_request(
         optional_tools=reader.mcp_names,
         hosted=hosted,
         choice=choice.choice,
+        constraints=("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS),
         template=_template_values(values, mode, conversation),
         budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
@@ -139,15 +136,8 @@ def _template_values(
 
 
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
-    given = {
-        path: value
-        for path, value in (
-            (FORMAT, values.get("output_config", {}).get("format")),
-            (OLD_FORMAT, values.get(OLD_FORMAT)),
-            (STRUCTURED_OUTPUTS, values.get(STRUCTURED_OUTPUTS)),
-        )
-        if value is not None
-    }
+    paths = (FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
+    given = {path: values[path] for path in paths if values.get(path) is not None}
     if len(given) > 1:
         first, second, *_ = given
         raise UnsupportedParameter(
@@ -182,3 +172,33 @@ def is_shown(values: Mapping[str, Any], mode: wire.ReasoningMode) -> bool:
 def is_omitted(values: Mapping[str, Any]) -> bool:
     """Return whether thinking blocks have a signature only."""
     return bool(values.get("thinking", {}).get("display") == "omitted")
+
+
+@dataclass(frozen=True)
+class RequestedChoice:
+    choice: ToolChoice
+    parallel: bool
+    """Whether the response may have several calls."""
+
+
+def read_tool_choice(given: object) -> RequestedChoice:
+    """Raises InvalidRequest and UnsupportedParameter."""
+    if given is None:
+        return RequestedChoice("auto", parallel=True)
+    if not isinstance(given, dict):
+        written = '{"type": "{}"}'
+        raise unknown_value("tool_choice", CHOICE, given, CHOICE_TYPES, suggestion=written)
+    fields = Fields(given, "tool_choice")
+    kind = fields.text("type")
+    if kind is None or kind not in CHOICE_TYPES:
+        raise unknown_value(fields.path("type"), CHOICE_KINDS, kind, CHOICE_TYPES)
+    check_fields(fields, ("type", "name", "disable_parallel_tool_use"))
+    parallel = not fields.flag("disable_parallel_tool_use")
+    if kind == "tool":
+        name = fields.text("name")
+        if not name:
+            raise fields.wrong("name", "the name of a tool")
+        return RequestedChoice(NamedTool(name), parallel)
+    if given.get("name") is not None:
+        raise fields.wrong("name", 'left out, except with the type "tool"')
+    return RequestedChoice(MODES[kind], parallel)

@@ -7,11 +7,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.domains import Domains
 from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import SearchEngine, WebSearch
+from ..shared.web_search import Domains, SearchEngine, WebSearch, read_domains
 from .conversation.content import check_fields
 
 WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
@@ -92,12 +91,7 @@ def _count(fields: Fields, name: str) -> int | None:
 
 
 def _allowed(fields: Fields) -> Domains:
-    return Domains(_domains(fields, "allowed_domains"), _domains(fields, "blocked_domains"))
-
-
-def _domains(fields: Fields, name: str) -> tuple[str, ...]:
-    given = fields.items(name) or []
-    for at, domain in enumerate(given):
-        if not isinstance(domain, str) or not domain:
-            raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
-    return tuple(given)
+    allowed, blocked = (
+        read_domains(fields, name) for name in ("allowed_domains", "blocked_domains")
+    )
+    return Domains(allowed, blocked)

@@ -6,18 +6,49 @@ import re
 from collections.abc import Container, Mapping
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ToolgateError
-
-from ...chat.response import ChatResponse
 from ...form import RateLimitHeaders
-from ..shared.sse import typed_events
-from ..surface import ANY_CLIENT, Client, Counting, Stateless
+from ..shared.output import typed_events
+from ..surface import Counting, Stateless
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage
 from .parameters import BY_NAME, with_defaults
-from .portable import portable
 from .request import parse_request
+
+OWN = ("thinking", "redacted_thinking")
+"""Types of the blocks that this gateway has signed."""
+COMPACTION = "compaction"
+
+
+def portable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a body without the thinking of earlier turns, whose signatures other providers refuse.
+    They also refuse a turn without thinking while `thinking` is on, so it is left out then. A
+    summary becomes text."""
+    messages = body.get("messages")
+    if not isinstance(messages, list):
+        return dict(body)
+    kept = [_without_thinking(message) for message in messages]
+    if kept == messages:
+        return dict(body)
+    return {**{name: value for name, value in body.items() if name != "thinking"}, "messages": kept}
+
+
+def _without_thinking(message: Any) -> Any:
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return message
+    left = [
+        _with_text(block)
+        for block in content
+        if not (isinstance(block, dict) and block.get("type") in OWN)
+    ]
+    return {**message, "content": left}
+
+
+def _with_text(block: Any) -> Any:
+    if not isinstance(block, dict) or block.get("type") != COMPACTION:
+        return block
+    return {"type": "text", "text": block.get("content") or ""}
+
 
 PATH = re.compile(r"/v1/messages")
 """The path that LiteLLM accepts."""
@@ -52,32 +83,15 @@ class Messages(Stateless):
     counting: Counting | None = COUNTING
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
+    with_defaults = staticmethod(with_defaults)
+    stream = staticmethod(MessageStream)
+    whole = staticmethod(WholeMessage)
+    error = staticmethod(error_body)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         if MODELS.fullmatch(path) is not None:
             return VERSION_HEADER in headers
         return path == "/v1/messages" or path.startswith("/v1/messages/")
-
-    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        return with_defaults(body, defaults)
-
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> MessageStream:
-        return MessageStream(response, model, client.seal)
-
-    def whole(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> WholeMessage:
-        return WholeMessage(response, model, client.seal)
-
-    def error(
-        self,
-        error: ToolgateError,
-        request: ChatRequest | None = None,
-        request_id: str | None = None,
-    ) -> dict[str, Any]:
-        return error_body(error, request, request_id)
 
     def error_event(self, shown: Mapping[str, Any]) -> bytes:
         return typed_events([shown])

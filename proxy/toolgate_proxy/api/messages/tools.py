@@ -3,26 +3,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ...shared_tools import DEFERRED, not_deferred
-from ..shared.deferred_tools import KnownEntries, known_entries, read_toolset
-from ..shared.hosted_tools import HostedTools, at_own_places, on_invalid_at
+from ..shared.hosted_tools import HostedTools
+from ..shared.tool_entries import (
+    Entry,
+    KnownEntries,
+    function_entry,
+    known_entries,
+    parse_entries,
+    read_toolset,
+)
 from ..shared.tool_search import Method, method_of, search_function
-from ..shared.tools import WRITTEN, other_form, read_functions
+from ..shared.tools import WRITTEN, other_form
 from ..shared.web_fetch import FUNCTION as FETCH
-from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
+from ..shared.web_fetch import WebFetch
+from ..shared.web_search import FUNCTION, WebSearch
+from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
 from .mcp import McpReader
 from .searches import (
@@ -54,39 +61,23 @@ TOOLSETS = ("computer_toolset_", "browser_toolset_")
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
-@dataclass(frozen=True)
-class _Entry:
-    path: str
-    function: dict[str, Any]
-    """In OpenAI's form, as templates show it."""
-    deferred: bool
-    eager: bool = False
-    """Whether its input is streamed before it is complete."""
-
-
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `betas`: the header `anthropic-beta`. `on_invalid` gets the
-    errors of names and schemas."""
+    """Parses the tools of one request. `client`: the sender. Searches in the web, and fetches, for
+    which it has nothing are hosted tools. `on_invalid` gets the errors of names and schemas."""
 
     hosted: HostedTools
     open_objects: bool = False
-    betas: str = ""
+    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
-    engine: SearchEngine | None = None
-    """Searches the web. None: web searches are hosted tools that the gateway does not have."""
-    seal: OwnerSeal | None = None
-    """Of the sender."""
     mcp: McpReader = field(default_factory=lambda: McpReader({}))
     """The MCP servers of the request, which were read before."""
     searches: dict[str, Method] = field(default_factory=dict)
     """The searches for deferred tools that the request offers, by name."""
     web_searches: dict[str, WebSearch] = field(default_factory=dict)
     """By name."""
-    fetcher: PageFetcher | None = None
-    """Fetches web pages. None: web fetches are hosted tools that the gateway does not have."""
     given: object = None
     """What the model has not written of the conversation."""
     web_fetches: dict[str, WebFetch] = field(default_factory=dict)
@@ -100,42 +91,34 @@ class ToolReader:
         later = () if known is None else chain.from_iterable(known.by_name.values())
         self.eager.update(each.function["name"] for each in (*own, *later) if each.eager)
         listed = [
-            _Entry(each.path, each.tool.function(), each.deferred) for each in self.mcp.offered
+            function_entry(each.path, each.tool.function(), deferred=each.deferred)
+            for each in self.mcp.offered
         ]
         return read_toolset(
             [*own, *listed],
             self._parsed,
-            name_of=_name,
-            function_of=_function_of,
-            is_deferred=lambda entry: entry.deferred,
             hosted=self.hosted,
-            on_invalid=self._leave_out,
+            on_invalid=self.on_invalid,
+            optional=self.mcp_names,
             known=known,
         )
 
-    def _known(self, tools: Sequence[object]) -> KnownEntries[_Entry] | None:
+    def _known(self, tools: Sequence[object]) -> KnownEntries | None:
         return known_entries(
             tools,
             f"Messages, {self._is_eager}",
             partial(_client_entry, is_eager=self._is_eager),
-            name_of=_name,
-            function_of=_function_of,
             is_search=lambda tool: isinstance(tool, dict) and bool(method_of(tool.get("type"))),
         )
 
     @property
     def _is_eager(self) -> bool:
         """Whether the input of tools that do not say it is streamed before it is complete."""
-        return EAGER_BETA in self.betas
+        return EAGER_BETA in self.client.headers.get("anthropic-beta", "")
 
     @property
     def mcp_names(self) -> frozenset[str]:
         return frozenset(each.tool.name for each in self.mcp.offered)
-
-    def _leave_out(self, name: str, error: InvalidRequest) -> None:
-        """Leave out an invalid tool of an MCP server. The settings decide about others."""
-        if name not in self.mcp_names:
-            self.on_invalid(name, error)
 
     def _offered(self, tools: Iterable[tuple[int, object]]) -> Iterator[tuple[str, object]]:
         for at, entry in tools:
@@ -149,9 +132,9 @@ class ToolReader:
         """Return whether the gateway runs tools of this type."""
         if not isinstance(kind, str):
             return False
-        has_engine = self.engine is not None and WEB_SEARCH.fullmatch(kind) is not None
-        has_fetcher = self.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
-        return has_engine or has_fetcher or method_of(kind) is not None
+        searches = self.client.search_engine is not None and WEB_SEARCH.fullmatch(kind) is not None
+        fetches = self.client.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
+        return searches or fetches or method_of(kind) is not None
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -162,58 +145,39 @@ class ToolReader:
             self.eager.add(entry.function["name"])
         return self._parsed([entry], self.on_invalid)
 
-    def _entry(self, entry: object, path: str) -> _Entry:
+    def _entry(self, entry: object, path: str) -> Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields = Fields(entry, path)
+        fields, client = Fields(entry, path), self.client
         if (method := method_of(fields.text("type"))) is not None:
             name = search_name(fields, SEARCH_FIELDS)
             self.searches[name] = method
-            return _Entry(path, search_function(name, method), deferred=False)
-        if self.engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
+            return function_entry(path, search_function(name, method))
+        if client.search_engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
             name = search_name(fields, WEB_SEARCH_FIELDS)
-            self.web_searches[name] = web_search(fields, self.engine, self.seal)
-            return _Entry(path, {**FUNCTION, "name": name}, deferred=False)
-        if self.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
+            self.web_searches[name] = web_search(fields, client.search_engine, client.seal)
+            return function_entry(path, {**FUNCTION, "name": name})
+        if client.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
             name = search_name(fields, WEB_FETCH_FIELDS)
             self.web_fetches[name] = web_fetch(
-                fields, self.fetcher, self.given, self.web_searches.values()
+                fields, client.fetcher, self.given, self.web_searches.values()
             )
-            return _Entry(path, {**FETCH, "name": name}, deferred=False)
+            return function_entry(path, {**FETCH, "name": name})
         return _client_entry(entry, path, is_eager=self._is_eager)
 
-    def _parsed(self, entries: Sequence[_Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        def on_invalid_tool(name: str, error: InvalidRequest) -> None:
-            message, param = _renamed(error.message), _renamed(error.param or "tools")
-            own(name, error.reworded(message, param))
-
-        paths = [entry.path for entry in entries]
-        own = on_invalid_at(paths, on_invalid)
-        read = read_functions(
-            [entry.function for entry in entries],
-            param="tools",
-            open_objects=self.open_objects,
-            on_invalid=on_invalid_tool,
+    def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
+        return parse_entries(
+            entries, on_invalid, open_objects=self.open_objects, words=_in_own_words
         )
-        tools = tuple(replace(tool, param=_renamed(tool.param)) for tool in read)
-        return at_own_places(tools, paths)
 
 
-def _client_entry(entry: dict[str, Any], path: str, *, is_eager: bool) -> _Entry:
+def _client_entry(entry: dict[str, Any], path: str, *, is_eager: bool) -> Entry:
     """Read a tool that the client runs. `is_eager`: for one that does not say it."""
     fields, function = Fields(entry, path), _function(entry, path)
     own = fields.flag("eager_input_streaming")
     eager = is_eager if own is None else own
-    return _Entry(path, function, fields.flag(DEFERRED) is True, eager)
-
-
-def _name(entry: _Entry) -> str:
-    name: str = entry.function["name"]
-    return name
-
-
-def _function_of(entry: _Entry) -> Mapping[str, Any]:
-    return entry.function
+    made = function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
+    return replace(made, eager=eager)
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
@@ -280,5 +244,5 @@ def _unknown_field(name: str, path: str, known: Sequence[str]) -> UnsupportedPar
     return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
 
 
-def _renamed(text: str) -> str:
-    return text.replace("].parameters", "].input_schema")
+def _in_own_words(text: str) -> str:
+    return text.replace("].function", "]").replace("].parameters", "].input_schema")

@@ -9,8 +9,7 @@ from toolgate_core.context_edits import Compaction
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
-from ...chat.compaction.compacted import Compacted
-from ...chat.compaction.sealed import opened
+from ...chat.compaction.compacted import Compacted, opened
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.collection_types import Object

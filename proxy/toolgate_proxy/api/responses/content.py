@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from toolgate_core.errors import UnsupportedParameter
@@ -51,14 +50,6 @@ def as_text(content: Content) -> str:
     if isinstance(content, str):
         return content
     return "".join(part["text"] for part in content)
-
-
-def check_fields(fields: Fields, known: Sequence[str]) -> None:
-    """Raises UnsupportedParameter for a field that is not in `known`."""
-    for name, value in fields.values.items():
-        if name not in known and value is not None:
-            path = fields.path(name)
-            raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
 
 
 def _part(part: object, path: str, role: str, history: History) -> dict[str, Any] | None:

@@ -15,12 +15,11 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.call_results import function_call
-from ..shared.history import History, text_of
-from .builtin_tools.history import earlier_call, earlier_result
+from ..shared.history import History, function_call, text_of
+from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
+from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
-from .mcp.approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .shown_tools import SEARCH, full_name
 from .tools import ToolReader
 from .turns import Message, Turns

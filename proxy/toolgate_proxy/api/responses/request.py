@@ -6,36 +6,36 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
+from toolgate_core.errors import InvalidRequest, UnknownTool, UnsupportedParameter
 from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value
+from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_format,
     read_structured_outputs,
 )
 from ..shared.history import History
 from ..shared.hosted_tools import HostedTools
+from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
+from ..shared.tools import ALLOWED_MODES, read_mode
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
+from .approvals import Approvals, pending_calls
+from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
-from .content import check_fields
 from .items import PREVIOUS, encrypt, parse_input
-from .mcp.approvals import Approvals, pending_calls
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .shown_tools import SEARCH
 from .state.background import BACKGROUND
 from .state.conversation import CONVERSATION, read_conversation
-from .tool_choice import read_tool_choice
-from .tools import ToolReader
+from .tools import WEB_SEARCHES, ToolReader
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {
@@ -60,19 +60,11 @@ def parse_request(
     values, seal = parsed.values, client.seal
     _check_options(values)
     _set_logprobs(parsed)
-    check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
     if (conversation := read_conversation(values)) is not None:
         values[CONVERSATION] = conversation
-    reader = ToolReader(
-        hosted,
-        open_objects,
-        on_invalid,
-        engine=client.search_engine,
-        seal=client.seal,
-        listings=client.mcp,
-    )
+    reader = ToolReader(hosted, open_objects, client, on_invalid)
     tools = reader.toolset(values.get("tools", ()))
     approvals = Approvals()
     messages, paths = parse_input(
@@ -101,6 +93,7 @@ def parse_request(
         pending_calls=pending_calls(approvals, reader.mcp, tools),
         optional_tools=reader.mcp_names,
         hosted=hosted,
+        constraints=("tools", "text", STRUCTURED_OUTPUTS),
         choice=read_tool_choice(
             values.get("tool_choice"), web_search=reader.web_search is not None
         ),
@@ -139,10 +132,7 @@ def _own_input(given: Any, recalled: int) -> Any:
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise InvalidRequest for options of a stream without a stream, a response of the background
     that is not stored, and other additional output than the API has."""
-    if "stream_options" in values and not values.get("stream"):
-        raise InvalidRequest(
-            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
-        )
+    check_stream_options(values)
     if values.get(BACKGROUND) and not values.get("store", True):
         raise InvalidRequest(
             "'background' requires a stored response. Remove `store: false`, or 'background'.",
@@ -170,14 +160,65 @@ def _set_logprobs(parsed: ParsedParameters) -> None:
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
     given, structured = values.get("text", {}).get("format"), values.get(STRUCTURED_OUTPUTS)
     if structured is not None:
-        if given is not None and given.get("type") != "text":
-            raise UnsupportedParameter(
-                f"{STRUCTURED_OUTPUTS!r} can't be combined with {FORMAT!r}. Remove one of them.",
-                param=STRUCTURED_OUTPUTS,
-            )
-        return read_structured_outputs(structured, open_objects=open_objects)
+        return read_structured_outputs(
+            structured, open_objects=open_objects, other=given, path=FORMAT
+        )
     if given is None:
         return None
     fields = Fields(given, FORMAT)
-    check_fields(fields, FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
+    fields.check_known(FORMAT_FIELDS.get(fields.text("type") or "", tuple(given)))
     return read_format(given, FORMAT, open_objects=open_objects)
+
+
+def read_tool_choice(choice: object, *, web_search: bool = False) -> ToolChoice:
+    """`web_search`: whether the gateway runs web searches of the request. Raises InvalidRequest,
+    UnknownTool and UnsupportedParameter."""
+    found = read_mode(choice)
+    if isinstance(found, str):
+        return found
+    fields = Fields(found, "tool_choice")
+    kind = fields.text("type")
+    if kind == "allowed_tools":
+        return _allowed_tools(fields, web_search=web_search)
+    return NamedTool(_tool(fields, web_search=web_search))
+
+
+def _allowed_tools(choice: Fields, *, web_search: bool) -> AllowedTools:
+    mode = choice.values.get("mode")
+    if mode not in ALLOWED_MODES:
+        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
+    entries = choice.items("tools")
+    path = choice.path("tools")
+    if not entries:
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
+        )
+    names = []
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
+        names.append(_tool(Fields(entry, f"{path}[{at}]"), web_search=web_search))
+    return AllowedTools(mode, tuple(dict.fromkeys(names)))
+
+
+def _tool(fields: Fields, *, web_search: bool) -> str:
+    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`; that of the
+    search in `{"type": "tool_search"}`."""
+    kind = fields.text("type")
+    if kind == SEARCH:
+        return SEARCH
+    if kind is not None and kind in BY_TYPE:
+        return kind  # the type of a built-in tool is its name
+    if web_search and kind in WEB_SEARCHES:
+        return WEB_SEARCH
+    if kind not in ("function", "custom"):
+        path = fields.path("type")
+        raise UnsupportedParameter(
+            f"{path!r} must be 'function', 'custom' or one of {', '.join(BY_TYPE)}, but is "
+            f"{kind!r}. Other tools can't be called here.",
+            param=path,
+        )
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of a tool")
+    return name

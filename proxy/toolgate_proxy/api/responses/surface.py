@@ -6,24 +6,58 @@ The engine and the backends name the parameters of chat completions, so their er
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ContextLengthExceeded, ToolgateError
+from toolgate_core.errors import ContextLengthExceeded, ToolgateError, UnsupportedParameter
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
-from ...chat.response import ChatResponse
+from ...chat.response import ChatResponse, ResponseEvent
 from ...form import RateLimitHeaders
-from ..shared.sse import COMMENT
+from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
-from .output.body import queued_response
+from .compaction import TRIGGER, retained
+from .output.body import queued_response, usage_of
+from .output.collector import Output
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
-from .portable import portable
 from .request import parse_request
 from .state.background import BACKGROUND, queue
-from .state.history import recall, turn_of
+from .state.conversation import CONVERSATION
+from .state.history import PREVIOUS, as_items, recall, turn_of
+from .state.item_ids import with_ids
+
+SEALED = ("reasoning", "compaction")
+"""Types of items that have encrypted content."""
+
+
+def portable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a recalled body without what only this gateway knows: the ids of stored responses and
+    items, and reasoning and summaries that are encrypted for it. Raise UnsupportedParameter for a
+    turn of a stored conversation, and for a response of the background: the response of another
+    provider is not stored."""
+    for name in (CONVERSATION, BACKGROUND):
+        if body.get(name):
+            raise UnsupportedParameter(
+                f"The models of other providers do not support {name!r}.", param=name
+            )
+    kept = {name: value for name, value in body.items() if name != PREVIOUS}
+    items = body.get("input")
+    if isinstance(items, list):
+        kept["input"] = [_without_id(item) for item in items if not _is_sealed(item)]
+    return kept
+
+
+def _is_sealed(item: Any) -> bool:
+    return isinstance(item, dict) and item.get("type") in SEALED
+
+
+def _without_id(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    return {name: value for name, value in item.items() if name != "id"}
+
 
 PATH = re.compile(r"(?:(?:/openai)?/v1)?/responses")
 """The paths that LiteLLM accepts."""
@@ -45,8 +79,11 @@ class Responses:
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
+    stores = True
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
+    with_defaults = staticmethod(with_defaults)
+    stream = staticmethod(ResponseStream)
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         return PATH.fullmatch(path) is not None
@@ -62,16 +99,8 @@ class Responses:
             turn = turn_of(queued_response(request, model), request.repeated)
             await queue(client.background, client.owner, turn)
 
-    def with_defaults(self, body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-        return with_defaults(body, defaults)
-
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return body
-
-    def stream(
-        self, response: ChatResponse, model: str, client: Client = ANY_CLIENT
-    ) -> ResponseStream:
-        return ResponseStream(response, model, client)
 
     def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
         return WholeResponse(response, model, client)
@@ -126,3 +155,62 @@ def _replaced(text: str, request: ChatRequest | None) -> str:
 
     text = NAME.sub(lambda found: NAMES[found[0]], text)
     return QUOTED_MESSAGES.sub(r"\1input\1", MESSAGE.sub(path_of, text))
+
+
+class Compact(Responses):
+    path = re.compile(r"(?:(?:/openai)?/v1)?/responses/compact")
+    counting: Counting | None = None
+
+    async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
+        return await super().recall(_with_trigger(body), client)
+
+    def whole(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> Whole:
+        return CompactedResponse(response, client)
+
+
+def _with_trigger(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the body of a request for a response that is not stored. Raise UnsupportedParameter.
+    An invalid `input` stays as it is: the parser reports it."""
+    if body.get("stream"):
+        raise UnsupportedParameter(
+            "'stream' is not supported by this operation. Remove it.", param="stream"
+        )
+    given = body.get("input")
+    items = as_items(given)
+    if not items and (given is not None or not isinstance(body.get(PREVIOUS), str)):
+        return dict(body)
+    return {**body, "input": [*items, {"type": TRIGGER}], "store": False}
+
+
+class CompactedResponse:
+    """A `response.compaction` object. It is not stored."""
+
+    def __init__(self, response: ChatResponse, client: Client) -> None:
+        self._response = response
+        self._output = Output(response, summarized=False, seal=client.seal)
+
+    def add(self, events: Iterable[ResponseEvent]) -> None:
+        for _ in self._output.add(events):
+            pass
+
+    async def keep(self) -> None:
+        pass
+
+    def body(self) -> dict[str, Any]:
+        response = self._response
+        kept = retained(response.request.repeated["retained"], response.context_length)
+        return {
+            "id": response.head.id,
+            "object": "response.compaction",
+            "created_at": response.head.created,
+            "output": [*map(_shown, with_ids(kept, response.head.id)), *self._output.items()],
+            "usage": usage_of(response.all_counts),
+        }
+
+
+def _shown(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message as an item of the output, whose content is an array."""
+    content = message["content"]
+    if isinstance(content, str):
+        content = [{"type": "input_text", "text": content}]
+    return {**message, "content": content, "status": message.get("status") or "completed"}

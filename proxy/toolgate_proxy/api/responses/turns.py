@@ -17,8 +17,7 @@ from toolgate_core.toolset import Toolset
 from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.call_results import lost_call, with_results
-from ..shared.history import History
+from ..shared.history import History, lost_call, with_results
 from ..shared.tool_changes import ToolChanges, reminder
 from ..shared.tool_search import NOTHING_FOUND
 from ..shared.web_search import NAME as WEB_SEARCH

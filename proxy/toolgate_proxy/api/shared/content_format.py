@@ -120,8 +120,20 @@ def read_format(
     return content_format(schema, param=fields.path("schema"), open_objects=open_objects)
 
 
-def read_structured_outputs(given: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
-    """vLLM's `structured_outputs` with one of json, json_object, choice and regex."""
+def read_structured_outputs(
+    given: Mapping[str, Any],
+    *,
+    open_objects: bool,
+    other: Mapping[str, Any] | None = None,
+    path: str = RESPONSE_FORMAT,
+) -> Tool | None:
+    """vLLM's `structured_outputs` with one of json, json_object, choice and regex. `other`: the
+    format of the API that the request has as well, at `path`."""
+    if other is not None and other.get("type") != "text":
+        raise UnsupportedParameter(
+            f"{STRUCTURED_OUTPUTS!r} can't be combined with {path!r}. Remove one of them.",
+            param=STRUCTURED_OUTPUTS,
+        )
     given = {name: value for name, value in given.items() if value is not None}
     fields = Fields(given, STRUCTURED_OUTPUTS)
     for name in given:

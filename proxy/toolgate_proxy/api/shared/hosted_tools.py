@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from toolgate_core.chat_request import NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.tools import Tool
 
 HOSTED = (
     "apply_patch",
@@ -45,7 +45,6 @@ VERSIONED = re.compile(
 """Types of Anthropic's server tools, which end with a date."""
 SEARCH = "tool_search"
 """Beginning of the types of tools that search for deferred tools."""
-PLACE = re.compile(r"(?<![\w.])tools\[(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -102,31 +101,6 @@ class HostedTools:
                     f"tool {each.kind!r}. Offer a function.",
                     param=each.path,
                 )
-
-
-def at_own_places(tools: Sequence[Tool], paths: Sequence[str]) -> tuple[Tool, ...]:
-    """Return the tools of a parser that saw only those at `paths` of the request."""
-    return tuple(replace(tool, param=_own(tool.param, paths)) for tool in tools)
-
-
-def on_invalid_at(paths: Sequence[str], on_invalid: OnInvalid) -> OnInvalid:
-    """Handle the errors of a parser that sees only the tools at `paths`."""
-
-    def own(name: str, error: InvalidRequest) -> None:
-        message, param = _own(error.message, paths), _own(error.param or "tools", paths)
-        on_invalid(_own(name, paths), error.reworded(message, param))
-
-    return own
-
-
-def _own(text: str, paths: Sequence[str]) -> str:
-    """Return the text with the paths in the request."""
-
-    def path(found: re.Match[str]) -> str:
-        at = int(found[1])
-        return paths[at] if at < len(paths) else found[0]
-
-    return PLACE.sub(path, text)
 
 
 @lru_cache(maxsize=256)

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from toolgate_core.errors import InvalidRequest
+
 from .collection_types import Array, JsonObject, Object, Texts
 from .parameter import Parameter, default_only, ignored, rejected
 from .value_types import INT64_MAX, INT64_MIN, Anything, Choice, Flag, Integer, Text
@@ -64,6 +66,14 @@ def check_litellms(body: Mapping[str, Any]) -> None:
         value = body.get(row.name)
         if value is not None and row.type is not None:
             row.type.parse(value, row.name)
+
+
+def check_stream_options(values: Mapping[str, Any]) -> None:
+    """Raise InvalidRequest for options of a stream without a stream."""
+    if "stream_options" in values and not values.get("stream"):
+        raise InvalidRequest(
+            "'stream_options' requires a stream. Set 'stream' to true.", param="stream_options"
+        )
 
 
 OPTIONS: tuple[Parameter, ...] = (

@@ -21,8 +21,7 @@ from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...fetching.page_text import PageText, page_text
 from ...fetching.public_fetch import Answer, NotFetched, PublicFetch, checked
-from .domains import Domains
-from .web_search import WebSearch
+from .web_search import Domains, WebSearch
 
 NAME = "web_fetch"
 """The name of the function that the model sees."""

@@ -6,14 +6,55 @@ The search engine is the operator's: LiteLLM's `search_tools`. Nothing else is f
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
+from urllib.parse import urlsplit
 
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
+from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from .domains import Domains
+
+
+@dataclass(frozen=True)
+class Domains:
+    """Which pages a request, or the operator, allows."""
+
+    allowed: Sequence[str] = ()
+    """Domains of which pages may be. Empty: all."""
+    blocked: Sequence[str] = ()
+
+    def allow(self, url: str) -> bool:
+        try:
+            parts = urlsplit(url)
+            host = (parts.hostname or "").lower().rstrip(".")
+        except ValueError:
+            return False
+        if parts.scheme not in ("http", "https") or not host:
+            return False
+        if self.allowed and not any(_is_within(host, parts.path, each) for each in self.allowed):
+            return False
+        return not any(_is_within(host, parts.path, each) for each in self.blocked)
+
+
+def read_domains(fields: Fields, name: str) -> tuple[str, ...]:
+    """Return the domains in a field. Raise InvalidRequest."""
+    given = fields.items(name) or []
+    for at, domain in enumerate(given):
+        if not isinstance(domain, str) or not domain:
+            raise invalid_value(f"{fields.path(name)}[{at}]", "a domain", domain)
+    return tuple(given)
+
+
+def _is_within(host: str, path: str, domain: str) -> bool:
+    """Return whether a page is of a domain, or of one below it. `domain` may have a path, as in
+    Anthropic's API: `example.com/blog`."""
+    name, _, below = domain.lower().strip().removeprefix("https://").partition("/")
+    own = host == name or host.endswith(f".{name}")
+    return own and (not below or path.lstrip("/").lower().startswith(below.rstrip("*")))
+
 
 PURPOSE = "web search results"
 """Of the seals."""
@@ -174,3 +215,36 @@ def opened(seal: OwnerSeal | None, sealed: object) -> str | None:
     if seal is None or not isinstance(sealed, str):
         return None
     return seal.open_text(sealed, purpose=PURPOSE)
+
+
+MORE = r"(?![\w%&=#?~+@-]|[./:]\w)"
+"""What would continue an address."""
+
+
+@dataclass(frozen=True)
+class Citation:
+    """A text cites a page where it has the page's address."""
+
+    page: Page
+    start: int
+    end: int
+    """Of the address, in characters of the text."""
+
+
+@dataclass
+class FoundPages:
+    """Those of all searches of a response so far."""
+
+    _pages: dict[str, Page] = field(default_factory=dict)
+    """By address."""
+
+    def add(self, pages: Iterable[Page]) -> None:
+        self._pages = {page.url: page for page in pages} | self._pages
+
+    def cited(self, text: str) -> list[Citation]:
+        """Return the citations in a text, in their order."""
+        if not self._pages:
+            return []
+        longest_first = sorted(self._pages, key=len, reverse=True)
+        address = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, longest_first))}){MORE}")
+        return [Citation(self._pages[found[0]], *found.span()) for found in address.finditer(text)]

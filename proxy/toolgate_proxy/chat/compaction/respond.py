@@ -1,4 +1,4 @@
-"""Compacts a conversation before the response to it, if its request asks for this.
+"""Compacts a conversation before the response to it, if its request asks for this and it is long.
 
 The summary is written first, at the same backend. A compaction that fails ends the request with an
 error, before its first event.
@@ -20,8 +20,7 @@ from ...routing.deployments import Deployment
 from .. import tool_loop
 from ..engine import Engine
 from ..response import ChatResponse, ResponseEvent
-from .compacted import PAUSED, Compacted
-from .division import Division, divided, divided_whole
+from .compacted import PAUSED, Compacted, Division, divided, divided_whole
 from .summary import (
     PART_OF_LIMIT,
     check_coverage,
@@ -41,10 +40,7 @@ async def respond(
     """Yield the response and its events in batches, as `tool_loop.respond` does. The first event
     is Compacted if the conversation was compacted."""
     rule = request.compaction
-    if rule is None:
-        async with tool_loop.respond(engine, request, deployment, context) as responding:
-            yield responding
-        return
+    assert rule is not None
     context.begin_counting()
     request = await engine.edited(request, deployment, context)
     compacting = _Compacting(engine, deployment, context, request, rule)
@@ -118,6 +114,7 @@ class _Compacting:
             if not (rule.keeps_users and request.messages[at]["role"] == "user")
         )
         made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
+        self.engine.keep(generation)
         response = generation.response(self.engine.validators, context.sender, 0)
         response.request, response.earlier = request, writing.counts
         return made, response

@@ -10,11 +10,26 @@ from toolgate_core.context_edits import ClearToolUses, Compaction
 from toolgate_core.deltas import ContentDelta, Finish
 from toolgate_core.errors import CompactionFailed
 
-from ..request.truncation import HEAD
+from ..request.shortening import HEAD
 from ..response import ResponseEvent
 from .compacted import Message, text_after
-from .prompt import asked
 
+ASKED = """\
+The conversation so far takes too much room. A summary will replace it, which you write now. You \
+will continue the work with nothing but this summary and the latest messages.
+
+Write down, as briefly as possible:
+- what the user wants, in the user's own words where they matter, and every rule that still holds;
+- what was done and found: decisions, facts, results of tools, and names, paths, numbers and \
+identifiers exactly as they are;
+- what failed, what is unfinished, and the next step.
+
+Include the content of an earlier summary. Write at most {words} words. Your whole response is the \
+summary: do not answer the user, do not call tools, do not comment on the summary.\
+"""
+ALSO = "\n\nFor this summary the following applies as well:\n{}"
+WORDS_PER_TOKEN = 0.5
+"""Fewer than a text has, so that the model is finished before its budget of tokens is."""
 MAX_TOKENS = 4096
 """Most tokens of a summary."""
 PART = 8
@@ -32,6 +47,12 @@ OWN_ARGUMENTS = (
 ROOM = ClearToolUses("", trigger=2**62, keep=0)
 """Without the results of calls, a conversation that exceeds the context may have room for its
 summary."""
+
+
+def asked(tokens: int, instructions: str) -> str:
+    """Return the request for a summary of at most `tokens` tokens."""
+    text = ASKED.format(words=max(1, int(tokens * WORDS_PER_TOKEN)))
+    return text + ALSO.format(instructions) if instructions.strip() else text
 
 
 def limit_of(rule: Compaction, request: ChatRequest, context: int) -> int | None:

@@ -6,11 +6,15 @@ Responses, counts and generation without enforcement begin with the same prepara
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, HistoryChange
-from toolgate_core.dialects.dialect import Dialect, Switch
+from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
@@ -20,8 +24,6 @@ from ...backend_client.faults import SAME_RELEASE
 from ...context import RequestContext
 from ...routing.deployments import Deployment
 from ...settings import Settings
-from .backend_request import chat_prompt
-from .call_history import with_family_ids
 from .images import Images, without_images_in_results
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -73,6 +75,15 @@ class Preparation:
             context.note_changes(HistoryChange("image", path) for path in paths)
         messages = await self._images.inlined(messages, accepts_images=info.images)
         return replace(request, messages=messages)
+
+
+def chat_prompt(request: ChatRequest) -> wire.ChatPrompt:
+    return wire.ChatPrompt(
+        messages=request.messages,
+        tools=tuple(tool.definition for tool in request.prompt_tools) or None,
+        template_kwargs=request.template_kwargs or {},
+        tokenizing=request.tokenizing,
+    )
 
 
 def prepared(request: ChatRequest, info: wire.Info) -> Prepared:
@@ -147,3 +158,65 @@ def _value(switch: Switch, effort: object, *, on: bool) -> object:
     wanted = EFFORTS.index(str(effort))
     known = [level for level in EFFORTS if level in switch.levels]
     return min(known, key=lambda level: abs(EFFORTS.index(level) - wanted))
+
+
+_ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+Message = dict[str, Any]
+
+
+def with_family_ids(messages: Sequence[Message], dialect: Dialect) -> tuple[Message, ...]:
+    """The messages with the ids of the dialect. Unchanged if the family writes no ids, or if all
+    ids are of its form already."""
+    ids = dialect.calls.ids if dialect.calls else None
+    if ids is None:
+        return tuple(messages)
+    return tuple(_Renaming(ids).renamed(messages))
+
+
+class _Renaming:
+    def __init__(self, ids: CallIds) -> None:
+        self._ids = ids
+        self._number = ids.first
+        self._new: dict[str, str] = {}
+        """By id in the request: the id that the template gets. A repeated id is that of the last
+        call."""
+
+    def renamed(self, messages: Iterable[Message]) -> Iterable[Message]:
+        for message in messages:
+            if message.get("role") == "assistant" and message.get("tool_calls"):
+                yield message | {"tool_calls": self._calls(message["tool_calls"])}
+            elif message.get("role") == "tool":
+                yield message | {"tool_call_id": self._new[message["tool_call_id"]]}
+            else:
+                yield message
+
+    def _calls(self, calls: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+        if self._ids.kind == "turn":
+            self._number = self._ids.first
+        renamed = []
+        for call in calls:
+            new = self._new[call["id"]] = self._new_id(call["function"]["name"], call["id"])
+            self._number += 1
+            renamed.append(call | {"id": new})
+        return renamed
+
+    def _new_id(self, name: str, old: str) -> str:
+        if self._ids.kind == "random":
+            text = old if self._has_form(old) else _digest(old, self._ids.length)
+        else:
+            text = str(self._number)
+        return self._ids.form.replace("{name}", name).replace("{id}", text)
+
+    def _has_form(self, text: str) -> bool:
+        return re.fullmatch(f"[A-Za-z0-9]{{{self._ids.length}}}", text) is not None
+
+
+def _digest(text: str, length: int) -> str:
+    """A text of letters and digits that is the same for the same id in every request, so that the
+    prefix cache is used."""
+    number = int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest(), "big")
+    digits = []
+    for _ in range(length):
+        number, digit = divmod(number, len(_ALPHABET))
+        digits.append(_ALPHABET[digit])
+    return "".join(digits)

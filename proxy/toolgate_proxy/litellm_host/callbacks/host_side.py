@@ -40,6 +40,7 @@ from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
 from ..deployments.router import Asker, Target, is_foreign
 from ..errors import own_errors
+from ..mcp_credentials import without_credentials
 from .collected import Collected
 from .request_data import RequestData
 from .request_events import RequestEvents
@@ -67,7 +68,7 @@ class HostSide:
         self.is_litellms = False
         """LiteLLM's handler serves the fallback at which the request is."""
         self._surface = surface
-        self._scope = scope
+        self._scope = without_credentials(scope)
         self._context = context
         self._is_counted = not context.authenticated
         """Another authentication than ours admits the request, and counts the use of its key."""
@@ -83,7 +84,7 @@ class HostSide:
         self._retried = 0
         """Number of retries at the model."""
         self._choice = Choice()
-        self._request = Request(scope)
+        self._request = Request(self._scope)
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
         self._events: RequestEvents | None = None

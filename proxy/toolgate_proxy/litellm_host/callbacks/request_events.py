@@ -6,7 +6,6 @@ create the log event that LiteLLM's handler would have created, with LiteLLM's o
 
 from __future__ import annotations
 
-import copy
 import datetime
 import logging
 import traceback
@@ -16,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import litellm.utils
+import orjson
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.router_utils import fallback_event_handlers
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
@@ -31,6 +31,7 @@ from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
+from ..mcp_credentials import without_credentials
 from ..private_names import either
 from .completions import completion_of
 from .configured import (
@@ -57,15 +58,6 @@ class RequestEvents:
         """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
         self._first_event: datetime.datetime | None = None
-
-    @classmethod
-    def of_refused(
-        cls, scope: MutableMapping[str, Any], surface: Surface, context: RequestContext
-    ) -> RequestEvents:
-        """Make the events of a request that was rejected before its model and caller were known."""
-        context.call_id = context.call_id or uuid.uuid4().hex
-        caller = UserAPIKeyAuth(request_route=scope["path"])
-        return cls(RequestData(Request(scope), caller, {}, surface, context))
 
     async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
         """Run `async_pre_call_hook` of all callbacks and return the body that they return.
@@ -276,8 +268,10 @@ def report_refused(
 ) -> None:
     """Send LiteLLM's log event of a request that was refused before its model was known."""
     if wants_events():
-        events = RequestEvents.of_refused(scope, surface, context)
-        in_background(events.failed("", error))
+        context.call_id = context.call_id or uuid.uuid4().hex
+        caller = UserAPIKeyAuth(request_route=scope["path"])
+        data = RequestData(Request(without_credentials(scope)), caller, {}, surface, context)
+        in_background(RequestEvents(data).failed("", error))
 
 
 def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
@@ -286,9 +280,9 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
         return ModelResponse(**completion_of(whole))
     if call_type != "aresponses":
         return ModelResponse(**whole)
-    # The tools are those of all requests that have them.
-    copied = copy.deepcopy({name: whole[name] for name in ("tools",) if name in whole})
-    response = ResponsesAPIResponse(**{**whole, **copied})
+    # Parts of the tools are those of all requests that have them, and callbacks may change these.
+    own = {"tools": orjson.loads(orjson.dumps(whole["tools"]))} if "tools" in whole else {}
+    response = ResponsesAPIResponse(**{**whole, **own})
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)

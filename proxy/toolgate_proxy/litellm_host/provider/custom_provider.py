@@ -20,7 +20,7 @@ from toolgate_core.errors import UnsupportedParameter
 from ...api.chat_completions.chunks import Chunk, Chunks
 from ...api.chat_completions.response import WholeResponse
 from ...api.surfaces import COMPLETIONS
-from ...chat import failover
+from ...chat.failover import Events
 from ...chat.response import ChatResponse
 from ...routing.deployments import Deployment, Placement
 from ...state import gateway
@@ -86,7 +86,7 @@ def _kept(chunk: Chunk) -> Chunk:
 
 
 @asynccontextmanager
-async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, failover.Events]]:
+async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, Events]]:
     """Respond with the deployment that LiteLLM selected, or with another one if that fails."""
     here = gateway()
     base = {"api_base": call.placement.api_base}
@@ -100,9 +100,8 @@ async def _responding(call: ProviderCall) -> AsyncIterator[tuple[ChatResponse, f
             param="tools",
         )
     request = await here.documents.read(request, call.owner, context)
-    async with failover.respond(
-        here.engine, here.deployments, request, call.placement, call.alternatives, context
-    ) as responding:
+    respond = here.failover.respond
+    async with respond(request, call.placement, call.alternatives, context) as responding:
         yield responding
 
 

@@ -17,7 +17,7 @@ from toolgate_core.errors import (
 from toolgate_proxy.api.chat_completions import parameters as chat
 from toolgate_proxy.api.responses.parameters import BY_NAME, CHAT_ONLY
 from toolgate_proxy.api.responses.surface import Responses
-from toolgate_proxy.chat.request.backend_request import schema_params
+from toolgate_proxy.chat.constraints import schema_params
 
 SEARCH = {"type": "web_search", "search_context_size": "low"}
 LOGPROBS = ["message.output_text.logprobs"]

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core.chat_request import HistoryChange
-from toolgate_proxy.api.shared.call_results import NO_RESULT, UNKNOWN, with_results
-from toolgate_proxy.api.shared.history import History
+from toolgate_proxy.api.shared.history import NO_RESULT, UNKNOWN, History, with_results
 
 Message = dict[str, Any]
 USER: Message = {"role": "user", "content": "and?"}

@@ -16,7 +16,7 @@ from toolgate_proxy.api.messages.tools import TOOLSETS
 from toolgate_proxy.api.shared.hosted_tools import HostedTools
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
-from toolgate_proxy.chat.request.backend_request import schema_params
+from toolgate_proxy.chat.constraints import schema_params
 from toolgate_proxy.chat.request.invalid_tools import without
 
 CHAT, RESPONSES, MESSAGES = SURFACES

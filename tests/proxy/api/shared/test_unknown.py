@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from toolgate_core.errors import UnsupportedParameter
-from toolgate_proxy.api.shared.parameter import read_parameters
-from toolgate_proxy.api.shared.unknown import FOREIGN, MAX_LISTED, without_unknown
+from toolgate_proxy.api.shared.parameter import (
+    FOREIGN,
+    MAX_LISTED,
+    read_parameters,
+    without_unknown,
+)
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
 

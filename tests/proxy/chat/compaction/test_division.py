@@ -6,9 +6,13 @@ from typing import Any
 
 import pytest
 
-from toolgate_proxy.chat.compaction.compacted import Compacted
-from toolgate_proxy.chat.compaction.division import Division, divided, divided_whole
-from toolgate_proxy.chat.compaction.prompt import shown
+from toolgate_proxy.chat.compaction.compacted import (
+    Compacted,
+    Division,
+    divided,
+    divided_whole,
+    shown,
+)
 
 Json = dict[str, Any]
 SYSTEM: Json = {"role": "system", "content": "Be brief."}

@@ -6,8 +6,7 @@ import base64
 
 import pytest
 
-from toolgate_proxy.chat.compaction.compacted import Compacted
-from toolgate_proxy.chat.compaction.sealed import opened, sealed
+from toolgate_proxy.chat.compaction.compacted import Compacted, opened, sealed
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 SEALER = Sealer(b"secret")

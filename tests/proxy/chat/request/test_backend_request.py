@@ -11,7 +11,7 @@ from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.plan import make_plan
 from toolgate_core.tools import content_format, parse_tools
-from toolgate_proxy.chat.request.backend_request import backend_request, chat_prompt
+from toolgate_proxy.chat.constraints import backend_request, chat_prompt
 from toolgate_proxy.chat.request.invalid_tools import without
 from toolgate_proxy.grammars.service import LoadedGrammars
 

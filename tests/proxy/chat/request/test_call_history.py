@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_proxy.chat.request.call_history import with_family_ids
+from toolgate_proxy.chat.request.preparation import with_family_ids
 
 
 def assistant(*calls: tuple[str, str]) -> dict[str, Any]:

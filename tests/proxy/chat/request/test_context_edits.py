@@ -14,7 +14,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.context_edits import ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
-from toolgate_proxy.chat.request.context_edits import (
+from toolgate_proxy.chat.request.shortening import (
     BYTES_PER_TOKEN,
     CLEARED,
     edited,

@@ -10,7 +10,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ContextLengthExceeded
 from toolgate_core.wire import TOOL_DEFINITIONS
-from toolgate_proxy.chat.request.truncation import droppable, fitted
+from toolgate_proxy.chat.request.shortening import droppable, fitted
 
 WORDS = {
     "s": {"role": "system", "content": "s"},

@@ -9,7 +9,7 @@ from tests.support.agents.client_packages import client_python
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
-from toolgate_proxy.chat.compaction.prompt import shown
+from toolgate_proxy.chat.compaction.compacted import shown
 
 pytestmark = OWN_ROUTE_ONLY
 TEXTS = ("One.", "Two.", "They counted.", "Three.")

@@ -7,6 +7,7 @@ results of calls are blocks of the next user message, and messages of their own 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -24,12 +25,13 @@ from .content import (
     check_fields,
     joined,
     read_part,
+    read_system,
+    read_system_message,
     read_text,
     unsupported_block,
 )
 from .server_results import SERVER_NAMES, result_content
 from .signature import verified
-from .system import read_system, read_system_message
 from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
@@ -79,29 +81,22 @@ def parse_messages(
     return conversation
 
 
+@dataclass
 class _Reader:
-    def __init__(
-        self,
-        seal: OwnerSeal | None,
-        history: History,
-        tools: Toolset,
-        define: Define,
-        compaction: CompactedMessages,
-    ) -> None:
-        self.turns = Turns()
-        self._compaction = compaction
-        self._seal = seal
-        self._history = history
-        self._tools = tools
-        self._define = define
-        self._ids: set[str] = set()
-        """The ids of all calls."""
-        self._server_calls: set[str] = set()
-        """The ids of calls that a service ran, without a result so far."""
-        self._open: dict[str, str] = {}
-        """The ids of the calls of the last assistant message that have no result yet, by path."""
-        self._system: list[tuple[Fields, str]] = []
-        """System messages, with their paths, that wait for the results of calls."""
+    _seal: OwnerSeal | None
+    _history: History
+    _tools: Toolset
+    _define: Define
+    _compaction: CompactedMessages
+    turns: Turns = field(default_factory=Turns)
+    _ids: set[str] = field(default_factory=set)
+    """The ids of all calls."""
+    _server_calls: set[str] = field(default_factory=set)
+    """The ids of calls that a service ran, without a result so far."""
+    _open: dict[str, str] = field(default_factory=dict)
+    """The ids of the calls of the last assistant message that have no result yet, by path."""
+    _system: list[tuple[Fields, str]] = field(default_factory=list)
+    """System messages, with their paths, that wait for the results of calls."""
 
     def read(self, message: Fields, path: str) -> None:
         role = message.text("role")

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...shared.call_results import lost_call, with_results
-from ...shared.history import History
+from ...shared.history import History, lost_call, with_results
 from ...shared.tool_changes import reminder
 from .content import Content, Part, joined
 

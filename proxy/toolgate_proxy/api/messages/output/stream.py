@@ -8,16 +8,12 @@ from typing import Any
 from toolgate_core.deltas import Finish
 
 from ....chat.compaction.compacted import PAUSED
-from ....chat.response import ChatResponse, ResponseEvent
-from ....sealing import OwnerSeal
-from ...shared.response_fields import prompt_fields, with_receipt
-from ...shared.sse import typed_events
-from ...surface import Stateless
+from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
+from ...shared.output import prompt_fields, typed_events, with_receipt
+from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
 from .blocks import Event
-from .collector import Content
-from .gateway_results import FETCH_RESULT, WEB_RESULT
-from .usage import usage_of, with_iterations
+from .collector import FETCH_RESULT, WEB_RESULT, Content
 
 
 class Body:
@@ -117,9 +113,9 @@ def stop(content: Content) -> dict[str, Any]:
 class MessageStream(Stateless):
     """The server-sent events of one message. Each has its type in `event:` and in its data."""
 
-    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, seal)
+        self._content = Content(response, client.seal)
         self._begun = False
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
@@ -139,9 +135,9 @@ class MessageStream(Stateless):
 class WholeMessage(Stateless):
     """A message object."""
 
-    def __init__(self, response: ChatResponse, model: str, seal: OwnerSeal | None = None) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         self._body = Body(response, model)
-        self._content = Content(response, seal)
+        self._content = Content(response, client.seal)
 
     def add(self, events: Iterable[ResponseEvent]) -> None:
         for _ in self._content.add(events):
@@ -149,3 +145,39 @@ class WholeMessage(Stateless):
 
     def body(self) -> dict[str, Any]:
         return self._body.whole(self._content)
+
+
+def usage_of(counts: TokenCounts) -> dict[str, Any]:
+    """Anthropic's `input_tokens` are those that were not read from the cache."""
+    return {
+        **_tokens(counts),
+        "output_tokens_details": {"thinking_tokens": counts.reasoning},
+    }
+
+
+def with_iterations(
+    counts: TokenCounts, compaction: TokenCounts | None, *, answered: bool
+) -> dict[str, Any]:
+    """Return the usage of a message. If the conversation was compacted, the tokens of the summary
+    are in `iterations` only. `answered`: whether the message has more than the summary."""
+    usage = usage_of(counts)
+    if compaction is None:
+        return usage
+    iterations = [{"type": "compaction", **_iteration(compaction)}]
+    if answered:
+        iterations.append({"type": "message", **_iteration(counts)})
+    return {**usage, "iterations": iterations}
+
+
+def _iteration(counts: TokenCounts) -> dict[str, Any]:
+    created = {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0}
+    return {**_tokens(counts), "cache_creation": created}
+
+
+def _tokens(counts: TokenCounts) -> dict[str, Any]:
+    return {
+        "input_tokens": counts.prompt - counts.cached,
+        "cache_creation_input_tokens": 0,  # nothing is billed for writing to the cache
+        "cache_read_input_tokens": counts.cached,
+        "output_tokens": counts.completion,
+    }

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ....request_fields import Fields
-from ..content import check_fields
 from .tool import BuiltinTool, Event, Member, present
 
 WORDS = (
@@ -50,7 +49,7 @@ def _describe(entry: Fields) -> str:
     if given is None:
         return WORDS
     environment = Fields(given, entry.path("environment"))
-    check_fields(environment, ("type", "skills"))
+    environment.check_known(("type", "skills"))
     if environment.text("type") != "local":
         raise environment.wrong("type", '"local"')
     skills = [

@@ -19,33 +19,24 @@ from toolgate_core.deltas import (
 )
 
 from ....chat.choice import GatewayCallRan, TokenIds
-from ....chat.compaction.compacted import Compacted
-from ....chat.compaction.sealed import sealed
+from ....chat.compaction.compacted import Compacted, sealed
 from ....chat.response import ChatResponse, ResponseEvent
 from ....sealing import OwnerSeal
-from ...shared.citations import FoundPages
-from ...shared.mcp_entry import McpEntry
+from ...shared.mcp import McpEntry
 from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
-from ...shared.web_search import Results
+from ...shared.web_search import FoundPages, Results
 from ..builtin_tools.table import BY_TYPE
 from ..shown_tools import SEARCH, found
-from .builtin_call import BuiltinCall
-from .items import (
-    CUSTOM,
-    FUNCTION,
-    MESSAGE,
-    REASONING,
-    SUMMARY,
-    CallItem,
-    CompactionItem,
-    Event,
-    TextItem,
-    TextKind,
+from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem, Execution, SearchCallItem
+from .gateway_calls import (
+    ApprovalItem,
+    McpCallItem,
+    McpListItem,
+    SearchOutputItem,
+    WebSearchCallItem,
 )
-from .mcp_items import ApprovalItem, McpCallItem, McpListItem
-from .search_call import Execution, SearchCallItem, SearchOutputItem
-from .web_search_call import WebSearchCallItem
+from .items import MESSAGE, REASONING, SUMMARY, CompactionItem, Event, TextItem, TextKind
 
 Ran = WebSearchCallItem | McpCallItem
 """Calls that the gateway runs."""

@@ -9,8 +9,8 @@ from toolgate_core.errors import ClientDisconnected
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
-from ...shared.sse import typed_events
-from ...surface import Client
+from ...shared.output import typed_events
+from ...surface import ANY_CLIENT, Client
 from ..state.history import begin, store
 from .body import Body, failed_response, is_summarized
 from .collector import Output
@@ -34,7 +34,7 @@ class ResponseStream:
     """The server-sent events of one response. Each has its type in `event:` and in its data, and a
     sequence number."""
 
-    def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
+    def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
         background = client.background
         self._body = Body(response, model, None if background is None else background.created)
         self._repeated = response.request.repeated

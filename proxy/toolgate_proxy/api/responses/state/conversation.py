@@ -21,8 +21,8 @@ from ....sealing import OwnerSeal
 from ...shared.history import History
 from ...shared.hosted_tools import HostedTools
 from ...surface import Client
+from ..approvals import Approvals
 from ..items import parse_input
-from ..mcp.approvals import Approvals
 from ..tools import ToolReader
 from .item_ids import with_ids
 

@@ -9,11 +9,10 @@ from toolgate_core.errors import InvalidRequest
 from toolgate_core.gateway_tools import PendingCall
 from toolgate_core.toolset import Toolset
 
-from ....request_fields import Fields
-from ...shared.history import History
-from ...shared.mcp import EMPTY, McpTool
-from ...shared.mcp_entry import McpEntry
-from ..turns import Turns
+from ...request_fields import Fields
+from ..shared.history import History
+from ..shared.mcp import EMPTY, McpEntry, McpTool
+from .turns import Turns
 
 REQUEST_FIELDS = ("name", "arguments", "server_label")
 RESPONSE_FIELDS = ("approval_request_id", "approve", "reason")

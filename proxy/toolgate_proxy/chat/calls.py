@@ -1,4 +1,4 @@
-"""Validation of the calls of one choice before they are sent to the client.
+"""The calls of one response: their validation before they are sent to the client, and their ids.
 
 Each call is validated when it is complete. A call that can be invalid is held until then. If masks
 enforce the whole schema, a call can't be invalid; a violation is then a bug of Toolgate, and the
@@ -8,10 +8,15 @@ response ends with an error. A call of a tool with residual keywords can be inva
 from __future__ import annotations
 
 import logging
+import secrets
+import string
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from toolgate_core import wire
+from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
+from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
 from toolgate_core.tools import Tool
 
@@ -160,3 +165,25 @@ def _without_names(pointer: str) -> str:
     for part in pointer.split("/"):
         parts.append("*" if parts and parts[-1] in NAMING else part)
     return "/".join(parts)
+
+
+ALPHABET = string.ascii_letters + string.digits
+
+
+class CallIds:
+    """Generates the ids of the calls of one response."""
+
+    def __init__(self, info: wire.Info, request: ChatRequest, dialect: Dialect) -> None:
+        ids = dialect.calls.ids if dialect.calls else None
+        # Those that each turn counts anew do not identify a call in the conversation.
+        self._written = ids is not None and ids.kind != "turn"
+        self._numbered = info.call_ids == "kimi_k2"
+        # As in vLLM (renderers/chat_utils.py), numbering continues through a conversation.
+        self._before = sum(len(message.get("tool_calls") or ()) for message in request.messages)
+
+    def id_of(self, start: CallStart) -> str:
+        if start.id is not None and self._written:
+            return start.id
+        if self._numbered:
+            return f"functions.{start.name}:{self._before + start.index}"
+        return "call_" + "".join(secrets.choice(ALPHABET) for _ in range(24))

@@ -1,0 +1,24 @@
+"""What a request may use of the operator's: LiteLLM's search engine and MCP servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..api.surface import Client
+from .callbacks.host_side import HostSide
+from .mcp import listings, mcp_entries
+from .mcp_credentials import McpCredentials
+from .web_search import permitted_search, search_tools
+
+
+async def with_tools(
+    client: Client, values: Mapping[str, Any], host: HostSide, credentials: McpCredentials
+) -> Client:
+    """Return the sender with what its request uses. Raise ToolgateError."""
+    if values.get("tools") and search_tools():
+        client = replace(client, search_engine=await permitted_search(host.caller))
+    if entries := mcp_entries(values):
+        client = replace(client, mcp=await listings(entries, host.caller, credentials))
+    return client
