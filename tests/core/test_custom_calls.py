@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core.custom_calls import CustomCalls, InputText
+from toolgate_core.custom_tools import CustomCalls, InputText
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
 
 

@@ -21,12 +21,9 @@ from ..tokens import masks
 from ..tokens.masks import Row, Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
-from .calls.call_ids import CallIdentifiers
-from .calls.call_prefix import CallPrefixes
-from .calls.candidates import Candidate, Candidates, CandidateSet
-from .calls.head_matcher import CallVocabulary
-from .free_text.dialect_texts import DialectTexts
-from .free_text.text_match import TextMatch
+from .calls.candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
+from .dialect_texts import DialectTexts, TextMatch
+from .spec import CallIdentifiers
 
 if TYPE_CHECKING:
     from .turn_graphs import TurnGraphs

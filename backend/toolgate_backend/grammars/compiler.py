@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
-from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
-from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -28,7 +26,6 @@ from . import blob
 from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, Engine, PackingEngine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .instances.walk import InstanceWalker
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -85,9 +82,17 @@ class Compiler:
     def __init__(
         self, form: CallForm, xgrammar_engine: PackingEngine, llguidance_engine: LLGuidanceEngine
     ) -> None:
-        self._form = form
+        self.form = form
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
+
+    @property
+    def token_bytes(self) -> list[bytes]:
+        return self._xgrammar.token_bytes
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text without special tokens."""
+        return self._llguidance.encode(text)
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
@@ -107,13 +112,13 @@ class Compiler:
     def warm_cache(self) -> None:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
-        self._llguidance.prepare_custom(self._form)
-        is_json = isinstance(self._form.codec, Json)
+        self._llguidance.custom.prepare(self.form)
+        is_json = self.form.json_of("common") is not None
         engines: tuple[Engine, ...] = (self._xgrammar, self._llguidance)
         for engine in engines:
-            engine.compile(self._form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
+            engine.compile(self.form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
         if not is_json:
-            self._llguidance.compile_arguments(self._form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
+            self._llguidance.compile_arguments(self.form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
@@ -153,7 +158,7 @@ class Compiler:
         schema = json.loads(parameters)
         if (definition := grammar_of(schema)) is not None:
             choice = Choice("llguidance", "a grammar of text", schema)
-            return choice, self._llguidance.compile_custom(self._form, name, definition)
+            return choice, self._llguidance.custom.compile(self.form, name, definition)
         if name == grammar_key.CONTENT and TEXT in schema:
             choice = Choice("llguidance", "a text format, not JSON", schema)
             return choice, self._llguidance.compile_text(schema[TEXT])
@@ -161,14 +166,14 @@ class Compiler:
             schema = without_endless(schema)
             if (found := contradiction_in(schema)) is not None:
                 raise GrammarRefused(found.reason, found.pointer)
-        is_json = isinstance(self._form.codec_of(name), Json)
+        is_json = self.form.json_of(name) is not None
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, rewritten):
             try:
                 if is_json and choice.engine == "xgrammar":
-                    return choice, self._xgrammar.compile(self._form, name, choice.schema)
+                    return choice, self._xgrammar.compile(self.form, name, choice.schema)
                 grammar, residual = self._llguidance.compile_call(
-                    self._form, name, choice.schema, schema
+                    self.form, name, choice.schema, schema
                 )
                 return choice if is_json else choice.beyond_json(residual), grammar
             except NotRepresentable:
@@ -189,7 +194,7 @@ class Compiler:
 
         def compiles(prepared: dict[str, Any]) -> bool:
             try:
-                self._llguidance.compile_call(self._form, name, prepared, schema)
+                self._llguidance.compile_call(self.form, name, prepared, schema)
             except GrammarRefused:
                 return False
             return True
@@ -223,12 +228,6 @@ class Compiler:
             return None
         serialized = self._xgrammar.serialize(grammar)
         return None if serialized is None else blob.pack(key, serialized)
-
-    def instance_walker(self) -> InstanceWalker | None:
-        """None if the arguments are not JSON."""
-        if not isinstance(self._form.codec, Json):
-            return None
-        return InstanceWalker(self._form, self._llguidance, self._xgrammar.token_bytes)
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

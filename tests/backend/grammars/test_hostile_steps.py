@@ -19,11 +19,10 @@ from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
 from toolgate_backend.grammars.completions.hints import hints_of
-from toolgate_backend.grammars.engines import choice
+from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_backend.grammars.instances import forms
-from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -61,9 +60,9 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         without_root_references(it)
     ),
     "backend.grammars.codecs.nodes:structure_of": lambda it, _: structure_of(it),
-    "backend.grammars.members.lark:member_rules": lambda it, _: _lark(it),
-    "backend.grammars.members.ebnf:member_rules": lambda it, _: (
-        ebnf.member_rules(it, (", ", ": "))
+    "backend.grammars.engines.llguidance_members:member_rules": lambda it, _: _lark(it),
+    "backend.grammars.engines.xgrammar_members:member_rules": lambda it, _: (
+        xgrammar_members.member_rules(it, (", ", ": "))
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
@@ -112,8 +111,8 @@ def _rules(codec: Any, prepared: Schema, given: Schema) -> None:
 
 
 def _lark(prepared: Schema) -> None:
-    with suppress(lark.TooLarge):
-        lark.member_rules(close_objects(prepared), _OPTIONS)
+    with suppress(llguidance_members.TooLarge):
+        llguidance_members.member_rules(close_objects(prepared), _OPTIONS)
 
 
 @lru_cache(maxsize=1)

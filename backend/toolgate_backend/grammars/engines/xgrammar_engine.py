@@ -13,7 +13,6 @@ from typing import Any
 import xgrammar
 
 from toolgate_core import grammar_key
-from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.closed_objects import close_objects
 
 from ...errors import BlobRejected, GrammarRefused
@@ -22,8 +21,8 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_XGRAMMAR
-from ..members.ebnf import member_rules
 from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
+from .xgrammar_members import member_rules
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -49,8 +48,8 @@ class XGrammarEngine:
         return list(self._info.decoded_vocab)
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        codec = form.codec_of(name)
-        if not isinstance(codec, Json):
+        codec = form.json_of(name)
+        if codec is None:
             raise GrammarRefused("xgrammar compiles JSON arguments only", "")
         before, after = form.grammar_texts(name, parameters)
         with _memory_errors():

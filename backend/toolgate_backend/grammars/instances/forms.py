@@ -15,8 +15,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from toolgate_core.pattern_match import matches
 from toolgate_core.pointer import escape
+from toolgate_core.schema.strings import matches
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 

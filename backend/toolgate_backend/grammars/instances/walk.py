@@ -9,13 +9,11 @@ from typing import Any, Literal
 
 import jsonschema_rs
 
-from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.wire import InstanceWalk
 
 from ...tokens.call_form import CallForm
 from ..engines.engine import CompiledGrammar
-from ..engines.llguidance_engine import LLGuidanceEngine
 from .forms import Form, Text, nodes_at, written
 
 
@@ -23,10 +21,10 @@ class InstanceWalker:
     """`token_bytes`: the bytes of each token."""
 
     def __init__(
-        self, form: CallForm, tokenizer: LLGuidanceEngine, token_bytes: Sequence[bytes]
+        self, form: CallForm, encode: Callable[[str], list[int]], token_bytes: Sequence[bytes]
     ) -> None:
         self._form = form
-        self._tokenizer = tokenizer
+        self._tokens_of = encode
         self._token_bytes = token_bytes
         self._byte_tokens = {text[0]: at for at, text in enumerate(token_bytes) if len(text) == 1}
 
@@ -34,8 +32,8 @@ class InstanceWalker:
         self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
     ) -> InstanceWalk:
         """`schema` is the one that the engine was given. The arguments must be JSON."""
-        codec = self._form.codec_of(name)
-        assert isinstance(codec, Json)
+        codec = self._form.json_of(name)
+        assert codec is not None
         before, after = self._form.grammar_texts(name, schema)
         separators = (codec.item_separator, codec.key_separator)
 
@@ -51,7 +49,7 @@ class InstanceWalker:
     def _encode(self, text: str) -> list[int]:
         """Return the tokens of a text; single bytes if the tokenizer would change it, as those do
         that normalise Unicode."""
-        tokens, data = self._tokenizer.encode(text), text.encode()
+        tokens, data = self._tokens_of(text), text.encode()
         if b"".join(self._token_bytes[token] for token in tokens) == data:
             return tokens
         return [self._byte_tokens[byte] for byte in data if byte in self._byte_tokens]

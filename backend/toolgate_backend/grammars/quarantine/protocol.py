@@ -29,6 +29,7 @@ from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from ..engines.xgrammar_engine import XGrammarEngine
+from ..instances.walk import InstanceWalker
 
 BLOB_SPEEDUP = 5.0
 """A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
@@ -112,9 +113,9 @@ def examine(compiler: Compiler, job: CompileJob) -> tuple[WorkerReply, CompiledG
 def _walks(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar | None
 ) -> tuple[InstanceWalk, ...]:
-    walker = compiler.instance_walker()
-    if walker is None or grammar is None:
+    if grammar is None or compiler.form.json_of(job.name) is None:
         return ()
+    walker = InstanceWalker(compiler.form, compiler.encode, compiler.token_bytes)
     schema = json.loads(verdict.rewritten or job.parameters)
     return tuple(walker.walk(grammar, job.name, schema, each) for each in job.instances or ())
 

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from toolgate_core.dialects.argument_forms import REPRESENTATIVES
-from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.registry import DIALECTS, REPRESENTATIVES
 from toolgate_core.tools import Tool
 from toolgate_core.wire import GrammarVerdict
 
