@@ -20,11 +20,10 @@ from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
-from ..errors import BlobRejected, GrammarRefused, NotRepresentable
+from ..errors import GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
-from . import blob
 from .engines.choice import Choice, fallback_choices, make_choice
-from .engines.engine import CompiledGrammar, Engine, PackingEngine
+from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 
 if TYPE_CHECKING:
@@ -35,9 +34,6 @@ MAX_GRAMMAR_BYTES = 64 * 2**20
 ones takes 0.6 MB."""
 MAX_REWRITTEN = 2_000_000
 """Maximum length of a rewritten schema, in characters. The engine reads it once more."""
-MAX_PACKED_BYTES = 2**19
-"""Larger compiled grammars get no blob: serializing takes up to 6 s per MB. Those whose blobs pay,
-long enums, have up to 0.3 MB."""
 NICENESS = 10
 """Added to the niceness of compiling threads and processes, which may share their cores with the
 engine's steps."""
@@ -80,7 +76,7 @@ class RewrittenSchema:
 
 class Compiler:
     def __init__(
-        self, form: CallForm, xgrammar_engine: PackingEngine, llguidance_engine: LLGuidanceEngine
+        self, form: CallForm, xgrammar_engine: EagerEngine, llguidance_engine: LLGuidanceEngine
     ) -> None:
         self.form = form
         self._xgrammar = xgrammar_engine
@@ -201,33 +197,9 @@ class Compiler:
 
         return fallback_choices(schema, compiles)
 
-    def load(
-        self, key: str, packed: str, parameters: str, rewritten: RewrittenSchema | None = None
-    ) -> CompileResult:
-        """Load a grammar from a blob. The verdict equals that of a compile. Raises BlobRejected."""
-        schema = json.loads(parameters)
-        if TEXT in schema or grammar_of(schema) is not None:
-            raise BlobRejected("the blob is for a grammar of text, which xgrammar does not compile")
-        choice = next(self._choices(grammar_key.CONTENT, schema, rewritten))
-        if choice.engine != "xgrammar":
-            raise BlobRejected("the blob is for a schema that xgrammar does not compile")
-        started = time.thread_time()
-        grammar = self._xgrammar.deserialize(blob.unpack(key, packed), choice.schema)
-        load_ms = (time.thread_time() - started) * 1e3
-        return CompileResult(
-            GrammarVerdict(key=key, load_ms=load_ms, **_ready_fields(choice, parameters)), grammar
-        )
-
     def size(self, grammar: CompiledGrammar) -> int:
         """Size in memory in bytes; 0 if the engine compiles lazily."""
         return self._xgrammar.size(grammar)
-
-    def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
-        """Return the grammar's blob; None if it has no serial form or is too large."""
-        if self.size(grammar) > MAX_PACKED_BYTES:
-            return None
-        serialized = self._xgrammar.serialize(grammar)
-        return None if serialized is None else blob.pack(key, serialized)
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
-from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
 from .engines.engine import CompiledGrammar, EngineMatcher
@@ -44,12 +43,6 @@ class AssumedEngine:
 
     def size(self, grammar: CompiledGrammar) -> int:
         return 0
-
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        return None
-
-    def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
-        raise BlobRejected("there is no engine that could load it")
 
 
 class _Assumed:

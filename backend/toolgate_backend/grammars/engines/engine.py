@@ -88,8 +88,8 @@ class Engine(Protocol):
         ...
 
 
-class PackingEngine(Engine, Protocol):
-    """An engine whose grammars are compiled at once, and can be stored."""
+class EagerEngine(Engine, Protocol):
+    """An engine whose grammars are compiled at once."""
 
     @property
     def token_bytes(self) -> list[bytes]:
@@ -98,14 +98,6 @@ class PackingEngine(Engine, Protocol):
 
     def size(self, grammar: CompiledGrammar) -> int:
         """Size in memory in bytes; 0 for grammars of the other engine."""
-        ...
-
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """Return the grammar as text; None for a grammar of the other engine."""
-        ...
-
-    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raise BlobRejected."""
         ...
 
 

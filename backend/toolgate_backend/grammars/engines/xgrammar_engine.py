@@ -15,7 +15,7 @@ import xgrammar
 from toolgate_core import grammar_key
 from toolgate_core.schema.closed_objects import close_objects
 
-from ...errors import BlobRejected, GrammarRefused
+from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
@@ -87,21 +87,6 @@ class XGrammarEngine:
         """Size in memory in bytes; 0 for grammars of the other engine, which compiles lazily."""
         return grammar.size() if isinstance(grammar, _Compiled) else 0
 
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """Return the grammar's JSON without the vocabulary; None for a grammar of the other
-        engine."""
-        with _memory_errors():
-            return grammar.serialize() if isinstance(grammar, _Compiled) else None
-
-    def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raise BlobRejected if another xgrammar version wrote the text, or for another
-        vocabulary. `parameters` is the schema that was compiled."""
-        try:
-            compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._info)
-            return _Compiled(compiled, parameters)
-        except RuntimeError as error:
-            raise BlobRejected(f"xgrammar: {type(error).__name__}") from error
-
 
 class _Compiled:
     by_text = True
@@ -113,9 +98,6 @@ class _Compiled:
 
     def size(self) -> int:
         return int(self._compiled.memory_size_bytes)
-
-    def serialize(self) -> str:
-        return str(self._compiled.serialize_json())
 
     @cached_property
     def fixed_prefix(self) -> bytes:
