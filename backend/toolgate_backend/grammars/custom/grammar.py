@@ -70,7 +70,9 @@ class CustomGrammars:
         )
 
     def prepare(self, form: CallForm) -> None:
-        """Make the view of the vocabulary that the dialect's custom tools need."""
+        """Make the view of the vocabulary that the dialect's custom tools need, and let Lark make its
+        parser of definitions, which takes half a second."""
+        check(f'{_START}"a"', self._has_text)
         self._view(input_texts(form.codec, form.marks).writing)
 
     def _view(self, writing: Writing) -> View:

@@ -30,10 +30,6 @@ class Form:
     schema_order: bool = False
 
 
-CANONICAL = Form(plain_numbers=True, schema_order=True)
-"""One line, with the schema's order of members. Grammars with fixed white space write this form."""
-
-
 @dataclass
 class Text:
     """A text and its parts: (begin, end, JSON Pointer) of each value and member name, in bytes. A
@@ -57,11 +53,6 @@ def written(value: Any, form: Form, schema: Any) -> Text:
     for part in _parts(value, form, "", text, parts):
         parts += part.encode("utf-8", "surrogatepass")
     return replace(text, data=bytes(parts))
-
-
-def spelled(value: Any, schema: Any) -> str:
-    """Return a value in canonical form, by the schema that the engine was given."""
-    return written(value, CANONICAL, schema).data.decode("utf-8", "surrogatepass")
 
 
 def _parts(value: Any, form: Form, pointer: str, text: Text, parts: bytearray) -> Iterator[str]:
