@@ -13,7 +13,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
-from ..grammars.engines.engine import EmptyGrammar
+from ..grammars.engines.engine import empty_grammar
 from ..grammars.graph.token_graphs import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
@@ -90,9 +90,9 @@ class ModelData:
             WeakValueDictionary()
         )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0, "end of calls")
+        self._end_of_calls = MeasuredGrammar(empty_grammar(), 0, 0, "end of calls")
         self._beginnings = {
-            kind: Candidate(MeasuredGrammar(EmptyGrammar(), 0, 0, f"message: {kind}"), text)
+            kind: Candidate(MeasuredGrammar(empty_grammar(), 0, 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
 

@@ -135,7 +135,7 @@ class Compiler:
             fields = _refused_fields(f"not a valid JSON Schema ({type(error).__name__}: {error})")
         else:
             fields = _ready_fields(choice, parameters)
-            if self.size(compiled) > MAX_GRAMMAR_BYTES:
+            if compiled.size > MAX_GRAMMAR_BYTES:
                 reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             elif len(fields["rewritten"] or "") > MAX_REWRITTEN:
@@ -196,10 +196,6 @@ class Compiler:
             return True
 
         return fallback_choices(schema, compiles)
-
-    def size(self, grammar: CompiledGrammar) -> int:
-        """Size in memory in bytes; 0 if the engine compiles lazily."""
-        return self._xgrammar.size(grammar)
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 import llguidance
 
@@ -14,7 +15,7 @@ from ...tokens.units import units
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_matcher import FreshMatcher, can_begin, first_line, new_matcher
 from .definition import check
-from .matcher import CustomGrammar, Parts
+from .matcher import CustomMatcher, Parts
 from .texts import FixedText, Writing, input_texts
 from .views import WRITABLE, View, quoted_view, raw_view
 
@@ -57,21 +58,20 @@ class CustomGrammars:
         def _fixed(encoded: str) -> FixedText:
             return FixedText(units(encoded, form.marks), view.texts, view.ids)
 
-        return CustomGrammar(
-            Parts(
-                before=_fixed(before + texts.before),
-                input=FreshMatcher(
-                    lambda: llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0)
-                ),
-                after=_fixed(texts.after + after),
-                forbidden=texts.forbidden.encode(),
-                view=view,
-            )
+        parts = Parts(
+            before=_fixed(before + texts.before),
+            input=FreshMatcher(
+                lambda: llguidance.LLMatcher(view.tokenizer, NO_FORCING + source, log_level=0)
+            ),
+            after=_fixed(texts.after + after),
+            forbidden=texts.forbidden.encode(),
+            view=view,
         )
+        return CompiledGrammar(partial(CustomMatcher, parts), prefix=parts.before.units)
 
     def prepare(self, form: CallForm) -> None:
-        """Make the view of the vocabulary that the dialect's custom tools need, and let Lark make its
-        parser of definitions, which takes half a second."""
+        """Make the view of the vocabulary that the dialect's custom tools need, and Lark's parser,
+        which takes half a second."""
         check(f'{_START}"a"', self._has_text)
         self._view(input_texts(form.codec, form.marks).writing)
 

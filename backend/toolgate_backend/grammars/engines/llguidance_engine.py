@@ -23,7 +23,7 @@ from ..custom.grammar import CustomGrammars
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE
 from .engine import CompiledGrammar
-from .llguidance_matcher import Compiled, CompiledText, Mark, can_begin, new_matcher
+from .llguidance_matcher import Mark, Matchers, can_begin, new_matcher
 from .llguidance_members import TooLarge, member_rules
 
 
@@ -75,7 +75,8 @@ class LLGuidanceEngine:
 
         def compiled(rules: str) -> CompiledGrammar:
             grammar = start + rules
-            return Compiled(lambda: new_matcher(self._tokenizer, grammar, parameters), free=free)
+            matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters))
+            return CompiledGrammar(matchers, free=free)
 
         if self._any_order and name != grammar_key.CONTENT:
             with suppress(TooLarge, GrammarRefused):  # then in the schema's order
@@ -103,9 +104,8 @@ class LLGuidanceEngine:
             Mark.of(token, self._tokenizer.decode_bytes([token])) for token in form.grammar_marks
         )
         grammar = rules.text
-        compiled = Compiled(
-            lambda: new_matcher(self._tokenizer, grammar, parameters), marks, rules.tags, rules.free
-        )
+        matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters), marks)
+        compiled = CompiledGrammar(matchers, free=rules.free, tags=rules.tags)
         return compiled, tuple(rules.residual)
 
     def compile_text(self, form: dict[str, Any]) -> CompiledGrammar:
@@ -119,7 +119,10 @@ class LLGuidanceEngine:
         matcher = new_matcher(self._tokenizer, grammar, {})
         if not can_begin(self._tokenizer, matcher):
             raise GrammarRefused("it matches no text, or only the empty text", "")
-        return CompiledText(lambda: new_matcher(self._tokenizer, grammar, {}))
+        # Without a prefix: the text may be complete inside a common one.
+        return CompiledGrammar(
+            Matchers(lambda: new_matcher(self._tokenizer, grammar, {})), prefix=b""
+        )
 
 
 def _literal(text: str) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
-from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 import llguidance
@@ -18,9 +16,7 @@ from toolgate_core.schema.walk import find_keyword
 
 from ...errors import BackendError, GrammarRefused
 from ...tokens.masks import BitmaskRow
-from ..codecs.rules import TagText
-from ..graph.free_strings import NOT_FREE, FreeTexts
-from .engine import MAX_PREFIX_BYTES, EngineMatcher, Matcher
+from .engine import EngineMatcher
 
 
 class Mark(NamedTuple):
@@ -36,7 +32,7 @@ class Mark(NamedTuple):
         return cls(token >> 5, bit, text)
 
 
-class _Source:
+class Matchers:
     """Makes the matchers of one grammar."""
 
     def __init__(self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...]) -> None:
@@ -46,35 +42,6 @@ class _Source:
     def __call__(self) -> EngineMatcher:
         fresh = self._fresh
         return LLGuidanceMatcher(fresh.copy(), fresh.copy, fresh.renew, self._marks)
-
-
-class Compiled:
-    by_text = False
-
-    def __init__(
-        self,
-        make: Callable[[], llguidance.LLMatcher],
-        marks: tuple[Mark, ...] = (),
-        tags: Mapping[bytes, TagText] = MappingProxyType({}),
-        free: FreeTexts = NOT_FREE,
-    ) -> None:
-        """`tags`: see `Rules`."""
-        self.tags = tags
-        self.free = free
-        self.make = _Source(make, marks)
-
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return self.make()
-
-
-class CompiledText(Compiled):
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return b""  # the text may be complete inside a common prefix
 
 
 class LLGuidanceMatcher:

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import xgrammar
@@ -21,7 +21,7 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_XGRAMMAR
-from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
+from .engine import CompiledGrammar
 from .xgrammar_members import member_rules
 
 OUT_OF_MEMORY = "std::bad_alloc"
@@ -61,7 +61,13 @@ class XGrammarEngine:
                 tail = [_literal(after)] if after else []
                 parts = [*head, arguments, *tail]
                 grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
-                return _Compiled(self._compiler.compile_grammar(grammar), parameters)
+                compiled = self._compiler.compile_grammar(grammar)
+                return CompiledGrammar(
+                    partial(XGrammarMatcher, compiled),
+                    by_text=True,
+                    free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
+                    size=int(compiled.memory_size_bytes),
+                )
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
                     raise
@@ -82,29 +88,6 @@ class XGrammarEngine:
         return xgrammar.Grammar.from_json_schema(
             json.dumps(parameters), any_whitespace=False, separators=separators, strict_mode=True
         )
-
-    def size(self, grammar: CompiledGrammar) -> int:
-        """Size in memory in bytes; 0 for grammars of the other engine, which compiles lazily."""
-        return grammar.size() if isinstance(grammar, _Compiled) else 0
-
-
-class _Compiled:
-    by_text = True
-
-    def __init__(self, compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]) -> None:
-        self._compiled = compiled
-        self.make = partial(XGrammarMatcher, compiled)
-        self.free = free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,))
-
-    def size(self) -> int:
-        return int(self._compiled.memory_size_bytes)
-
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return self.make()
 
 
 class XGrammarMatcher:

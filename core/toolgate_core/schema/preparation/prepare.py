@@ -57,6 +57,7 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
+    return prepare_compilable(schema)
 
 
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
@@ -69,13 +70,13 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
     return None if form is None else _prepared(schema, form, ())
 
 
-def prepare_compilable(schema: Any, compiles: Callable[[Any], bool]) -> PreparedSchema:
+def prepare_compilable(
+    schema: Any, compiles: Callable[[Any], bool] | None = None
+) -> PreparedSchema:
     """Prepare a schema without the keywords without which an engine compiles the rest, such as a
     pattern that is too large for it. They are found by trying: an engine may refuse a value by
-    itself or beside another one. `compiles`: whether the engine compiles a prepared schema."""
-
-
-def _search(schema: Any, compiles: Callable[[Any], bool] | None = None) -> PreparedSchema:
+    itself or beside another one. `compiles`: whether the engine compiles a prepared schema; None:
+    it compiles what it supports."""
     search, removed = Search(schema, compiles), frozenset[Occurrence]()
     if search.without(removed) is None:
         removed = search.smallest_removal()
