@@ -13,6 +13,7 @@ import pytest
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars import instances
 from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
@@ -22,7 +23,6 @@ from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
-from toolgate_backend.grammars.instances import forms
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -42,8 +42,8 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
-    "backend.grammars.instances.forms:nodes_at": lambda it: forms.nodes_at(VALUE, it, ["a", "a"]),
-    "backend.grammars.instances.forms:ordered": lambda it: forms.ordered(VALUE, it),
+    "backend.grammars.instances:nodes_at": lambda it: instances.nodes_at(VALUE, it, ["a", "a"]),
+    "backend.grammars.instances:ordered": lambda it: instances.ordered(VALUE, [it], it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
 COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
@@ -87,10 +87,9 @@ PARTS = {
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
-    "backend.grammars.instances.walk:cause_of",
-    "backend.grammars.instances.walk:closed_out",
-    "backend.grammars.instances.forms:spelled",
-    "backend.grammars.instances.forms:written",
+    "backend.grammars.instances:cause_of",
+    "backend.grammars.instances:closed_out",
+    "backend.grammars.instances:written",
 }
 """Functions in the quarantine that validate values. The limit on its processor time ends them."""
 CODECS = [

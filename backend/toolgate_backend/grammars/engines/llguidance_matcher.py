@@ -35,7 +35,9 @@ class Mark(NamedTuple):
 class Matchers:
     """Makes the matchers of one grammar."""
 
-    def __init__(self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...]) -> None:
+    def __init__(
+        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
+    ) -> None:
         self._fresh = FreshMatcher(make)
         self._marks = marks
 

@@ -27,7 +27,7 @@ from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from ..engines.xgrammar_engine import XGrammarEngine
-from ..instances.walk import InstanceWalker
+from ..instances import InstanceWalker
 
 REPLACE_WORKER_MS = 50.0
 """A worker is replaced after a compile that took longer. This frees its memory, and the next tool
