@@ -50,3 +50,20 @@ def test_values_that_are_too_large_together_take_their_own_masks(dialect: str) -
     large["allOf"] = [{"pattern": "^(?:[a-c]?[^a-c]{0,50}[a-c]){2,50}$"}]
     found = residual(dialect, {**OTHERS, "bad": large})
     assert {each.rpartition("/bad/")[0] for each in found} <= {"/properties"}
+
+
+@pytest.mark.parametrize("dialect", REPRESENTATIVES.values())
+def test_a_format_beside_a_pattern_stays_masked(dialect: str) -> None:
+    mail = {"type": "string", "format": "email"}
+    assert not residual(dialect, {"mail": mail | {"pattern": ZOD_EMAIL}})
+    assert not residual(dialect, {"mail": {"type": "string", "pattern": ZOD_EMAIL}})
+    assert not residual(dialect, {"mail": mail})
+    assert not residual(dialect, {"mail": mail | {"pattern": ZOD_EMAIL, "maxLength": 60}})
+
+
+def test_patterns_of_names_that_overlap_are_left_to_validation() -> None:
+    """Engines need patterns that exclude each other."""
+    text: dict[str, Any] = {"type": "string"}
+    names = {"type": "object", "patternProperties": {"^a": text, "b$": {"minLength": 2}}}
+    found = residual("qwen3", {**OTHERS, "map": {**names, "additionalProperties": False}})
+    assert found == {"/properties/map/patternProperties", "/properties/map/additionalProperties"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from .algebra import Algebra, Automaton, Expression, automaton
 from .characters import Ranges, ranges_of, written
+from .rests import Rests
 from .syntax import Unsupported
 from .text import quantifier
 
@@ -16,7 +17,7 @@ MAX_PATTERN = 8_000
 def pattern_of(algebra: Algebra, expression: Expression, parts: list[Ranges]) -> str:
     """A pattern of the whole string. `parts`: the sets that all characters are divided into. Raises
     Unsupported if it would be too long."""
-    found = automaton(algebra, expression)
+    found = automaton(algebra, expression, Rests(algebra).of)
     if found.is_empty:
         return r"^[^\s\S]$"
     writer = _Writer(algebra, parts)
@@ -34,6 +35,8 @@ def _expression(writer: _Writer, automaton: Automaton) -> Expression:
         ways[at] = {to: algebra.some(characters) for to, characters in row.items()}
         if at in automaton.ends:
             ways[at][end] = algebra.empty
+        if at in automaton.rests:
+            ways[at][end] = automaton.rests[at]
     into: dict[int, set[int]] = {at: set() for at in ways}
     for at, row in ways.items():
         for to in row:
@@ -48,7 +51,7 @@ def _expression(writer: _Writer, automaton: Automaton) -> Expression:
             before = algebra.sequence(ways[each].pop(at), loop)
             for to, after in row.items():
                 way = algebra.sequence(before, after)
-                ways[each][to] = algebra.either([ways[each].get(to, algebra.none), way])
+                ways[each][to] = writer.either([ways[each].get(to, algebra.none), way])
                 into[to].add(each)
                 if writer.length(ways[each][to]) > MAX_PATTERN:
                     raise Unsupported("the pattern is too long")
@@ -90,6 +93,63 @@ class _Writer:
     def _characters(self, some: int) -> str:
         inside = [r for at, ranges in enumerate(self._parts) if some >> at & 1 for r in ranges]
         return written(ranges_of(inside))
+
+    def either(self, options: list[Expression]) -> Expression:
+        """The options with what several of them begin or end with written once. Engines give up
+        intersections of long patterns."""
+        pending, found = [*self._options(self.algebra.either(options))], list[Expression]()
+        while pending:
+            one = pending.pop()
+            for other in found:
+                both = self._factored(one, other)
+                if both is not None:
+                    found.remove(other)
+                    pending.append(both)
+                    break
+            else:
+                found.append(one)
+        return self.algebra.either(found)
+
+    def _options(self, expression: Expression) -> list[Expression]:
+        match self.algebra.form(expression):
+            case ("either", *options):
+                return [each for each in options if isinstance(each, int)]
+        return [expression]
+
+    def _factored(self, one: Expression, other: Expression) -> Expression | None:
+        """Either of two as one sequence; None if they have nothing in common."""
+        first, second = self._factors(one), self._factors(other)
+        for empty, some in ((first, second), (second, first)):
+            if not empty and len(some) == 2:  # nothing, or something once and more
+                for part, more in (some, some[::-1]):
+                    if more == self.algebra.repeated(part, 0, None):
+                        return more
+        count = min(len(first), len(second))
+        for at in range(count):
+            if first[len(first) - 1 - at] != second[len(second) - 1 - at]:
+                count = at
+                break
+        if count:
+            heads = [self._joined(each[: len(each) - count]) for each in (first, second)]
+            return self._joined([self.either(heads), *first[len(first) - count :]])
+        if first[:1] and first[:1] == second[:1]:
+            tails = [self._joined(each[1:]) for each in (first, second)]
+            return self.algebra.sequence(first[0], self.either(tails))
+        return None
+
+    def _factors(self, expression: Expression) -> list[Expression]:
+        if expression == self.algebra.empty:
+            return []
+        match self.algebra.form(expression):
+            case ("sequence", int(first), int(rest)):
+                return [first, *self._factors(rest)]
+        return [expression]
+
+    def _joined(self, factors: list[Expression]) -> Expression:
+        joined = self.algebra.empty
+        for each in reversed(factors):
+            joined = self.algebra.sequence(each, joined)
+        return joined
 
     def text(self, expression: Expression, around: int) -> str:
         """`around`: 0 in an alternative, 1 in a sequence, 2 before a quantifier."""
