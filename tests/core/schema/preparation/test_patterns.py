@@ -104,7 +104,6 @@ def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> Non
     [
         {"propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": S},
         {"propertyNames": {"not": {"pattern": "b"}}},
-        {"propertyNames": {"pattern": "^a"}, "patternProperties": {"b": S}},
         {"propertyNames": {"format": "regex"}},
         {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": N},
         {"propertyNames": {"pattern": "^a"}, "required": ["ab"], "additionalProperties": N},
@@ -116,6 +115,13 @@ def test_names_that_are_not_one_list_or_pattern_are_left_to_validation(
     given = {"type": "object", "$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}} | schema
     made = prepare(canonical_schema(given, param="schema"))
     assert [each.pointer for each in made.residual] == ["/propertyNames"]
+
+
+def test_of_two_patterns_of_names_one_is_left_to_validation() -> None:
+    given = {"type": "object", "propertyNames": {"pattern": "^a"}, "patternProperties": {"b": S}}
+    made = prepare(canonical_schema(given, param="schema"))
+    assert [each.pointer for each in made.residual] == ["/patternProperties"]
+    assert made.schema["patternProperties"] == {"^a": True}
 
 
 @pytest.mark.parametrize(
