@@ -85,6 +85,7 @@ async def measure(
         if at % 200 == 0:
             print(f"{at}/{len(tools)}", file=sys.stderr)
         verdict, round_trip = await _examined(fork_server, tool.source, limits)
+        recompile_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
                 origin=tool.origin,
@@ -92,7 +93,10 @@ async def measure(
                 status=verdict.code or verdict.status,
                 compile_ms=verdict.compile_ms or 0.0,
                 round_trip_ms=round_trip,
-                recompile_ms=_recompile_ms(compiler, tool.source, verdict),
+                recompile_ms=recompile_ms,
+                load_ms=load_ms,
+                blob_bytes=size,
+                stored=verdict.blob is not None,
             )
         )
         if verdict.status == "ready":
@@ -118,17 +122,26 @@ async def _examined(
     return verdict, round_trip
 
 
-def _recompile_ms(
+def _reload_costs(
     compiler: Compiler, source: GrammarSource, verdict: GrammarVerdict
-) -> float | None:
-    """Processor time of a warm backend for an examined tool."""
+) -> tuple[float | None, float | None, int]:
+    """Costs of a warm backend for an examined tool: compile time without the blob, load time of the
+    blob (both in ms), and the blob's size. The blob is measured even if it would not be stored."""
     if verdict.status == "refused":
-        return None
+        return None, None, 0
     parameters = canonical_json(source.parameters)
     schema = RewrittenSchema(verdict.rewritten or parameters, verdict.residual)
     began = time.thread_time()
-    compiler.compile(source.key, source.name, parameters, schema)
-    return (time.thread_time() - began) * 1e3
+    grammar = compiler.compile(source.key, source.name, parameters, schema).grammar
+    recompile_ms = (time.thread_time() - began) * 1e3
+    packed = None
+    if grammar is not None and verdict.engine == "xgrammar":
+        packed = compiler.pack(source.key, grammar)
+    if packed is None:
+        return recompile_ms, None, 0
+    began = time.thread_time()
+    compiler.load(source.key, packed, parameters, schema)
+    return recompile_ms, (time.thread_time() - began) * 1e3, len(packed)
 
 
 @asynccontextmanager
@@ -151,6 +164,7 @@ async def fresh_backend(
         tokenizer=vocabulary.fingerprint,
         grammar_format=store.grammar_format(),
         capacity=configured.max_grammars,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
     await quarantine.end_workers()  # `close` would end the shared fork server
 
@@ -184,7 +198,7 @@ async def sets(
 
 
 def _new(source: GrammarSource) -> GrammarSource:
-    return source.model_copy(update={"examined": False})
+    return source.model_copy(update={"examined": False, "blob": None})
 
 
 async def _timed(registry: GrammarRegistry, sources: list[GrammarSource]) -> float:

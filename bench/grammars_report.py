@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from tests.support.markdown import table
 
 QUANTILES = (0.5, 0.95, 0.99, 1.0)
+MARGINS = (1, 2, 5, 10)
+FLOORS = (0, 10)
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,16 @@ class Row:
     compile_ms: float
     round_trip_ms: float
     recompile_ms: float | None
-    """Compile time with the verdict in Redis."""
+    """Compile time with the verdict in Redis, but without a blob."""
+    load_ms: float | None
+    """Load time of the blob."""
+    blob_bytes: int
+    stored: bool
+
+    @property
+    def hit_ms(self) -> float | None:
+        """Cost of a Redis hit in the backend."""
+        return self.load_ms if self.stored else self.recompile_ms
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,7 @@ def report(rows: Sequence[Row], times: Sequence[SetTime], *, vocabulary: int, le
         costs(rows),
         verdicts(rows),
         hits(rows),
+        rule(rows),
         ready(times),
     ]
     return "\n\n".join(parts)
@@ -64,8 +76,11 @@ def _cost_lines(what: str, rows: Sequence[Row]) -> list[list[str]]:
     kinds = {
         "compile, fresh backend": [row.compile_ms for row in rows],
         "quarantine, fork to verdict": [row.round_trip_ms for row in rows],
-        "Redis hit, warm backend": [
-            row.recompile_ms for row in rows if row.recompile_ms is not None
+        "Redis hit, warm backend": [row.hit_ms for row in rows if row.hit_ms is not None],
+        "blob load, all": [row.load_ms for row in rows if row.load_ms is not None],
+        "compile, tools with a stored blob": [row.compile_ms for row in rows if row.stored],
+        "blob load, tools with a stored blob": [
+            row.load_ms for row in rows if row.stored and row.load_ms is not None
         ],
     }
     return [
@@ -82,19 +97,50 @@ def verdicts(rows: Sequence[Row]) -> str:
 
 
 def hits(rows: Sequence[Row]) -> str:
-    """Compile time ÷ cost of a Redis hit, for two groups of tools."""
-    loadable = sorted((row for row in rows if row.recompile_ms), key=lambda row: -row.compile_ms)
+    """Compile time ÷ cost of a Redis hit, for three groups of tools."""
+    loadable = sorted((row for row in rows if row.hit_ms), key=lambda row: -row.compile_ms)
     groups = {
         "all": loadable,
         "slowest percent to compile": loadable[: max(1, len(loadable) // 100)],
+        "with a stored blob": [row for row in loadable if row.stored],
     }
     lines = []
     for what, some in groups.items():
-        ratios = sorted(row.compile_ms / (row.recompile_ms or 1.0) for row in some)
+        ratios = sorted(row.compile_ms / (row.hit_ms or 1.0) for row in some)
         if ratios:
             picked = (ratios[0], ratios[len(ratios) // 2], ratios[-1])
             lines.append([what, f"{len(some):,}", *(f"{ratio:,.1f}" for ratio in picked)])
     return table(["compile ÷ Redis hit", "n", "min", "p50", "max"], lines)
+
+
+def rule(rows: Sequence[Row]) -> str:
+    """Blobs stored under each rule, and the compile time that they save a fresh backend."""
+    loadable = [row for row in rows if row.load_ms]
+    total = sum(row.compile_ms for row in rows if row.status == "ready")
+    lines = []
+    for margin in MARGINS:
+        for floor in FLOORS:
+            kept = [
+                row
+                for row in loadable
+                if row.compile_ms >= floor and row.compile_ms >= margin * (row.load_ms or 0.0)
+            ]
+            saved = sum(row.compile_ms - (row.load_ms or 0.0) for row in kept)
+            ratios = sorted(row.compile_ms / (row.load_ms or 1.0) for row in kept)
+            slowest = sorted(kept, key=lambda row: -row.compile_ms)[: max(1, len(loadable) // 100)]
+            slow = sorted(row.compile_ms / (row.load_ms or 1.0) for row in slowest)
+            lines.append(
+                [
+                    f"≥ {margin} ×, ≥ {floor} ms",
+                    f"{100 * len(kept) / len(rows):.1f} %",
+                    f"{sum(row.blob_bytes for row in kept) / 1e6:.1f}",
+                    f"{100 * saved / total:.1f} %",
+                    f"{ratios[0]:.1f} / {ratios[len(ratios) // 2]:.1f}" if ratios else "-",
+                    f"{slow[0]:.0f} / {slow[len(slow) // 2]:.0f}" if slow else "-",
+                ]
+            )
+    head = ["rule (compile / load)", "stored", "MB", "compile time saved"]
+    return table([*head, "ratio min / p50", "slowest percent min / p50"], lines)
 
 
 def ready(times: Sequence[SetTime]) -> str:

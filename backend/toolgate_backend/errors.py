@@ -3,6 +3,7 @@
 BackendError
 ├── GrammarRefused          no engine can enforce the schema; has the keyword's JSON Pointer
 │   └── NotRepresentable    the form in which the model writes calls has no text for any value
+├── BlobRejected            a compiled grammar from the gateway is damaged or of another key
 ├── QuarantineUnavailable   the quarantine process died or did not respond; not the schema's fault
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
 ├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
@@ -27,6 +28,10 @@ class GrammarRefused(BackendError):
 
 class NotRepresentable(GrammarRefused):
     """Not even a looser schema can be enforced, so the tool is refused."""
+
+
+class BlobRejected(BackendError):
+    pass
 
 
 class QuarantineUnavailable(BackendError):

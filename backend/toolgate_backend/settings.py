@@ -59,6 +59,9 @@ class GrammarSettings(Section):
     """Maximum size of xgrammar's cache of the rules that grammars share, in megabytes as xgrammar
     counts them. The process takes up to four times as much with a large vocabulary, and up to
     fourteen times with one of 8,192 tokens ([measured](results.md#memory))."""
+    blob_cache_mb: int = Field(default=64, ge=0)
+    """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
+    if its Redis was emptied."""
 
 
 class QuarantineSettings(Section):

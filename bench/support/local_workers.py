@@ -8,6 +8,7 @@ from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
 from toolgate_backend.grammars.quarantine.service import Examined
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
+from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -53,7 +54,7 @@ class NoExaminer:
 
 def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int) -> GrammarRegistry:
     """A registry that examines no schema and keeps up to `capacity` grammars."""
-    parts = key_parts(vocabulary)
+    configured, parts = Settings(), key_parts(vocabulary)
     return GrammarRegistry(
         WorkerRpc(workers),
         NoExaminer(),
@@ -61,4 +62,5 @@ def local_registry(workers: LocalWorkers, vocabulary: Vocabulary, capacity: int)
         tokenizer=parts["tokenizer"],
         grammar_format=parts["grammar_format"],
         capacity=capacity,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )

@@ -35,7 +35,7 @@ class Failing(Backend):
         super().__init__("http://x", None, Settings())
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         await asyncio.sleep(0.02)
         raise BackendFailed("by script")

@@ -101,7 +101,7 @@ class Service:
         BackendUnavailable while the backend is shutting down."""
         self._in_flight.require_open()
         self._require_calls()
-        verdicts = await self._registry.load(wanted.grammars)
+        verdicts = await self._registry.load(wanted.grammars, want_blobs=wanted.want_blobs)
         return wire.GrammarVerdicts(grammars=tuple(verdicts))
 
     async def walk_instances(self, wanted: wire.WalkInstances) -> wire.InstanceWalks:

@@ -18,6 +18,7 @@ from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.wire import GrammarVerdict
 
+from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
 from .engines.engine import CompiledGrammar
@@ -39,6 +40,12 @@ class AssumedEngine:
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
+
+    def serialize(self, grammar: CompiledGrammar) -> str | None:
+        return None
+
+    def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
+        raise BlobRejected("there is no engine that could load it")
 
 
 def _no_masks() -> NoReturn:

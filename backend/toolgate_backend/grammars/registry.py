@@ -1,8 +1,9 @@
 """The grammars that the engine's workers have loaded, managed by one API process.
 
 The steps for a new grammar are: limits on its schema, compilation in quarantine unless the fleet
-has compiled it before, and loading in the workers. Grammars that no request uses are evicted in LRU
-order. Refusals are cached as well, so a bad schema is compiled once.
+has compiled it before, and loading in the workers, from a blob if that is cheaper. Grammars that no
+request uses are evicted in LRU order. Refusals are cached as well, so a bad schema is compiled
+once.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..errors import QuarantineUnavailable
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
+from .blob import BlobCache
 from .quarantine.fork_server import ForkServer
 from .quarantine.protocol import CompileLimits
 from .quarantine.service import Examined, Quarantine
@@ -59,6 +61,7 @@ class GrammarRegistry:
         tokenizer: str,
         grammar_format: str,
         capacity: int,
+        blob_cache_bytes: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worker_rpc = worker_rpc
@@ -73,6 +76,7 @@ class GrammarRegistry:
         self._retry_at: dict[str, float] = {}
         """When to retry schemas that were refused for their cost, by the clock."""
         self._clock = clock
+        self._blobs = BlobCache(blob_cache_bytes)
         self._loading: dict[str, asyncio.Task[None]] = {}
         self._pinned: Counter[str] = Counter()
 
@@ -84,7 +88,9 @@ class GrammarRegistry:
     def grammar_format(self) -> str:
         return self._key_parts["grammar_format"]
 
-    async def load(self, sources: Sequence[GrammarSource]) -> list[GrammarVerdict]:
+    async def load(
+        self, sources: Sequence[GrammarSource], *, want_blobs: bool = False
+    ) -> list[GrammarVerdict]:
         """Load the new grammars on every rank, once for each key even with concurrent calls.
 
         Raises InvalidRequest if a key does not match its content, and BackendUnavailable if the
@@ -102,6 +108,8 @@ class GrammarRegistry:
             await self._load_missing(accepted)
             verdicts = refused | {key: self._verdicts[key] for key in accepted}
             await self._evict()
+        if want_blobs:
+            verdicts = {key: self._blobs.attach(verdict) for key, verdict in verdicts.items()}
         return [verdicts[source.key] for source in sources]
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> InstanceWalks:
@@ -216,7 +224,8 @@ class GrammarRegistry:
             self._retry_at.pop(source.key, None)
             if verdict.code == SchemaTooComplex.code:
                 self._retry_at[source.key] = self._clock() + COMPLEX_RETRY_SECONDS
-            self._verdicts[source.key] = verdict
+            self._blobs.put(verdict)
+            self._verdicts[source.key] = verdict.model_copy(update={"blob": None})
         finally:
             del self._loading[source.key]
 
@@ -280,5 +289,6 @@ def make_registry(
         tokenizer=vocabulary.fingerprint,
         grammar_format=grammar_format(),
         capacity=configured.max_grammars,
+        blob_cache_bytes=configured.blob_cache_mb * 2**20,
     )
     return registry, quarantine

@@ -98,10 +98,10 @@ class Backend:
         self._info = None
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         """Compile and load grammars. Returns one verdict for each source, in any order."""
-        message = wire.LoadGrammars(grammars=tuple(sources))
+        message = wire.LoadGrammars(grammars=tuple(sources), want_blobs=want_blobs)
         verdicts = await self._json("PUT", "/v1/toolgate/grammars", message, GRAMMARS)
         return _checked(wire.GrammarVerdicts, verdicts, "a grammar load").grammars
 

@@ -111,7 +111,7 @@ class Loader:
         async with cache.hold_locks(claim):
             self._compiling.update(claim.won)
             try:
-                verdicts = await self._send(sources)
+                verdicts = await self._send(sources, want_blobs=True)
             finally:
                 self._compiling -= Counter(claim.won)
             claim.results += [
@@ -120,11 +120,13 @@ class Loader:
             ]
         return _compiled(verdicts)
 
-    async def _send(self, sources: Sequence[wire.GrammarSource]) -> list[wire.GrammarVerdict]:
+    async def _send(
+        self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
+    ) -> list[wire.GrammarVerdict]:
         """Send grammars to the backend. Returns their verdicts in the same order."""
         if not sources:
             return []
-        response = await self._backend.load_grammars(sources)
+        response = await self._backend.load_grammars(sources, want_blobs=want_blobs)
         verdicts = {verdict.key: verdict for verdict in response}
         missing = sum(source.key not in verdicts for source in sources)
         if missing:

@@ -29,6 +29,9 @@ from .sealed_record import BadRecord, GrammarRecord, opened, sealed
 logger = logging.getLogger(__name__)
 
 PREFIX = "toolgate"
+BLOB_LIMIT = 1_000_000
+"""Maximum size of a compiled grammar in Redis, in bytes. Few are larger. Each backend compiles
+those by itself."""
 LOCK_TTL = 3.0
 """Seconds after which another gateway takes over a compile from a crashed gateway. A living one
 renews its lock three times in this time."""
@@ -37,8 +40,8 @@ USE_INTERVAL = 5.0
 USE_DAYS = 2
 MAX_USED = 10_000
 """Maximum number of keys counted per day. The least used ones are removed."""
-MAX_RECORD_BYTES = 4_000_000
-"""Maximum size of a record. Longer values are rejected without verification."""
+MAX_SCHEMA_BYTES = 4_000_000
+"""Maximum size of a record without its blob. Longer values are rejected without verification."""
 
 RELEASE = """
 for i, name in ipairs(KEYS) do
@@ -187,7 +190,7 @@ class RedisCache:
             if not isinstance(value, bytes):
                 continue
             try:
-                if len(value) > MAX_RECORD_BYTES:
+                if len(value) > BLOB_LIMIT + MAX_SCHEMA_BYTES:
                     raise BadRecord("size")
                 records[key] = opened(key, value, self._sealer)
             except BadRecord as bad:
@@ -195,6 +198,8 @@ class RedisCache:
         return records
 
     def _write_command(self, record: GrammarRecord) -> Command:
+        if len(record.verdict.blob or "") > BLOB_LIMIT:
+            record = record.without_blob()
         ttl = verdict_ttl(record.verdict)
         value = sealed(record, self._sealer)
         metrics.RECORD_BYTES.observe(len(value))

@@ -33,7 +33,7 @@ class BadRecord(Exception):
 class GrammarRecord(BaseModel):
     """A tool, so that it can be sent to other backends, and a backend's verdict on its grammar. The
     verdict contains the engine and the reason for its choice, ready or refused, residual keywords
-    and compile time."""
+    and compile time. It contains the compiled grammar if loading is faster than compiling."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -44,6 +44,10 @@ class GrammarRecord(BaseModel):
     @property
     def key(self) -> str:
         return self.verdict.key
+
+    def without_blob(self) -> GrammarRecord:
+        verdict = self.verdict.model_copy(update={"blob": None})
+        return self.model_copy(update={"verdict": verdict})
 
 
 def sealed(record: GrammarRecord, sealer: Sealer) -> bytes:

@@ -39,7 +39,7 @@ async def test_a_schema_over_the_limits_is_refused_before_the_quarantine(
     registry: GrammarRegistry, ranks: WorkerRpc, bench: Bench, what: str
 ) -> None:
     big = GrammarSource.model_construct(
-        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False
+        key="k", name="f", parameters=hostile_schemas.OVER_LIMITS[what], examined=False, blob=None
     )
     good = source("a")
     refused, ready = await registry.load([big, good])

@@ -60,6 +60,7 @@ CACHES = {
     "TOOLGATE_MAX_GRAMMARS": "128",
     "TOOLGATE_RULES_CACHE_MB": "1",
     "TOOLGATE_GRAPH_MB": "16",
+    "TOOLGATE_BLOB_CACHE_MB": "4",
 }
 """Bounds of the backend's caches that are reached in the first minutes. With the usual ones its
 memory grows for hours, with each schema that it sees for the first time (docs/results/results.md),

@@ -66,7 +66,7 @@ class Compiler:
         are compiled one after another."""
 
     async def load_grammars(
-        self, sources: Sequence[wire.GrammarSource]
+        self, sources: Sequence[wire.GrammarSource], *, want_blobs: bool = False
     ) -> list[wire.GrammarVerdict]:
         verdicts, began = [], time.monotonic()
         for source in sources:

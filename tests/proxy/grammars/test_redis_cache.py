@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.servers.fake_backend import INFO, FakeBackend, running
+from tests.support.servers.fake_backend import INFO, FakeBackend, blob_of, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import BackendFailed, BackendUnavailable, SchemaNotEnforceable
@@ -25,7 +25,7 @@ def other_backend() -> Iterator[FakeBackend]:
 async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     backend: FakeBackend, other_backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
-    wanted = tools(4, "shared")
+    wanted = (*tools(3, "shared"), tool("heavy_one"))
     async with (
         gateway(backend.url, redis_at_hand.url) as first,
         gateway(other_backend.url, redis_at_hand.url) as second,
@@ -37,6 +37,9 @@ async def test_grammars_are_compiled_once_for_two_gateways_and_two_backends(
     assert len(backend.compiles) == 4
     assert not other_backend.compiles
     assert all(source.examined for source in other_backend.sources)
+    blobs = {source.name: source.blob for source in other_backend.sources}
+    assert blobs["heavy_one"] == blob_of("heavy_one")
+    assert blobs["shared0"] is None
 
 
 async def test_concurrent_requests_at_two_gateways_compile_64_tools_once(
@@ -240,6 +243,21 @@ async def test_redis_stores_no_secret(backend: FakeBackend, redis_at_hand: Redis
     assert b"city" in content
     for hidden in (SECRET.encode(), b"backend-key", b"Alice"):
         assert hidden not in content
+
+
+async def test_large_blobs_are_not_stored(
+    backend: FakeBackend, redis_at_hand: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with gateway(backend.url, redis_at_hand.url) as first:
+        with monkeypatch.context() as patched:
+            patched.setattr(redis_cache, "BLOB_LIMIT", 10)
+            await first.ask(tool("heavy_two"))
+            await first.fleet.flush()
+        backend.forget()
+        backend.sources.clear()
+    async with gateway(backend.url, redis_at_hand.url) as second:
+        assert (await second.ask(tool("heavy_two"))).tier == "redis"
+    assert [(source.examined, source.blob) for source in backend.sources] == [(True, None)]
 
 
 async def test_backend_errors_are_not_recorded(

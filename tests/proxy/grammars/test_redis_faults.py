@@ -237,6 +237,7 @@ async def test_values_of_wrong_types_are_ignored(
 async def test_forged_records_are_ignored_and_replaced(
     backend: FakeBackend, redis_at_hand: RedisServer, poison: str, reason: str
 ) -> None:
+    """Each record contains a blob that must not reach a backend."""
     wanted, other = tool("heavy_target", a={"type": "integer"}), tool("heavy_other")
     key, other_key = grammar_key(wanted, INFO), grammar_key(other, INFO)
     client = redis_at_hand.client
@@ -262,7 +263,7 @@ async def test_forged_records_are_ignored_and_replaced(
     async with gateway(backend.url, redis_at_hand.url) as asked:
         assert (await asked.ask(wanted)).tier == "compiled"
     (source,) = backend.sources
-    assert not source.examined
+    assert (source.examined, source.blob) == (False, None)
     assert source.parameters == wanted.parameters
     assert total("toolgate_records_dropped_total", reason=reason) > dropped
     replaced = client.get(f"toolgate:grammar:{key}")

@@ -23,7 +23,7 @@ JSON = st.recursive(
 
 
 def record(key: str = "k", **parameters: Any) -> GrammarRecord:
-    verdict = wire.GrammarVerdict(key=key, status="ready", engine="xgrammar")
+    verdict = wire.GrammarVerdict(key=key, status="ready", engine="xgrammar", blob="AAAA")
     return GrammarRecord(name="t", parameters=parameters, verdict=verdict)
 
 

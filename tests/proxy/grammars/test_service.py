@@ -40,7 +40,7 @@ class Loader(Backend):
         """Keywords of all tools that masks can't enforce."""
 
     async def load_grammars(
-        self, sources: Iterable[wire.GrammarSource]
+        self, sources: Iterable[wire.GrammarSource], *, want_blobs: bool = False
     ) -> tuple[wire.GrammarVerdict, ...]:
         taken = list(sources)
         self.loads.append([source.name for source in taken])

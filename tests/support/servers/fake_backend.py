@@ -7,6 +7,7 @@ if there is none.
 from __future__ import annotations
 
 import asyncio
+import base64
 import socket
 import threading
 import time
@@ -44,6 +45,11 @@ INFO = wire.Info(
 
 WITHOUT_MASKS = " (without masks)"
 """What the name of the script ends with that answers a request without enforcement."""
+
+
+def blob_of(name: str) -> str:
+    """What stands for a compiled grammar."""
+    return base64.b64encode(name.encode() * 10).decode()
 
 
 class Model(Protocol):
@@ -164,6 +170,7 @@ class FakeBackend:
                 )
                 continue
             self.loaded.add(source.key)
+            heavy = message.want_blobs and source.name.startswith("heavy")
             verdicts.append(
                 wire.GrammarVerdict(
                     key=source.key,
@@ -171,6 +178,7 @@ class FakeBackend:
                     engine="fake",
                     compile_ms=1.0,
                     residual=self.residual.get(source.name, ()),
+                    blob=blob_of(source.name) if heavy else None,
                 )
             )
         answer = wire.GrammarVerdicts(grammars=tuple(verdicts))

@@ -123,7 +123,7 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
                 connection.sendall(encode_frame(reply))
                 if reply.measurements_follow and grammar is not None:
                     with _limits(job.limits):
-                        reply = add_measurements(completion, job, reply, grammar)
+                        reply = add_measurements(compiler, completion, job, reply, grammar)
                     connection.sendall(encode_frame(reply))
                 del grammar
                 if reply.replace_worker:

@@ -108,7 +108,8 @@ class Quarantine:
             self._starting = None
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict:
-        """Return the verdict. Raise QuarantineUnavailable, which is not a verdict on the schema."""
+        """Return the verdict, with `compile_ms`, and with `load_ms` and `blob` if they were
+        measured. Raise QuarantineUnavailable, which is not a verdict on the schema."""
         return (await self._run(source, None)).verdict
 
     async def walk(self, source: GrammarSource, instances: Sequence[Any]) -> Examined:
