@@ -41,9 +41,6 @@ class AssumedEngine:
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
         return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
 
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        return None
-
     def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
         raise BlobRejected("there is no engine that could load it")
 
