@@ -29,11 +29,9 @@ from tests.support.markdown import table
 from tests.support.shared_data import BFCL, records
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import JumpForward
+from toolgate_backend.enforcement.jump_forward import JumpForward, RepeatedText, learn
 from toolgate_backend.enforcement.model_data import ModelData
-from toolgate_backend.enforcement.repeated_text import RepeatedText
 from toolgate_backend.enforcement.spec import Spec
-from toolgate_backend.enforcement.usual_tokens import learn
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.tokens.vocabulary import Vocabulary

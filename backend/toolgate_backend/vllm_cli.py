@@ -10,8 +10,7 @@ from importlib import import_module
 
 from toolgate_backend.adapters.private_names import COMMAND_LINE, ENGINE_MODULES, SERVER_MODULES
 from toolgate_backend.adapters.probe import check_command_line, patch_version_lookup
-from toolgate_core.host_probe import find
-from toolgate_core.importing import importing
+from toolgate_core.host_probe import find, importing
 
 RUST_FRONTEND = "VLLM_USE_RUST_FRONTEND"
 GRPC_FLAGS = ("--grpc", "--grpc-port")

@@ -1,8 +1,15 @@
-"""Size of the text in JSON values."""
+"""Size of the text in JSON values, and bounds of prompts and token ids that depend on the model.
+
+A gateway checks these bounds with the values that the backend reports, so that a large request is
+not sent at all. The backend checks them for every client.
+"""
 
 from __future__ import annotations
 
 import sys
+
+from . import wire
+from .errors import ContextLengthExceeded, InvalidRequest
 
 IMAGE = "image_url"
 """Type of a content part with an image, and its member with the image. The size of the image in
@@ -32,3 +39,37 @@ def text_bytes(*values: object, limit: int = sys.maxsize) -> int:
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+TOKEN_PARAMETERS = ("logit_bias", "allowed_token_ids", "stop_token_ids", "logprob_token_ids")
+"""Sampling parameters with token ids."""
+
+
+def check_token_ids(sampling: wire.Sampling, vocabulary_size: int) -> None:
+    """Raises InvalidRequest for an id outside the vocabulary. vLLM's error would list all ids."""
+    for name in TOKEN_PARAMETERS:
+        tokens = getattr(sampling, name) or ()
+        outside = next((token for token in tokens if not 0 <= token < vocabulary_size), None)
+        if outside is not None:
+            raise InvalidRequest(
+                f"{name!r} contains the token ID {outside}, but this model's vocabulary has "
+                f"{vocabulary_size:,} tokens. Remove it.",
+                param=name,
+            )
+
+
+def check_text(*values: object, context: int, max_token_bytes: int) -> None:
+    """Raises ContextLengthExceeded for text that exceeds the context even if every token is as long
+    as the longest one. Rendering and tokenizing it would take a hundred times its size in memory.
+
+    `values`: messages, tools and arguments of the template. `context`: in tokens.
+    """
+    most = context * max_token_bytes
+    if text_bytes(*values, limit=most) > most:
+        raise ContextLengthExceeded(
+            f"This model's maximum context length is {context} tokens. However, the messages and "
+            f"tools have more than {most} bytes of text, which can't fit. Please reduce the length "
+            "of the messages.",
+            context=context,
+            param="messages",
+        )

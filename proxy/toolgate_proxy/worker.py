@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from typing import Any
 
-from toolgate_core.importing import importing
+from toolgate_core.host_probe import importing
 
 from .server import logs
 from .settings import settings

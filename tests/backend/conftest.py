@@ -14,7 +14,7 @@ from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
-from toolgate_backend.grammars.engines.choice import choose
+from toolgate_backend.grammars.engines.choice import fallback_choices
 from toolgate_backend.grammars.engines.engine import CompiledGrammar, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import (
     LLGuidanceEngine,
@@ -59,7 +59,7 @@ def compile_tool(
             assert isinstance(llguidance, LLGuidanceEngine)
             compiled = llguidance.compile_text(tool.parameters[TEXT])
         else:
-            choice = choose(tool.parameters)
+            choice = next(fallback_choices(tool.parameters, lambda _: True))
             compiled = engines[choice.engine].compile(vocabulary.form, tool.name, choice.schema)
         return measure(compiled, tool.name, tool.parameters, model_data.completion)
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate_core.custom_calls import CustomCalls, InputText
-from toolgate_core.custom_tools import MAX_DEFINITION, Grammar, grammar_of
+from toolgate_core.custom_tools import MAX_DEFINITION, CustomCalls, Grammar, InputText, grammar_of
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Finish, InputDelta
 from toolgate_core.errors import InvalidRequest
 from toolgate_core.tools import parse_tools

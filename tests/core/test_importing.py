@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolgate_core.importing import importing
+from toolgate_core.host_probe import importing
 
 
 @pytest.fixture(autouse=True)

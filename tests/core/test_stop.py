@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate_core.deltas import ArgumentsDelta, ContentDelta, Finish, ReasoningDelta
-from toolgate_core.stop import StopStrings
+from toolgate_core.segmenter import StopStrings
 
 
 def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:

@@ -5,7 +5,7 @@ scheduler's process, once for each sequence however many ranks the model has. It
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
 built, requests one mask for each draft position, and validates and rolls back drafts with the
 grammar's methods. engine_hooks.py contains the hooks that make vLLM use these grammars, and
-step_masks.py the loop over their masks in steps without drafts and without other grammars.
+engine_sequences.py the loop over their masks in steps without drafts and without other grammars.
 """
 
 from __future__ import annotations
@@ -20,11 +20,9 @@ from vllm.logger import init_logger
 from vllm.v1.structured_output.backend_types import StructuredOutputGrammar
 
 from ..enforcement.automaton import Automaton
-from ..enforcement.jump_forward import JumpForward
+from ..enforcement.jump_forward import JumpForward, RepeatedText, learn
 from ..enforcement.mask_time_budget import MaskTimeBudget
 from ..enforcement.model_data import ModelData
-from ..enforcement.repeated_text import RepeatedText
-from ..enforcement.usual_tokens import learn
 from ..tokens.masks import Row
 
 logger = init_logger(__name__)

@@ -24,7 +24,7 @@ from toolgate_core.errors import (
     TemplateRefused,
     UnsupportedParameter,
 )
-from toolgate_core.prompt_bounds import check_text
+from toolgate_core.text_size import check_text
 from toolgate_core.wire import (
     TOOL_DEFINITIONS,
     ChatPrompt,

@@ -13,7 +13,7 @@ from vllm.sampling_params import RepetitionDetectionParams, RequestOutputKind, S
 
 from toolgate_core import wire
 from toolgate_core.errors import BudgetTooSmall, InvalidRequest, UnsupportedParameter
-from toolgate_core.prompt_bounds import check_token_ids
+from toolgate_core.text_size import check_token_ids
 
 from ..adapters import vllm_host
 from ..enforcement.spec import ReasoningStart, Spec

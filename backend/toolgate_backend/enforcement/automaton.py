@@ -20,12 +20,10 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import Node
 from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
-from .course import Course
 from .model_data import ModelData
-from .room import UNLIMITED
 from .spec import Spec
-from .state import State
-from .token_limits import TokenLimits
+from .state import UNLIMITED, State
+from .token_limits import Course, TokenLimits
 from .turn_graph import Entry, Placed, TurnNode
 
 ROLLBACK_WINDOW = 256

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from .model_data import ModelData
-from .room import Room
 from .spec import Spec
+from .state import Room
 
 
 class Budget:

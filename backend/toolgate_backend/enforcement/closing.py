@@ -10,14 +10,32 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.completions.ending import Path
-from ..grammars.completions.json_texts import Scan
+from ..grammars.completions.json_texts import Path, Scan
 from .calls.call_text import CallText
 from .calls.candidates import Candidates
 from .model_data import ModelData
-from .repetition import TOKENS_BETWEEN_CHECKS, repeats
 from .spec import Spec
 from .state import Phase, State
+
+TOKENS_BETWEEN_CHECKS = 64
+LEAST_REPEATS = 8
+
+
+def repeats(tokens: Sequence[int], length: int) -> bool:
+    """Whether the last `length` tokens are one sequence of tokens that is repeated at least
+    `LEAST_REPEATS` times.
+
+    A model that has lost its way may repeat the same text in a string, or the same items in an
+    array, up to the token limit. Only exact repetition of tokens counts, and much more of it than
+    in real calls: a table of zeros or a ruled line is not meant."""
+    if length < LEAST_REPEATS or len(tokens) < length:
+        return False
+    last = list(tokens[-length:])
+    return any(
+        last[-1] == last[-1 - period] and last[period:] == last[:-period]
+        for period in range(1, length // LEAST_REPEATS + 1)
+    )
+
 
 NEVER = 2**62
 FREQUENT_SEARCH_TOKENS = 64

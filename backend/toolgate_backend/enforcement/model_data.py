@@ -13,7 +13,7 @@ from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.completions.codec_search import make_completion
-from ..grammars.engines.engine import EmptyGrammar
+from ..grammars.engines.engine import empty_grammar
 from ..grammars.graph.token_graphs import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
@@ -21,12 +21,9 @@ from ..tokens import masks
 from ..tokens.masks import Row, Rows
 from ..tokens.units import units
 from ..tokens.vocabulary import Vocabulary
-from .calls.call_ids import CallIdentifiers
-from .calls.call_prefix import CallPrefixes
-from .calls.candidates import Candidate, Candidates, CandidateSet
-from .calls.head_matcher import CallVocabulary
-from .free_text.dialect_texts import DialectTexts
-from .free_text.text_match import TextMatch
+from .calls.candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
+from .dialect_texts import DialectTexts, TextMatch
+from .spec import CallIdentifiers
 
 if TYPE_CHECKING:
     from .turn_graphs import TurnGraphs
@@ -93,9 +90,9 @@ class ModelData:
             WeakValueDictionary()
         )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        self._end_of_calls = MeasuredGrammar(EmptyGrammar(), 0, 0, "end of calls")
+        self._end_of_calls = MeasuredGrammar(empty_grammar(), 0, 0, "end of calls")
         self._beginnings = {
-            kind: Candidate(MeasuredGrammar(EmptyGrammar(), 0, 0, f"message: {kind}"), text)
+            kind: Candidate(MeasuredGrammar(empty_grammar(), 0, 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
 

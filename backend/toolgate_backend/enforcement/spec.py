@@ -1,9 +1,14 @@
-"""The constraints of one sequence, as sent to the engine in vLLM's `extra_args`."""
+"""The constraints of one sequence, as sent to the engine in vLLM's `extra_args`, and the ids of its
+calls."""
 
 from __future__ import annotations
 
+import hashlib
+import string
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
+
+from toolgate_core.dialects.dialect import Dialect
 
 from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.store import GrammarStore
@@ -81,3 +86,32 @@ def from_extra_args(extra_args: dict[str, Any] | None, seed: int | None = None) 
     lists = {name: tuple(fields[name]) for name in LISTS}
     words = tuple(tuple(word) for word in fields["bad_words"])
     return Spec(**{**fields, **lists, "bad_words": words})
+
+
+ALPHABET = string.ascii_letters + string.digits
+CHOICE_STEP = 32
+"""Difference between the numbers of the first calls of two choices, which have different ids."""
+
+
+class CallIdentifiers:
+    """Ids of calls that stand in the text of a call. The automaton forces them."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._ids = dialect.calls.ids if dialect.calls else None
+
+    def call_id(self, spec: Spec, index: int) -> str:
+        """The id of call number `index` of the turn, from 0. Empty if calls have no ids. It is the
+        same each time, so that a request can be continued by another backend."""
+        if self._ids is None:
+            return ""
+        index += spec.choice_number * CHOICE_STEP
+        if self._ids.kind == "turn":
+            return str(self._ids.first + index)
+        if self._ids.kind == "conversation":
+            return str(self._ids.first + spec.earlier_calls + index)
+        digest = hashlib.sha256(f"{spec.id_seed}:{index}".encode()).digest()
+        number, text = int.from_bytes(digest), ""
+        for _ in range(self._ids.length):
+            number, digit = divmod(number, len(ALPHABET))
+            text += ALPHABET[digit]
+        return text

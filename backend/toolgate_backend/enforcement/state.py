@@ -1,13 +1,13 @@
 """The state of a turn: an immutable value, which equal sequences share.
 
 It does not contain what differs between sequences in the same position: lengths, counts, and what
-remains of budgets (automaton.py).
+remains of budgets, which is the `Room`.
 """
 
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from .calls.candidates import Candidates
 
@@ -50,3 +50,24 @@ class State(NamedTuple):
     """The end of the call or of constrained content, or of a repeated string in it, was forced: the
     turn ends after it, with the mark of closed calls."""
     ended: bool = False
+
+
+class Room(NamedTuple):
+    """What a sequence's limits on tokens leave at one point of its response."""
+
+    tokens: int | None = None
+    """Tokens that remain of the budget; None: unlimited."""
+    usual_call: int = 0
+    """Tokens to leave for a required call."""
+    reasoning_spent: bool = False
+    """Whether the budget for reasoning is used up."""
+    early: bool = False
+    """Whether the response is shorter than it has to be (`min_tokens`)."""
+
+    def less(self, tokens: int) -> Self:
+        """The room after further tokens."""
+        return self if self.tokens is None else self._replace(tokens=self.tokens - tokens)
+
+
+UNLIMITED = Room()
+"""Equal for all sequences: what follows from it can be shared."""

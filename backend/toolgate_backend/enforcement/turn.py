@@ -6,7 +6,7 @@
                    └─▶ FORMAT ─▶ END          content that is constrained by a schema
 
 Each phase has its rules in phases/: the tokens allowed next, and the state after a token. Both are
-functions of the state and of what remains of the sequence's budgets (room.py).
+functions of the state and of what remains of the sequence's budgets (`Room`).
 
 The free phases THINKING and CONTENT need no grammar. They allow all ordinary tokens and, of the
 special tokens, only the marks of the phase. The candidates (candidates.py) decide inside TOOL_CALL,
@@ -22,18 +22,13 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..tokens import masks
 from .budget import Budget
 from .model_data import ModelData
-from .permissions import Permissions
-from .phases.calls import Calls
+from .phases.calls import Calls, End, Format, Select
 from .phases.content import Content
-from .phases.format import Format
-from .phases.free_text import FreeText
+from .phases.free_text import FreeText, Thinking
 from .phases.messages import Messages
-from .phases.phase import PhaseRules, Rules
-from .phases.select import End, Select
-from .phases.thinking import Thinking
-from .room import Room
+from .phases.phase import Permissions, PhaseRules, Rules
 from .spec import Spec
-from .state import Phase, State
+from .state import Phase, Room, State
 
 
 class Turn:

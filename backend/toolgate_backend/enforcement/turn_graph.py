@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.graph.memory import NODE_BYTES
-from ..grammars.graph.node import UNSEEN, Node
+from ..grammars.graph.node import NODE_BYTES, UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..tokens.masks import Row
 from .calls.candidates import Candidates, Runner
 from .model_data import ModelData
-from .room import UNLIMITED
 from .spec import Spec
-from .state import Phase, State
+from .state import UNLIMITED, Phase, State
 from .turn import Turn
 
 MAX_NODES = 20_000
@@ -46,7 +44,7 @@ class TurnNode:
         self.row: Row | None = None
         """The mask without limits on tokens, once it was needed."""
         self.usual = UNSEEN
-        """For drafts: the token that usually follows (usual_tokens.py)."""
+        """For drafts: the token that usually follows (`usual_token`)."""
 
     def cut(self) -> None:
         """Remove all edges."""
@@ -97,7 +95,7 @@ class TurnGraph:
         self.plain, self._sample = _plain(model, spec)
         self.root = self.turn.initial_state(UNLIMITED)
         self.bytes = 0
-        """Counted in the memory of the grammars' graphs (grammars/graph/memory.py)."""
+        """Counted in the memory of the grammars' graphs (grammars/graph/node.py)."""
 
     def __del__(self) -> None:
         """Cut the edges of the nodes, by which they would keep each other and their grammars until

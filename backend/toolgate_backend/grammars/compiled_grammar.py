@@ -20,7 +20,6 @@ from .completions.hints import hints_of
 from .completions.json_texts import Scan
 from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
-from .engines.llguidance_matcher import Compiled
 
 UNKNOWN_VALUE_BYTES = 24
 """Assumed bytes of a value that only has a pattern or a format."""
@@ -229,8 +228,7 @@ def limits_of(compiled: CompiledGrammar, parameters: dict[str, Any]) -> ValueLim
     if TEXT in parameters or grammar_of(parameters) is not None:
         return None
     integer, fraction = _digits(value for _, value in values(parameters))
-    tags = compiled.tags if isinstance(compiled, Compiled) else {}
-    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), tags)
+    return ValueLimits(max(DIGITS, integer), max(DIGITS, fraction), compiled.tags)
 
 
 def _digits(found: Iterable[Any]) -> tuple[int, int]:

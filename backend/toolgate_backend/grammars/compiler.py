@@ -15,20 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
-from toolgate_core.dialects.codecs import Json
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
-from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
 from .engines.choice import Choice, fallback_choices, make_choice
-from .engines.engine import CompiledGrammar, Engine, PackingEngine
+from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
-from .instances.walk import InstanceWalker
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -83,11 +80,19 @@ class RewrittenSchema:
 
 class Compiler:
     def __init__(
-        self, form: CallForm, xgrammar_engine: PackingEngine, llguidance_engine: LLGuidanceEngine
+        self, form: CallForm, xgrammar_engine: EagerEngine, llguidance_engine: LLGuidanceEngine
     ) -> None:
-        self._form = form
+        self.form = form
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
+
+    @property
+    def token_bytes(self) -> list[bytes]:
+        return self._xgrammar.token_bytes
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text without special tokens."""
+        return self._llguidance.encode(text)
 
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary, *, cache_bytes: int) -> Compiler:
@@ -107,13 +112,13 @@ class Compiler:
     def warm_cache(self) -> None:
         """Compile what nearly all tools share, so that the first tool does not have to wait
         for it."""
-        self._llguidance.prepare_custom(self._form)
-        is_json = isinstance(self._form.codec, Json)
+        self._llguidance.custom.prepare(self.form)
+        is_json = self.form.json_of("common") is not None
         engines: tuple[Engine, ...] = (self._xgrammar, self._llguidance)
         for engine in engines:
-            engine.compile(self._form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
+            engine.compile(self.form, "common" if is_json else grammar_key.CONTENT, COMMON_SCHEMA)
         if not is_json:
-            self._llguidance.compile_arguments(self._form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
+            self._llguidance.compile_arguments(self.form, "common", COMMON_SCHEMA, COMMON_SCHEMA)
 
     def compile(
         self, key: str, name: str, parameters: str, rewritten: RewrittenSchema | None = None
@@ -134,7 +139,7 @@ class Compiler:
             fields = _refused_fields(f"not a valid JSON Schema ({type(error).__name__}: {error})")
         else:
             fields = _ready_fields(choice, parameters)
-            if self.size(compiled) > MAX_GRAMMAR_BYTES:
+            if compiled.size > MAX_GRAMMAR_BYTES:
                 reason = f"the compiled grammar takes more than {MAX_GRAMMAR_BYTES // 2**20} MB"
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             elif len(fields["rewritten"] or "") > MAX_REWRITTEN:
@@ -153,7 +158,7 @@ class Compiler:
         schema = json.loads(parameters)
         if (definition := grammar_of(schema)) is not None:
             choice = Choice("llguidance", "a grammar of text", schema)
-            return choice, self._llguidance.compile_custom(self._form, name, definition)
+            return choice, self._llguidance.custom.compile(self.form, name, definition)
         if name == grammar_key.CONTENT and TEXT in schema:
             choice = Choice("llguidance", "a text format, not JSON", schema)
             return choice, self._llguidance.compile_text(schema[TEXT])
@@ -161,14 +166,14 @@ class Compiler:
             schema = without_endless(schema)
             if (found := contradiction_in(schema)) is not None:
                 raise GrammarRefused(found.reason, found.pointer)
-        is_json = isinstance(self._form.codec_of(name), Json)
+        is_json = self.form.json_of(name) is not None
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, rewritten):
             try:
                 if is_json and choice.engine == "xgrammar":
-                    return choice, self._xgrammar.compile(self._form, name, choice.schema)
+                    return choice, self._xgrammar.compile(self.form, name, choice.schema)
                 grammar, residual = self._llguidance.compile_call(
-                    self._form, name, choice.schema, schema
+                    self.form, name, choice.schema, schema
                 )
                 return choice if is_json else choice.beyond_json(residual), grammar
             except NotRepresentable:
@@ -189,7 +194,7 @@ class Compiler:
 
         def compiles(prepared: dict[str, Any]) -> bool:
             try:
-                self._llguidance.compile_call(self._form, name, prepared, schema)
+                self._llguidance.compile_call(self.form, name, prepared, schema)
             except GrammarRefused:
                 return False
             return True
@@ -213,22 +218,11 @@ class Compiler:
             GrammarVerdict(key=key, load_ms=load_ms, **_ready_fields(choice, parameters)), grammar
         )
 
-    def size(self, grammar: CompiledGrammar) -> int:
-        """Size in memory in bytes; 0 if the engine compiles lazily."""
-        return self._xgrammar.size(grammar)
-
     def pack(self, key: str, grammar: CompiledGrammar) -> str | None:
         """Return the grammar's blob; None if it has no serial form or is too large."""
-        if self.size(grammar) > MAX_PACKED_BYTES:
+        if grammar.serialize is None or grammar.size > MAX_PACKED_BYTES:
             return None
-        serialized = self._xgrammar.serialize(grammar)
-        return None if serialized is None else blob.pack(key, serialized)
-
-    def instance_walker(self) -> InstanceWalker | None:
-        """None if the arguments are not JSON."""
-        if not isinstance(self._form.codec, Json):
-            return None
-        return InstanceWalker(self._form, self._llguidance, self._xgrammar.token_bytes)
+        return blob.pack(key, grammar.serialize())
 
 
 def _ready_fields(choice: Choice, parameters: str) -> dict[str, Any]:

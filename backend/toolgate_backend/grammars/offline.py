@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from toolgate_core.dialects.mark_texts import mark_texts
@@ -21,9 +21,8 @@ from toolgate_core.wire import GrammarVerdict
 from ..errors import BlobRejected
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
-from .engines.engine import CompiledGrammar, EngineMatcher
+from .engines.engine import CompiledGrammar
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer
-from .graph.free_strings import NOT_FREE, FreeTexts
 
 _PRINTED = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _END = "<|end|>"
@@ -40,29 +39,14 @@ class AssumedEngine:
         return []
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        return _Assumed()
-
-    def size(self, grammar: CompiledGrammar) -> int:
-        return 0
-
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        return None
+        return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:
         raise BlobRejected("there is no engine that could load it")
 
 
-class _Assumed:
-    by_text = True
-    free: FreeTexts = NOT_FREE
-    fixed_prefix = b""
-
-    @property
-    def make(self) -> Callable[[], EngineMatcher]:
-        return self.matcher
-
-    def matcher(self) -> NoReturn:
-        raise NotImplementedError("a grammar of an assumed engine has no masks")
+def _no_masks() -> NoReturn:
+    raise NotImplementedError("a grammar of an assumed engine has no masks")
 
 
 def compiler_of(dialect: str) -> Compiler:

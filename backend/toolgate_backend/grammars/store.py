@@ -32,8 +32,7 @@ from ..settings import settings
 from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
-from .freed_memory import FreedMemory, return_freed
-from .loader_threads import Abandoned, LoaderThreads, LoadLimits
+from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
 from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
@@ -46,7 +45,7 @@ MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 14
+FORMAT = 15
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 

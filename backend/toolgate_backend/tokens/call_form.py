@@ -91,11 +91,11 @@ class CallForm:
             return "", "" if (parameters or {}).get("type") in ("object", "array") else "\n"
         return _fill(self._before, name, ""), _fill(self._after, name, "")
 
-    def codec_of(self, name: str) -> Codec:
-        """Return the codec of a tool's arguments. Content is JSON."""
-        if name != grammar_key.CONTENT:
+    def json_of(self, name: str) -> Json | None:
+        """Return the codec of a tool's arguments if that is JSON, as that of content always is."""
+        if isinstance(self.codec, Json):
             return self.codec
-        return self.codec if isinstance(self.codec, Json) else CONTENT_CODEC
+        return CONTENT_CODEC if name == grammar_key.CONTENT else None
 
 
 def _atoms(parts: list[Part]) -> list[Part]:

@@ -1,12 +1,24 @@
-"""Patterns: which ones masks can enforce."""
+"""Patterns of clients: what they match, and which ones masks can enforce."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
+import jsonschema_rs
+
 from .regular.reading import parse
 from .regular.syntax import Both, Other, Unsupported, every_part
 from .regular.whole import whole
+
+
+@lru_cache(maxsize=4_096)
+def matches(pattern: str, text: str) -> bool:
+    """Whether a pattern of JSON Schema matches a text; true if it can't be parsed. The steps of the
+    engine are limited."""
+    try:
+        return jsonschema_rs.is_valid({"pattern": pattern}, text)
+    except (ValueError, jsonschema_rs.ValidationError):
+        return True
 
 
 def is_maskable(pattern: str) -> bool:

@@ -1,12 +1,16 @@
-"""The texts of a dialect that a segmenter looks for, encoded for one tokenizer."""
+"""The texts of a dialect that a segmenter looks for, encoded for one tokenizer: in free text, and
+at the beginning and the end of typed messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum, auto
 from functools import lru_cache
 
+from ..dialects.arguments.parser import overlap
 from ..dialects.dialect import Calls, Dialect, Part, Slot
 from ..dialects.marks import Marks
+from ..wire import TokenLogprob
 
 
 class TurnForm:
@@ -80,3 +84,84 @@ class TurnForm:
 def turn_form(dialect: Dialect, tokens: tuple[tuple[str, int], ...]) -> TurnForm:
     """Cached: the form is the same for all requests to a backend."""
     return TurnForm(dialect, dict(tokens))
+
+
+class FreeText:
+    """Text that is withheld until it is known to be part of the response.
+
+    Withheld are trailing white space, because models write line breaks around marks, and text that
+    may be the beginning of one of the texts that end the free text.
+    """
+
+    def __init__(self) -> None:
+        self.text = ""
+        self.logprobs: list[TokenLogprob] = []
+
+    def copy(self) -> FreeText:
+        twin = FreeText()
+        twin.text, twin.logprobs = self.text, [*self.logprobs]
+        return twin
+
+    def add(self, text: str, logprob: TokenLogprob | None) -> None:
+        self.text += text
+        if logprob is not None:
+            self.logprobs.append(logprob)
+
+    def take(self) -> tuple[str, tuple[TokenLogprob, ...]]:
+        taken = self.text, tuple(self.logprobs)
+        self.text, self.logprobs = "", []
+        return taken
+
+    def find(self, ends: Sequence[str], *, at_start: bool = False) -> tuple[int, str] | None:
+        """The first of `ends` that occurs, and its position. With `at_start`, only at 0."""
+        if at_start:
+            return next(((0, end) for end in ends if self.text.startswith(end)), None)
+        found = [(at, end) for end in ends if (at := self.text.find(end)) >= 0]
+        return min(found, default=None)
+
+    def release(self, ends: Sequence[str]) -> tuple[str, tuple[TokenLogprob, ...]]:
+        """The text that is part of the response, whatever follows; empty if it is white space."""
+        keep = max((overlap(self.text, end) for end in ends), default=0)
+        released = self.text[: len(self.text) - keep].rstrip()
+        if not released:
+            return "", ()
+        self.text = self.text[len(released) :]
+        logprobs, self.logprobs = tuple(self.logprobs), []
+        return released, logprobs
+
+
+class Message(Enum):
+    REASONING = auto()
+    CONTENT = auto()
+    """Content at the end of the turn."""
+    PREAMBLE = auto()
+    """Content that calls follow."""
+    CALLS = auto()
+
+
+class Messages:
+    """The texts with which the messages of one dialect begin. `triggers` are those of calls."""
+
+    def __init__(self, form: TurnForm, triggers: Sequence[str]) -> None:
+        begins = [
+            (form.reasoning_begin, Message.REASONING),
+            (form.content_begin, Message.CONTENT),
+            (form.preamble, Message.PREAMBLE),
+            *((trigger, Message.CALLS) for trigger in triggers),
+        ]
+        self._begins = [(text, message) for text, message in begins if text]
+        self._ends = {Message.CONTENT: form.content_end, Message.PREAMBLE: form.preamble_end}
+
+    def begun(self, written: str) -> tuple[Message, str] | None:
+        """The message that begins with `written`, and its beginning."""
+        found = (each for each in self._begins if written.startswith(each[0]))
+        longest = max(found, key=lambda each: len(each[0]), default=None)
+        return None if longest is None else (longest[1], longest[0])
+
+    def may_begin(self, written: str) -> bool:
+        """Whether a message may begin with `written` and more text."""
+        return any(text != written and text.startswith(written) for text, _ in self._begins)
+
+    def end(self, message: Message) -> str:
+        """The text that ends a message of content; empty if there is none."""
+        return self._ends[message]

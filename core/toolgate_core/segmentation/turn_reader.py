@@ -14,10 +14,8 @@ from typing import Any
 from ..deltas import ContentDelta, Event, ReasoningDelta
 from ..errors import EnforcementFailed
 from ..wire import TokenLogprob
-from .call_sequence import CallSequence
-from .free_text import FreeText
-from .messages import Message, Messages
-from .turn_form import TurnForm
+from .call_reader import CallSequence
+from .turn_form import FreeText, Message, Messages, TurnForm
 
 
 class _Phase(Enum):

@@ -30,23 +30,21 @@ from .events import (
     stream_events,
 )
 from .grammars import (
+    MAX_INSTANCE_LENGTH,
+    MAX_INSTANCES,
     MEASUREMENTS,
     NO_HINTS,
     GrammarSource,
     GrammarVerdict,
     GrammarVerdicts,
     Hints,
-    LoadGrammars,
-    ResidualKeyword,
-)
-from .info import Info, Limits, MarkIds, Status
-from .instances import (
-    MAX_INSTANCE_LENGTH,
-    MAX_INSTANCES,
     InstanceWalk,
     InstanceWalks,
+    LoadGrammars,
+    ResidualKeyword,
     WalkInstances,
 )
+from .info import Info, Limits, MarkIds, Status
 from .message import FORMAT, MAX_COUNT, Message
 from .request import (
     TOOL_DEFINITIONS,

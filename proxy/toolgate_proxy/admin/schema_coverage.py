@@ -10,8 +10,7 @@ from pydantic import BaseModel
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.preparation.advice import advice_on
-from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.deltas import ArgumentsDelta, CallStart, ContentDelta, Event, ReasoningDelta
-from toolgate_core.dialects.arguments.text import overlap
+from toolgate_core.dialects.arguments.parser import overlap
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts

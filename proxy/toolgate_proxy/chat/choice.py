@@ -7,12 +7,11 @@ from typing import Any
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.custom_calls import CustomCalls
+from toolgate_core.custom_tools import CustomCalls
 from toolgate_core.deltas import CallStart, ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.errors import EnforcementFailed
 from toolgate_core.plan import EnforcementPlan
-from toolgate_core.segmenter import Segmenter
-from toolgate_core.stop import StopStrings
+from toolgate_core.segmenter import Segmenter, StopStrings
 
 from . import metrics
 from .calls import HeldCalls

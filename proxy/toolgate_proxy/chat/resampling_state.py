@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from toolgate_core import wire
 from toolgate_core.deltas import Event
 from toolgate_core.errors import ToolSchemaViolation
-from toolgate_core.segmenter import Segmenter
-from toolgate_core.stop import StopStrings
+from toolgate_core.segmenter import Segmenter, StopStrings
 
 from . import metrics
 from .backtracking import ValueStart, value_starts

@@ -122,7 +122,7 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Use either --config or --model.")
     extras.check("`toolgate proxy`", "proxy")
-    from toolgate_core.importing import importing
+    from toolgate_core.host_probe import importing
     from toolgate_core.run_directory import RunDirectory
 
     from ..server import launcher

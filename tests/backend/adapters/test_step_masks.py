@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests import tools
-from toolgate_backend.adapters import step_masks
-from toolgate_backend.adapters.step_masks import StepMasks
+from toolgate_backend.adapters import engine_sequences
+from toolgate_backend.adapters.engine_sequences import StepMasks
 from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
@@ -32,7 +32,7 @@ def make(automaton: Callable[..., Automaton], model_data: ModelData) -> Make:
 
 @pytest.fixture
 def masks(vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> StepMasks:
-    monkeypatch.setattr(step_masks, "FIRST_ROWS", 2)
+    monkeypatch.setattr(engine_sequences, "FIRST_ROWS", 2)
     return StepMasks(words_per_row(vocabulary.size), seconds=60.0)
 
 

@@ -11,8 +11,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import BYTES_PER_TOKEN, JumpForward
-from toolgate_backend.enforcement.repeated_text import RepeatedText
+from toolgate_backend.enforcement.jump_forward import BYTES_PER_TOKEN, JumpForward, RepeatedText
 from toolgate_backend.tokens.masks import unpack
 from toolgate_backend.tokens.vocabulary import Vocabulary
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_backend.enforcement.repeated_text import RepeatedText
+from toolgate_backend.enforcement.jump_forward import RepeatedText
 
 PROMPT = [1, 2, 3, 4, 5, 2, 3, 9, 258, 65537, 7]
 

@@ -14,7 +14,7 @@ import pytest
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.repetition import LEAST_REPEATS, repeats
+from toolgate_backend.enforcement.closing import LEAST_REPEATS, repeats
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.tokens import masks
 from toolgate_core import grammar_key

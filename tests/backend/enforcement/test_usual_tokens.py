@@ -9,8 +9,7 @@ import pytest
 
 from tests import tools
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.jump_forward import JumpForward
-from toolgate_backend.enforcement.usual_tokens import learn, usual_token
+from toolgate_backend.enforcement.jump_forward import JumpForward, learn, usual_token
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
 MakeAutomaton = Callable[..., Automaton]

@@ -49,16 +49,6 @@ def test_masks_and_validation_accept_exactly_the_dates_of_python(
             assert date.fromisoformat(text) if name == "date" else datetime.fromisoformat(text)
 
 
-def test_listed_dates_of_the_year_zero_are_masked(judge: Judge) -> None:
-    schema = schema_of(format="date", enum=["0000-01-01", "2020-01-01"])
-    judged = judge.judge(
-        schema, [(None, {"d": text}) for text in schema["properties"]["d"]["enum"]]
-    )
-    assert [instance.taken for instance in judged.instances] == [False, True]
-    only = judge.judge(schema_of(format="date", const="0000-01-01"), [])
-    assert only.outcome == "refused"
-
-
 def test_the_year_zero_is_allowed_without_a_format(judge: Judge) -> None:
     judged = judge.judge(schema_of(enum=["0000-01-01"]), [(None, {"d": "0000-01-01"})])
     assert judged.instances[0].taken

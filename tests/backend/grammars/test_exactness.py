@@ -12,7 +12,7 @@ from tests.long.exactness.judgement import Found, Judge, Judgement
 from tests.long.exactness.report import document
 from tests.long.exactness.run import isolated
 from tests.support.schemas.judge import COMPACT
-from toolgate_backend.grammars.instances.forms import written
+from toolgate_backend.grammars.instances import written
 from toolgate_core.schema.canonical import canonical_schema
 
 

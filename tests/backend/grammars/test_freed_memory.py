@@ -8,7 +8,7 @@ from concurrent.futures import Future
 import pytest
 
 from tests.support.grammars.registry_bench import WorkerRpc, source
-from toolgate_backend.grammars import freed_memory, store
+from toolgate_backend.grammars import loader_threads, store
 from toolgate_backend.grammars.registry import GrammarRegistry
 
 
@@ -20,7 +20,7 @@ async def test_memory_is_returned_after_grammars_were_evicted(
     period: float,
 ) -> None:
     returned: list[float] = []
-    monkeypatch.setattr(freed_memory, "PERIOD", period)
+    monkeypatch.setattr(loader_threads, "PERIOD", period)
     monkeypatch.setattr(store, "return_freed", lambda: returned.append(period))
     for at in range(6):  # the registry keeps two
         await registry.load([source(f"tool{at}")])
@@ -36,4 +36,4 @@ def _wait(rank: store.GrammarStore) -> None:
 
 
 def test_returning_memory_is_harmless() -> None:
-    freed_memory.return_freed()
+    loader_threads.return_freed()

@@ -13,17 +13,16 @@ import pytest
 from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
+from toolgate_backend.grammars import instances
 from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
 from toolgate_backend.grammars.completions.hints import hints_of
-from toolgate_backend.grammars.engines import choice
+from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
-from toolgate_backend.grammars.instances import forms
-from toolgate_backend.grammars.members import ebnf, lark
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -40,12 +39,11 @@ MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
     "backend.grammars.completions.hints:hints_of": hints_of,
     "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
-    "backend.grammars.engines.choice:choose": choice.choose,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
-    "backend.grammars.instances.forms:nodes_at": lambda it: forms.nodes_at(VALUE, it, ["a", "a"]),
-    "backend.grammars.instances.forms:ordered": lambda it: forms.ordered(VALUE, it),
+    "backend.grammars.instances:nodes_at": lambda it: instances.nodes_at(VALUE, it, ["a", "a"]),
+    "backend.grammars.instances:ordered": lambda it: instances.ordered(VALUE, [it], it),
 }
 """What gets canonical schemas. All of it runs in the quarantine."""
 COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
@@ -61,9 +59,9 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         without_root_references(it)
     ),
     "backend.grammars.codecs.nodes:structure_of": lambda it, _: structure_of(it),
-    "backend.grammars.members.lark:member_rules": lambda it, _: _lark(it),
-    "backend.grammars.members.ebnf:member_rules": lambda it, _: (
-        ebnf.member_rules(it, (", ", ": "))
+    "backend.grammars.engines.llguidance_members:member_rules": lambda it, _: _lark(it),
+    "backend.grammars.engines.xgrammar_members:member_rules": lambda it, _: (
+        xgrammar_members.member_rules(it, (", ", ": "))
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
@@ -89,10 +87,9 @@ PARTS = {
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
-    "backend.grammars.instances.walk:cause_of",
-    "backend.grammars.instances.walk:closed_out",
-    "backend.grammars.instances.forms:spelled",
-    "backend.grammars.instances.forms:written",
+    "backend.grammars.instances:cause_of",
+    "backend.grammars.instances:closed_out",
+    "backend.grammars.instances:written",
 }
 """Functions in the quarantine that validate values. The limit on its processor time ends them."""
 CODECS = [
@@ -112,8 +109,8 @@ def _rules(codec: Any, prepared: Schema, given: Schema) -> None:
 
 
 def _lark(prepared: Schema) -> None:
-    with suppress(lark.TooLarge):
-        lark.member_rules(close_objects(prepared), _OPTIONS)
+    with suppress(llguidance_members.TooLarge):
+        llguidance_members.member_rules(close_objects(prepared), _OPTIONS)
 
 
 @lru_cache(maxsize=1)

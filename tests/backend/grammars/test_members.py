@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.engines import llguidance_members, xgrammar_members
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_backend.grammars.members import ebnf, lark, objects
 from toolgate_backend.settings import settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
@@ -51,21 +51,6 @@ MAP = {
     "additionalProperties": INNER,
 }
 """An object without names, in which values are objects that have an order."""
-PATTERNS = {
-    "type": "object",
-    "properties": {"a": {"type": "integer"}, "b": {"type": "null"}},
-    "patternProperties": {"^x-": INNER, "^y": {"type": "boolean"}},
-    "additionalProperties": {"type": "integer"},
-    "required": ["a"],
-}
-COUNTED = {
-    "type": "object",
-    "properties": {name: {"type": "integer"} for name in "abcde"},
-    "required": ["d"],
-    "minProperties": 2,
-    "maxProperties": 2,
-    "additionalProperties": False,
-}
 UNDECLARED = {
     "type": "object",
     "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
@@ -73,14 +58,6 @@ UNDECLARED = {
     "additionalProperties": {"type": "integer"},
 }
 """It requires a member that it does not declare."""
-HIDDEN = {
-    "type": "object",
-    "properties": {"type": False, "n": {"type": "integer"}},
-    "patternProperties": {"^\\w+$": True},
-    "additionalProperties": False,
-    "required": ["n"],
-}
-"""A name that a pattern matches is forbidden, and another one is declared."""
 NODE = {
     "type": "object",
     "properties": {"id": {"type": "integer"}, "next": {"$ref": "#/$defs/whole"}},
@@ -139,11 +116,7 @@ def orders(value: dict[str, Any]) -> list[str]:
         (OPEN, "llguidance", {"s": "x", "z": 1, "y": 2, "a<b>": None}),
         (MAP, "llguidance", {"labels": {"k": {"y": None, "x": 3}}, "z": {"x": 4, "y": None}}),
         (MAP, "llguidance", {"labels": {}}),
-        (PATTERNS, "llguidance", {"x-1": {"y": None, "x": 3}, "b": None, "a": 1, "z": 2}),
-        (PATTERNS, "llguidance", {"y": True, "a": 1, "yy": False}),
-        (COUNTED, "llguidance", {"d": 1, "a": 2}),
         (UNDECLARED, "llguidance", {"b": None, "c": 1, "a": None, "z": 2}),
-        (HIDDEN, "llguidance", {"types": "x", "n": 1, "o": None}),
         (WHOLE, "llguidance", {"root": {"id": 5, "name": None, "next": {"name": {}, "id": 7}}}),
     ],
 )
@@ -179,18 +152,9 @@ def test_every_order_can_be_written(
         (OPEN, "llguidance", '{"s": ""'),
         (MAP, "llguidance", '{"labels": {"k": {"y": null}}}'),
         (MAP, "llguidance", '{"labels": {"k": {"x": 3}, }}'),
-        (PATTERNS, "llguidance", '{"b": null}'),
-        (PATTERNS, "llguidance", '{"a": 1, "x-1": 2}'),
-        (PATTERNS, "llguidance", '{"a": 1, "y": 2}'),
-        (PATTERNS, "llguidance", '{"a": 1, "z": true}'),
-        (COUNTED, "llguidance", '{"d": 1}'),
-        (COUNTED, "llguidance", '{"a": 1, "b": 1'),
-        (COUNTED, "llguidance", '{"a": 1, "b": 2, "d": 3}'),
         (UNDECLARED, "llguidance", '{"b": null}'),
         (UNDECLARED, "llguidance", '{"b": null, "c": null}'),
         (UNDECLARED, "llguidance", '{"c": 1, "b": null, "c": 1}'),
-        (HIDDEN, "llguidance", '{"n": 1, "type": 1}'),
-        (HIDDEN, "llguidance", '{"n": "x"}'),
         (WHOLE, "llguidance", '{"root": {"id": 5}}'),
         (WHOLE, "llguidance", '{"root": {"id": 4, "name": null}}'),
         (WHOLE, "llguidance", '{"root": {"id": 5, "name": null, "next": null}}'),
@@ -236,8 +200,7 @@ def test_names_of_alternatives_may_begin_alike(compiler: Compiler, vocabulary: V
                     },
                     {
                         "type": "object",
-                        "properties": {"n": {"const": 2}},
-                        "patternProperties": {"^pos4d$": {"type": "array"}},
+                        "properties": {"n": {"const": 2}, "pos4d": {"type": "array"}},
                         "required": ["n"],
                         "additionalProperties": False,
                     },
@@ -278,22 +241,22 @@ def test_the_schema_s_order_is_a_setting(
 def test_rules_are_bounded() -> None:
     wide = {"type": "object", "properties": {c: {"type": "null"} for c in "abcdefgh"}}
     nested = {"type": "object", "properties": {f"o{at}": wide for at in range(8)}}
-    rules = ebnf.member_rules(nested, (", ", ": "))
-    assert rules is None or rules.count("_after_") < 10 * ebnf.MAX_SETS
+    rules = xgrammar_members.member_rules(nested, (", ", ": "))
+    assert rules is None or rules.count("_after_") < 10 * xgrammar_members.MAX_SETS
     definitions = {f"d{at}": {"enum": ["x" * 1000]} for at in range(100)}
     large = {
         "type": "object",
         "properties": {f"p{at}": {"$ref": f"#/$defs/d{at}"} for at in range(60)},
         "$defs": definitions,
     }
-    with pytest.raises(lark.TooLarge):
-        lark.member_rules(large, OPTIONS)
+    with pytest.raises(llguidance_members.TooLarge):
+        llguidance_members.member_rules(large, OPTIONS)
 
 
 def test_references_to_other_places_keep_the_schema_s_order() -> None:
     """A part of the schema would have another target as a schema of its own."""
     schema = {"type": "object", "properties": {"a": {}, "b": {"$ref": "#/properties/a"}}}
-    assert lark.member_rules(schema, OPTIONS) is None
+    assert llguidance_members.member_rules(schema, OPTIONS) is None
 
 
 def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python() -> None:
@@ -301,6 +264,6 @@ def test_a_constant_is_not_taken_for_another_type_that_equals_it_in_python() -> 
         {"type": "object", "properties": {"a": {"const": value}, "b": {"type": "null"}}}
         for value in (1, True)
     ]
-    both = objects.merged(parts)
+    both = llguidance_members.merged(parts)
     assert both is not None
     assert both["properties"]["a"] == {"allOf": [{"const": 1}, {"const": True}]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_backend.grammars.offline import verdicts
-from toolgate_core.dialects.argument_forms import REPRESENTATIVES
+from toolgate_core.dialects.registry import REPRESENTATIVES
 from toolgate_core.schema.canonical import canonical_parameters
 
 OTHERS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from tests.support.schemas.hostile import HOSTILE
 from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
-from toolgate_core.dialects.arguments.locations import Location
+from toolgate_core.dialects.arguments.nested import Location
 from toolgate_core.dialects.arguments.value_types import (
     TypeReader,
     argument_types,
@@ -31,17 +31,20 @@ from toolgate_core.schema.closed_objects import (
 from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import normalise
 from toolgate_core.schema.drafts import draft_of
-from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_core.schema.paths import check_paths
-from toolgate_core.schema.preparation import prepare, relaxation, removal
-from toolgate_core.schema.preparation.contradictions import contradiction_in
-from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
+from toolgate_core.schema.preparation import prepare, relaxation
+from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
-from toolgate_core.schema.preparation.multiples import with_bounded_multiples
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
-from toolgate_core.schema.preparation.year_zero import without_year_zero
-from toolgate_core.schema.refs import find_references, move_targets_to_defs
-from toolgate_core.schema.walk import deep_copy, find_keyword, reachable, schema_objects, subschemas
+from toolgate_core.schema.walk import (
+    deep_copy,
+    find_keyword,
+    find_references,
+    move_targets_to_defs,
+    reachable,
+    schema_objects,
+    subschemas,
+)
 from toolgate_core.tools import content_format, parse_tools
 
 Schema = dict[str, Any]
@@ -66,7 +69,7 @@ CANONICAL: dict[str, Work] = {
     "core.dialects.arguments.value_types:argument_types": lambda it: argument_types(it, "a"),
     "core.dialects.arguments.value_types:own_members": lambda it: own_members(it, "a"),
     "core.dialects.arguments.value_types:target_of": lambda it: target_of(it, it),
-    "core.dialects.arguments.locations:Location": lambda it: (
+    "core.dialects.arguments.nested:Location": lambda it: (
         Location.root(it).member("a").member("b").member(0).member("a")
     ),
     "core.grammar_key:tool_hash": lambda it: grammar_key.tool_hash("f", it),
@@ -75,7 +78,7 @@ CANONICAL: dict[str, Work] = {
     "core.schema.closed_objects:are_closed": are_closed,
     "core.schema.closed_objects:close_objects": close_objects,
     "core.schema.limits:check_limits": lambda it: check_limits(it, SchemaLimits(), param="it"),
-    "core.schema.paths:check_paths": lambda it: check_paths(it, param="it"),
+    "core.schema.limits:check_paths": lambda it: check_paths(it, param="it"),
     "core.schema.walk:find_keyword": lambda it: find_keyword(it, "nothing"),
     "core.schema.walk:reachable": lambda it: [*reachable(it)],
     "core.schema.walk:schema_objects": lambda it: [*schema_objects(it)],
@@ -84,13 +87,13 @@ CANONICAL: dict[str, Work] = {
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
-    "core.schema.preparation.endless:without_endless": without_endless,
+    "core.schema.preparation.contradictions:without_endless": without_endless,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
         it, PropertyOrder(it)
     ),
-    "core.schema.preparation.multiples:with_bounded_multiples": lambda it: with_bounded_multiples(
-        it, it
+    "core.schema.preparation.prepare:with_bounded_multiples": lambda it: (
+        prepare.with_bounded_multiples(it, it)
     ),
     "core.schema.preparation.prepare:check_schema": prepare.check_schema,
     "core.schema.preparation.prepare:prepare": prepare.prepare,
@@ -111,20 +114,19 @@ IN_QUARANTINE: dict[str, Work] = {
         relaxation.removed_occurrences(it, relaxation.hard_occurrences(it)[:3])
     ),
     "core.schema.preparation.relaxation:uncertain_occurrences": relaxation.uncertain_occurrences,
-    "core.schema.preparation.removal:Search": lambda it: removal.Search(it),
-    "core.schema.preparation.removal:canonical_engine_form": lambda it: (
-        removal.canonical_engine_form(it, PropertyOrder(it), whole=True)
+    "core.schema.preparation.prepare:Search": lambda it: prepare.Search(it),
+    "core.schema.preparation.prepare:canonical_engine_form": lambda it: (
+        prepare.canonical_engine_form(it, PropertyOrder(it), whole=True)
     ),
-    "core.schema.preparation.removal:engine_form": lambda it: removal.engine_form(
+    "core.schema.preparation.prepare:engine_form": lambda it: prepare.engine_form(
         it, PropertyOrder(it), whole=True
     ),
-    "core.schema.preparation.removal:is_plain": removal.is_plain,
+    "core.schema.preparation.prepare:is_plain": prepare.is_plain,
     "core.schema.preparation.unsupported:unsupported_keywords": lambda it: [
         *unsupported_keywords(it)
     ],
-    "core.schema.preparation.year_zero:without_year_zero": without_year_zero,
-    "core.schema.refs:find_references": find_references,
-    "core.schema.refs:move_targets_to_defs": lambda it: move_targets_to_defs(
+    "core.schema.walk:find_references": find_references,
+    "core.schema.walk:move_targets_to_defs": lambda it: move_targets_to_defs(
         it, find_references(it)
     ),
 }

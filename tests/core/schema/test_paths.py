@@ -9,8 +9,7 @@ import pytest
 from tests.support.schemas.hostile import DOUBLING, argument, levels
 from toolgate_core.errors import SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_parameters
-from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_core.schema.paths import MAX_PATHS
+from toolgate_core.schema.limits import MAX_PATHS, SchemaLimits, check_limits
 
 COMBINING = ("allOf", "anyOf", "oneOf", "not", "if")
 

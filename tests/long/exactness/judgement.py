@@ -12,9 +12,8 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
-from tests.support.schemas.judge import COMPACT
-from toolgate_backend.grammars.instances.forms import CANONICAL, Form, Text, written
-from toolgate_backend.grammars.instances.walk import cause_of
+from tests.support.schemas.judge import CANONICAL, COMPACT
+from toolgate_backend.grammars.instances import Form, Text, cause_of, written
 from toolgate_core.schema.walk import subschemas
 
 from .cases import Case

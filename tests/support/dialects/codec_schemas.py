@@ -129,16 +129,6 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
         },
         "required": ["o"],
     },
-    "counted_members": {
-        "properties": {
-            "o": {
-                "type": "object",
-                "properties": {name: {"type": "boolean"} for name in ("a", "b", "c", "d")},
-                "minProperties": 1,
-            }
-        },
-        "required": ["o"],
-    },
     "map": {
         "properties": {"o": {"type": "object", "additionalProperties": {"type": "integer"}}},
         "required": ["o"],
@@ -239,32 +229,8 @@ CODEC_SCHEMAS: dict[str, dict[str, Any]] = {
         },
         "required": ["by_pattern", "listed"],
     },
-    "names_beside_declared": {
-        "type": "object",
-        "properties": {
-            "by_pattern": {
-                "type": "object",
-                "properties": {"id": {"type": "integer"}, "No": {"type": "integer"}},
-                "propertyNames": {"pattern": "^[a-z ]+$"},
-                "additionalProperties": {"type": "boolean"},
-                "required": ["id"],
-            },
-            "listed": {
-                "type": "object",
-                "properties": {"a": {"type": "boolean"}, "c": {"type": "boolean"}},
-                "propertyNames": {"enum": ["a", "b"]},
-            },
-        },
-        "required": ["by_pattern", "listed"],
-    },
-    "patterns_of_names": {
-        "type": "object",
-        "patternProperties": {"^s_": {"type": "string"}, "^n[0-9]+$": {"type": "integer"}},
-        "additionalProperties": {"type": "boolean"},
-    },
     "names_of_arguments": {
         "type": "object",
-        "properties": {"x_id": {"type": "string"}},
         "propertyNames": {"pattern": "^x_[a-z]+$"},
         "additionalProperties": {"type": "boolean"},
     },

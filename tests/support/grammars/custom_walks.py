@@ -12,7 +12,7 @@ from tests.support.dialects.model import DialectModel
 from tests.support.grammars.custom_grammars import Case
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.tokens import masks
-from toolgate_core.custom_calls import CustomCalls
+from toolgate_core.custom_tools import CustomCalls
 from toolgate_core.deltas import CallEnd, CallStart, InputDelta
 from toolgate_core.dialects.codecs import Json, Pythonic
 

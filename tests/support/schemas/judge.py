@@ -10,8 +10,7 @@ from typing import Any, Literal
 import jsonschema_rs
 
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.instances.forms import Form, Text, spelled, written
-from toolgate_backend.grammars.instances.walk import Kind, cause_of, closed_out
+from toolgate_backend.grammars.instances import Form, Kind, Text, cause_of, closed_out, written
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
@@ -23,6 +22,8 @@ Outcome = Literal["masked", "residual", "refused"]
 
 COMPACT = Form(separators=(",", ":"))
 """Without white space."""
+CANONICAL = Form(plain_numbers=True, schema_order=True)
+"""One line, with the schema's order of members. Grammars with fixed white space write this form."""
 
 
 @dataclass
@@ -83,7 +84,7 @@ class Judge:
             PreparedSchema(made, tuple(Occurrence(k.pointer, k.keyword) for k in verdict.residual)),
         )
         for valid, value in instances:
-            text = spelled(value, made)
+            text = written(value, CANONICAL, made).data.decode("utf-8", "surrogatepass")
             taken = self._takes(outcome.grammar, text)
             passed = check.is_valid(value)
             instance = Instance(valid, taken, passed, not taken and closed_out(made, value), text)

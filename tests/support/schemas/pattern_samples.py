@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from toolgate_core.pattern_match import matches
 from toolgate_core.schema.regular.characters import has
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.regular.syntax import (
@@ -14,6 +13,7 @@ from toolgate_core.schema.regular.syntax import (
     Sequence,
     Unsupported,
 )
+from toolgate_core.schema.strings import matches
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tests.support.schemas.keyword_coverage import coverage
 from tests.support.schemas.suites import Result
-from toolgate_core.dialects.argument_forms import form_of
-from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.registry import DIALECTS, form_of
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.preparation.advice import ADVICE
 from toolgate_core.wire import GrammarVerdict

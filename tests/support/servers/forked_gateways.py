@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from toolgate_core.importing import importing
+from toolgate_core.host_probe import importing
 
 with importing():
     for name in (

@@ -1,14 +1,15 @@
-"""TOOL_CALL: a call of one of the tools."""
+"""The phases in which candidates decide, TOOL_CALL, SELECT and FORMAT, and the end of the turn."""
 
 from __future__ import annotations
 
 from ...tokens import masks
-from ..room import Room
-from ..state import Phase, State
-from .phase import Rules
+from ..state import Phase, Room, State
+from .phase import NOTHING, Rules
 
 
 class Calls:
+    """TOOL_CALL: a call of one of the tools."""
+
     def __init__(self, rules: Rules) -> None:
         self._rules = rules
         self._model = rules.model
@@ -38,3 +39,127 @@ class Calls:
         tail = self._model.call_tokens.tail(name, self._rules.call_id(state.calls))
         whole = state._replace(candidates=None)
         return self._rules.turn.force(whole, tail, Phase.SELECT, room)
+
+
+class Select:
+    """SELECT: what may follow a call, or a message of content that calls may follow."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._permissions = rules.permissions
+        self._model = rules.model
+        self._texts = rules.model.texts
+
+    def begin_after_call(self, state: State, room: Room) -> State:
+        """The state after a whole call."""
+        calls, end = state.calls + 1, self._model.call_tokens.end
+        after = State(Phase.SELECT, calls=calls, closing=state.closing)
+        permissions = self._permissions
+        if state.closing or not permissions.may_add_call(calls, room):
+            return self._rules.turn.force(after, end, Phase.END, room)
+        grammars = permissions.budget.fitting_grammars(room, first=False)
+        further = self._model.further_calls(grammars, self._rules.call_id(calls))
+        return after._replace(candidates=further.begun())
+
+    def begin_after_content(self, room: Room) -> State:
+        """The state after a message of content that calls may follow."""
+        after = State(Phase.SELECT)
+        permissions = self._permissions
+        if not (permissions.call_required(after) or permissions.may_call_after_content(room)):
+            return self._rules.turn.force(after, self._texts.content_last, Phase.END, room)
+        grammars = permissions.budget.fitting_grammars(room, first=True)
+        may_end = self._may_end_after_content(after)
+        calls = self._model.calls_after_content(grammars, self._rules.call_id(0), may_end=may_end)
+        return after._replace(candidates=calls.begun())
+
+    def mask(self, state: State, _: Room) -> masks.Mask:
+        assert state.candidates is not None
+        return masks.also_allow(state.candidates.mask(), self._ends(state))
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        if token in self._ends(state):
+            return state._replace(ended=True)
+        after = self._rules.candidates_step(state, token)
+        if after is None:
+            return None
+        assert after.candidates is not None
+        if self._model.ends_calls(after.candidates):
+            return after._replace(phase=Phase.END) if after.candidates.finished else after
+        if self._model.may_end_calls(after.candidates):
+            return after
+        return self._rules.turn.after_call_token(
+            after._replace(phase=Phase.TOOL_CALL), room.less(1)
+        )
+
+    def end_tokens(self, state: State) -> frozenset[int]:
+        """The tokens that end the turn in a state that may end it."""
+        if state.closing:
+            return self._rules.closed_ends
+        return self._model.call_ends if state.calls else self._model.content_ends
+
+    def _ends(self, state: State) -> frozenset[int]:
+        """The tokens that end the turn here; none if there must be a text before them."""
+        assert state.candidates is not None
+        if state.candidates.touched:
+            return NOTHING
+        if state.calls:
+            may_end = not self._texts.calls_end
+        else:
+            may_end = not self._texts.content_last and self._may_end_after_content(state)
+        return self.end_tokens(state) if may_end else NOTHING
+
+    def _may_end_after_content(self, state: State) -> bool:
+        """Whether the turn may end without a call."""
+        return self._texts.preamble_is_content and not self._permissions.call_required(state)
+
+
+class End:
+    """END: nothing but the token that ends the turn."""
+
+    def __init__(self, rules: Rules, select: Select) -> None:
+        self._rules = rules
+        self._select = select
+
+    def mask(self, state: State, _: Room) -> masks.Mask:
+        return masks.Allow(masks.token_ids(self._select.end_tokens(state)))
+
+    def step(self, state: State, _: Room, token: int) -> State | None:
+        if state.ended:
+            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.closed_ends
+            return state if token in ends else None
+        return state._replace(ended=True) if token in self._select.end_tokens(state) else None
+
+
+class Format:
+    """FORMAT: content that is constrained by a schema."""
+
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._model = rules.model
+        self._content_end = rules.model.texts.content_end
+        self._content_last = rules.model.texts.content_last
+
+    def mask(self, state: State, _: Room) -> masks.Mask:
+        candidates = state.candidates
+        assert candidates is not None
+        ends = self._ends(state)
+        if candidates.finished:
+            return masks.Allow(masks.token_ids(ends))
+        return masks.also_allow(candidates.mask(), ends if candidates.complete else ())
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        candidates = state.candidates
+        assert candidates is not None
+        if token in self._ends(state) and candidates.complete:
+            if self._content_end is None or token == self._model.marks.closed:
+                return state._replace(phase=Phase.END, ended=True)
+            rest = (*self._content_end.tokens[1:], *self._content_last)
+            return self._rules.turn.force(state, rest, Phase.END, room.less(1))
+        return None if candidates.finished else self._rules.candidates_step(state, token)
+
+    def _ends(self, state: State) -> frozenset[int]:
+        """The tokens that end the content where it is complete."""
+        if state.closing and self._model.marks.closed is not None:
+            return self._rules.closed_ends
+        end = self._content_end
+        return self._model.content_ends if end is None else frozenset({end.tokens[0]})

@@ -6,11 +6,9 @@ from toolgate_core import grammar_key
 
 from ...tokens import masks
 from ..calls.candidates import Candidates
-from ..permissions import NOTHING
-from ..room import Room
-from ..state import Phase, State
+from ..state import Phase, Room, State
 from .free_text import FreeText
-from .phase import Rules
+from .phase import NOTHING, Rules
 
 
 class Content:

@@ -1,8 +1,9 @@
-"""Free text: what reasoning and content have in common."""
+"""Free text: what reasoning and content have in common, and THINKING, which is reasoning."""
 
 from __future__ import annotations
 
-from ..state import State
+from ...tokens import masks
+from ..state import Phase, Room, State
 from .phase import Rules
 
 
@@ -27,3 +28,41 @@ class FreeText:
             recent_tokens=recent,
             may_reason=False,
         )
+
+
+class Thinking:
+    """THINKING: free text until the end of the reasoning."""
+
+    def __init__(self, rules: Rules, text: FreeText) -> None:
+        self._rules = rules
+        self._text = text
+        self._permissions = rules.permissions
+        self._model = rules.model
+        self._end = rules.model.texts.reasoning_end
+
+    def mask(self, state: State, room: Room) -> masks.Mask:
+        end = self._end
+        assert end is not None
+        if self._permissions.must_end_reasoning(state, room):
+            return masks.single(end.tokens[0])
+        ending, beyond = end.ending(state.partial_trigger)
+        banned = self._permissions.banned_tokens(state) | beyond
+        marks = ending & self._model.special
+        return self._model.free_text_mask(marks, state.partial_mark, banned)
+
+    def step(self, state: State, room: Room, token: int) -> State | None:
+        end, turn = self._end, self._rules.turn
+        assert end is not None
+        if end.ends(state.partial_trigger, token):
+            return turn.force(state, end.rest, Phase.CONTENT, room.less(1))
+        if self._permissions.must_end_reasoning(state, room):
+            first, *rest = end.tokens
+            if token != first:
+                return None
+            return turn.force(state, tuple(rest), Phase.CONTENT, room.less(1))
+        if end.overshoots(state.partial_trigger, token):
+            return None
+        after = self._text.step(state, token)
+        if after is None:
+            return None
+        return after._replace(partial_trigger=end.partial(state.partial_trigger, token))

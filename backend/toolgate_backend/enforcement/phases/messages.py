@@ -7,9 +7,8 @@ which reasoning, content and calls begin. With it, the state is inside content, 
 from __future__ import annotations
 
 from ...tokens import masks
-from ..free_text.free_end import FreeEnd
-from ..room import Room
-from ..state import Phase, State
+from ..dialect_texts import FreeEnd
+from ..state import Phase, Room, State
 from .free_text import FreeText
 from .phase import Rules
 

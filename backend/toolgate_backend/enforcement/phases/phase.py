@@ -1,4 +1,4 @@
-"""What a phase of a turn is, and what all phases use."""
+"""What a phase of a turn is, and what all phases use: the permissions of the request."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from ...grammars.compiled_grammar import MeasuredGrammar
 from ...tokens import masks
 from ..model_data import ModelData
-from ..permissions import Permissions
-from ..room import Room
 from ..spec import Spec
-from ..state import State
+from ..state import Room, State
 
 if TYPE_CHECKING:
     from ..turn import Turn
+from ..budget import Budget
 
 
 class PhaseRules(Protocol):
@@ -54,3 +53,67 @@ class Rules:
         """The tokens that end a turn of which a part was closed."""
         closed = self.model.marks.closed
         return self.model.call_ends if closed is None else frozenset({closed})
+
+
+NOTHING = frozenset[int]()
+
+
+class Permissions:
+    """What a request permits in a given state."""
+
+    def __init__(self, model: ModelData, spec: Spec, budget: Budget) -> None:
+        self._model = model
+        self._spec = spec
+        self.budget = budget
+        special_stops = frozenset(spec.stop_ids) & model.special
+        ends = NOTHING if spec.ignore_end else model.content_ends
+        self._content_ends = ends | special_stops
+
+    def call_required(self, state: State) -> bool:
+        """Whether a call is required and has not been made yet."""
+        return self._spec.choice == "required" and state.calls == 0
+
+    def within_call_limit(self, calls: int) -> bool:
+        """Whether another call is allowed after `calls` calls."""
+        limit = self._spec.max_calls if self._model.form.calls.parallel else 1
+        return self._spec.choice != "none" and (limit is None or calls < limit)
+
+    def may_begin_call(self, state: State, room: Room) -> bool:
+        """Whether the first call may begin. A call that does not fit the budget may not."""
+        return self.within_call_limit(state.calls) and self.budget.fits_call(room)
+
+    def may_call_after_content(self, room: Room) -> bool:
+        """Whether the first call may follow a message of content."""
+        return self.within_call_limit(0) and self.budget.fits_call_after_content(room)
+
+    def may_trigger(self, state: State) -> bool:
+        """Whether the text that begins the calls is looked for here. Elsewhere it is content."""
+        return state.at_start or not self._model.form.calls.only_at_start
+
+    def may_add_call(self, calls: int, room: Room) -> bool:
+        """Whether another call may follow after `calls` calls."""
+        return self.within_call_limit(calls) and self.budget.fits_further_call(room)
+
+    def must_end_reasoning(self, state: State, room: Room) -> bool:
+        return self.budget.must_end_reasoning(room, call_required=self.call_required(state))
+
+    def content_marks(self, state: State, room: Room) -> frozenset[int]:
+        """The marks that may come in content."""
+        required = self.call_required(state)
+        may_reason = state.may_reason and (not required or self.budget.fits_reasoning(room))
+        may_call = required or self.may_begin_call(state, room)
+        return self._model.content_marks(may_reason=may_reason, may_call=may_call)
+
+    def content_ends(self, room: Room) -> frozenset[int]:
+        """The special tokens that may end the content; none while it is too short."""
+        return NOTHING if room.early else self._content_ends
+
+    def banned_tokens(self, state: State) -> frozenset[int]:
+        """The tokens that would complete a banned sequence (`bad_words`)."""
+        if not self._spec.bad_words:
+            return NOTHING
+        return frozenset(
+            word[-1]
+            for word in self._spec.bad_words
+            if len(word) == 1 or state.recent_tokens[1 - len(word) :] == word[:-1]
+        )

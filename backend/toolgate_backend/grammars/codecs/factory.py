@@ -1,4 +1,4 @@
-"""The grammar of a codec."""
+"""The grammars of codecs, and of calls with arguments that are not JSON."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Python
 from toolgate_core.dialects.marks import Marks
 
 from ...errors import GrammarRefused
+from ...tokens.call_form import CallForm
 from ...tokens.units import units
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_LLGUIDANCE, PYTHON, TextKind
@@ -17,8 +18,18 @@ from .gemma import GemmaGrammar
 from .nested import NestedGrammar
 from .pythonic import PythonicGrammar
 from .raw_strings import uncounted_lengths
-from .rules import Rules
+from .rules import Rules, encoded_literal
 from .tagged import TaggedGrammar
+
+
+def rules_of_call(
+    form: CallForm, name: str, schema: dict[str, Any], typed_by: Mapping[str, Any]
+) -> Rules:
+    """Return the rules of `make_rules`, and that of a whole call."""
+    rules = make_rules(form.codec, schema, form.marks, typed_by)
+    before, after = (encoded_literal(text, form.marks) for text in form.grammar_texts(name, schema))
+    rules.lines.insert(0, f"start: {' '.join(filter(None, [before, 'arguments', after]))}")
+    return rules
 
 
 def make_rules(

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.codecs import GemmaValues
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.preparation.further_members import FurtherMembers
-from toolgate_core.schema.regular.languages import Matching, texts
 
-from .names import further_names
 from .nodes import Array, Node, Object, Text, Values
-from .raw_strings import RawStrings, exactly, whole_text
+from .raw_strings import RawStrings, further_names
 from .rules import quoted
 from .structured import StructuredGrammar
 
@@ -88,27 +86,14 @@ class GemmaGrammar(StructuredGrammar):
         return f"{self._key(name)} {value}"
 
     def further_member(self, names: FurtherMembers, value: str) -> str | None:
-        bare = further_names(self.rules, names, _UNDECLARED_KEY, _BARE_KEY, ":")
-        keys = [each for each in (bare, self._string_key(names)) if each]
-        return f"{self.one_of(keys)} {value}" if keys else None
+        key = further_names(self.rules, names, _UNDECLARED_KEY, _BARE_KEY, ":")
+        return f"{key} {value}" if key else None
 
     def _key(self, name: str) -> str:
         """Return a key with the colon. As a string, if readers could not find its end."""
         if re.fullmatch(_BARE_KEY, name):
             return quoted(f"{name}:")
         return f'{self._mark} {self._raw(name)} {self._mark} ":"'
-
-    def _string_key(self, names: FurtherMembers) -> str | None:
-        """Return the keys, with the colon, that match a pattern of the schema and can't be bare;
-        None if there are none."""
-        if names.pattern is None or not names.by_pattern:
-            return None
-        bare = f"^{_BARE_KEY}$"
-        others = Matching(names.pattern) & ~Matching(bare) & ~texts([""])
-        if (others & ~Matching(exactly(self._codec.quote))).is_empty is not False:
-            return None
-        schema = {"type": "string", "pattern": names.pattern, "minLength": 1}
-        return f'{self._mark} {self._strings.value(schema, [whole_text(bare)])} ":"'
 
     @property
     def _mark(self) -> str:

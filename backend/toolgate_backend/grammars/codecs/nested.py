@@ -13,12 +13,11 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolgate_core.dialects.arguments.locations import Location
-from toolgate_core.dialects.arguments.scalars import PATTERNS
-from toolgate_core.dialects.arguments.value_types import ALL, type_of
+from toolgate_backend.grammars.codecs.nodes import FurtherMembers
+from toolgate_core.dialects.arguments.nested import Location
+from toolgate_core.dialects.arguments.value_types import ALL, PATTERNS, type_of
 from toolgate_core.dialects.codecs import NestedTags
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from .nodes import (
     BOUNDS,
@@ -135,8 +134,7 @@ class _Placement:
             for each in node.members
         ]
         never_empty = beside_array or "string" in place.types
-        least = max(node.least, 1) if never_empty else node.least
-        return replace(node, members=tuple(members), further=(), least=least)
+        return replace(node, members=tuple(members), further=None, some=never_empty)
 
 
 def _exactly(value: Any) -> Node:
@@ -145,7 +143,7 @@ def _exactly(value: Any) -> Node:
         return Array(tuple(map(_exactly, value)), NOTHING, len(value), len(value))
     if isinstance(value, dict):
         members = tuple(Member(name, _exactly(each), True) for name, each in value.items())
-        return Object(members, (), len(value), len(value), {})
+        return Object(members, None, {})
     return Values((value,))
 
 

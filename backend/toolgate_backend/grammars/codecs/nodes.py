@@ -10,25 +10,45 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.pointer import escape
-from toolgate_core.schema.preparation.further_members import (
-    FurtherMembers,
-    declared_members,
-    further_members,
-)
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 
 from ...errors import GrammarRefused
 from .alternatives import listed, types
 
+
+@dataclass(frozen=True)
+class FurtherMembers:
+    """Members that an object does not declare."""
+
+    schema: Any
+    """Schema of their values."""
+    declared: frozenset[str] = frozenset()
+    """The names that they can't have."""
+    pattern: str | None = None
+    """A pattern of the names that they have; None if they have all others."""
+
+
+def declared_members(node: dict[str, Any]) -> dict[str, Any]:
+    """The schemas of declared members, and of those that are only required, by name."""
+    properties, rest = node.get("properties", {}), node.get("additionalProperties", True)
+    required = {name: rest for name in node.get("required", ()) if name not in properties}
+    return {**properties, **required}
+
+
+def further_members(node: dict[str, Any]) -> FurtherMembers | None:
+    """The members that an object does not declare; None if it has no others."""
+    rest, pattern = node.get("additionalProperties", True), None
+    if node.get("patternProperties"):
+        [(pattern, rest)] = node["patternProperties"].items()
+    declared = frozenset(declared_members(node))
+    return None if rest is False else FurtherMembers(rest, declared, pattern)
+
+
 _ANYTHING = "*"
 OF_TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 """The keywords of numbers."""
-OF_OBJECTS = (
-    *("properties", "required", "additionalProperties", "patternProperties"),
-    *("minProperties", "maxProperties"),
-)
-UNREADABLE_NAMES = "a name has several schemas, or no pattern describes the names"
+OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties")
 OF_ARRAYS = ("items", "prefixItems", "minItems", "maxItems")
 _KEYWORDS = frozenset({"type", "$defs", *OF_TEXT, *BOUNDS, *OF_OBJECTS, *OF_ARRAYS})
 
@@ -72,10 +92,10 @@ class Further:
 @dataclass(frozen=True)
 class Object:
     members: tuple[Member, ...]
-    further: tuple[Further, ...]
-    least: int
-    most: int | None
+    further: Further | None
     schema: dict[str, Any]
+    some: bool = False
+    """Whether it has at least one member."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +191,7 @@ class _Builder:
                     Text({}),
                     Number({"type": "number"}),
                     Values((None, True, False)),
-                    Object(
-                        (),
-                        (Further(itself, FurtherMembers(True, frozenset())),),
-                        0,
-                        None,
-                        {"type": "object"},
-                    ),
+                    Object((), Further(itself, FurtherMembers(True)), {"type": "object"}),
                     Array((), itself, 0, None),
                 )
             )
@@ -210,19 +224,17 @@ class _Builder:
                 return self._object(schema, pointer)
 
     def _object(self, schema: dict[str, Any], pointer: str) -> Object:
-        declared, others = declared_members(schema), further_members(schema)
-        if others is None:
-            raise GrammarRefused(UNREADABLE_NAMES, f"{pointer}/patternProperties")
-        at = f"{pointer}/additionalProperties"
-        further = tuple(Further(self.node(each.schema, at), each) for each in others)
+        declared, names = declared_members(schema), further_members(schema)
+        further: Further | None = None
+        if names is not None:
+            place = "additionalProperties" if names.pattern is None else "patternProperties"
+            further = Further(self.node(names.schema, f"{pointer}/{place}"), names)
         required = frozenset(schema.get("required", ()))
         members = tuple(
             Member(name, self.node(each, f"{pointer}/properties/{escape(name)}"), name in required)
             for name, each in declared.items()
         )
-        least, most = _bounds(schema, "minProperties", "maxProperties")
-        kept = {"type": "object", **_kept(schema, OF_OBJECTS)}
-        return Object(members, further, least, most, kept)
+        return Object(members, further, {"type": "object", **_kept(schema, OF_OBJECTS)})
 
     def _array(self, schema: dict[str, Any], pointer: str) -> Array:
         first = [
@@ -230,12 +242,8 @@ class _Builder:
             for at, each in enumerate(schema.get("prefixItems", ()))
         ]
         further = self.node(schema.get("items", True), f"{pointer}/items")
-        least, most = _bounds(schema, "minItems", "maxItems")
-        return Array(tuple(first), further, least, most)
-
-
-def _bounds(schema: dict[str, Any], least: str, most: str) -> tuple[int, int | None]:
-    return int(schema.get(least, 0)), int(schema[most]) if most in schema else None
+        least, most = int(schema.get("minItems", 0)), schema.get("maxItems")
+        return Array(tuple(first), further, least, None if most is None else int(most))
 
 
 def _kept(schema: dict[str, Any], keywords: tuple[str, ...]) -> dict[str, Any]:

@@ -12,14 +12,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.codecs import Pythonic
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from ...errors import GrammarRefused
-from .names import further_names, undeclared
 from .nodes import Array, Node, Object, Text, Values
-from .raw_strings import patterns_of
+from .raw_strings import further_names, patterns_of, undeclared
 from .rules import quoted
 from .structured import StructuredGrammar
 

@@ -8,14 +8,16 @@ it has no special token.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jsonschema_rs
 
+from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.regular.languages import all_of, is_empty, matching
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.regular.syntax import Unsupported
 from toolgate_core.schema.regular.text import text_of
@@ -262,3 +264,25 @@ def whole_text(pattern: str) -> str:
         raise GrammarRefused(
             f"the pattern {pattern[:60]!r} cannot be a raw text: {error}", ""
         ) from error
+
+
+def further_names(
+    rules: Rules, names: FurtherMembers, usual: str, writable: str, after: str = ""
+) -> str | None:
+    """Add a terminal of names with the text after them; None if none can be written. `writable` are
+    the names that the codec can write, `usual` those for which the schema has no pattern."""
+    if names.pattern is None:
+        known = (f"{name}{after}" for name in sorted(names.declared))
+        return undeclared(rules, f"/{usual}{after}/", filter(None, known))
+    allowed = f"^{writable}$"
+    if is_empty(all_of(matching(names.pattern), matching(allowed))) is not False:
+        return None
+    parts = [f"/(?:{whole_text(each)}){after}/" for each in (names.pattern, allowed)]
+    return rules.add("KEY", " & ".join(rules.add("KEY", each) for each in parts))
+
+
+def undeclared(rules: Rules, names: str, declared: Iterable[str]) -> str:
+    """Add a terminal of the texts of `names` that are not among `declared`."""
+    key = rules.add("KEY", names)
+    known = " | ".join(map(quoted, declared))
+    return rules.add("KEY", f"{key} & ~{rules.add('KEY', known)}") if known else key

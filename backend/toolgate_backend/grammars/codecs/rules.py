@@ -86,28 +86,20 @@ class Rules:
         members: Sequence[tuple[str, bool]],
         further: str | None,
         separator: str,
-        least: int = 0,
-        most: int | None = None,
     ) -> str:
         """Define rules of members in any order, with one bit for each that was written, and return
         a reference to the first. `members` are at most `MAX_UNORDERED` rules, each with whether it
-        is required; `further` is the rule of others, without which there can be bounds on the
-        number of members."""
+        is required; `further` is the rule of others."""
         name = f"order_{len(self.lines)}"
         # The bits of the required members come first, so that one condition covers them.
         ranked = sorted(members, key=lambda each: not each[1])
         needed = sum(required for _, required in members)
-        optional = f"[{needed}:{len(members)}]"
-        conditions = [f"is_ones([0:{needed}])"] if needed else []
-        if least > needed:
-            conditions.append(f"bit_count_ge({optional}, {least - needed})")
-        end = f'""{f" %if {all_of(conditions)}" if conditions else ""}'
-        full = [] if most is None else [f"bit_count_lt({optional}, {most - needed})"]
+        end = f'""{f" %if is_ones([0:{needed}])" if needed else ""}'
         rest = f"{name}_more" if separator else name
-        following = []
-        for at, (member, required) in enumerate(ranked):
-            free = [f"bit_clear({at})", *([] if required else full)]
-            following.append(f"{member} {rest}::set_bit({at}) %if {all_of(free)}")
+        following = [
+            f"{member} {rest}::set_bit({at}) %if bit_clear({at})"
+            for at, (member, _) in enumerate(ranked)
+        ]
         # A repetition, not a rule for each one: the parser's rows grow with nested rules.
         more = f"{self.add('more', f'({separator} {further})*')} " if further else ""
         ways = [f"{more}{each}" for each in (end, *(f"{separator} {each}" for each in following))]
@@ -135,14 +127,6 @@ class Rules:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
-
-
-def all_of(conditions: Sequence[str]) -> str:
-    """Return the condition of a rule that is the conjunction of these."""
-    whole, *rest = conditions
-    for each in rest:
-        whole = f"and({whole}, {each})"
-    return whole
 
 
 def encoded_literal(encoded: str, marks: Marks) -> str:

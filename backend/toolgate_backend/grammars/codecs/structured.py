@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NoReturn
 
+from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.pointer import escape
-from toolgate_core.schema.preparation.further_members import FurtherMembers
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import without_root_references
@@ -29,9 +29,6 @@ from .nodes import (
 )
 from .rules import MAX_UNORDERED, Rules, encoded_literal, quoted
 from .writable import without_unwritable
-
-MAX_COUNTED = 64
-"""Maximum number up to which members are counted, for `minProperties` and `maxProperties`."""
 
 
 class StructuredGrammar(ABC):
@@ -169,57 +166,33 @@ class StructuredGrammar(ABC):
     # --- sequences ---
 
     def members(self, node: Object) -> str:
-        """Return the members of an object in order. A rule stands for the members from one on,
-        after a number of written ones that is counted as far as it matters."""
+        """Return the members of an object in order."""
         written = [self.member(each.name, self.value(each.value)) for each in node.members]
-        further = self._further_way(node, self.further_member)
-        return self._counted(node, written, further)
+        return self._ordered(node, written, self._further_way(node, self.further_member))
 
     def _further_way(
         self, node: Object, write: Callable[[FurtherMembers, str], str | None]
     ) -> str | None:
         """Return a member that is not declared; None if there is none."""
-        ways = [write(each.names, self.value(each.value)) for each in node.further]
-        found = [each for each in ways if each is not None]
-        return self.one_of(found) if found else None
+        further = node.further
+        return None if further is None else write(further.names, self.value(further.value))
 
-    def _counted(self, node: Object, written: Sequence[str], further: str | None) -> str:
-        if node.least <= sum(each.required for each in node.members):
-            node = replace(node, least=0)
-        if node.most is not None and further is None and node.most >= len(written):
-            node = replace(node, most=None)
-        counted = max(1, node.least, 0 if node.most is None else node.most)
-        if counted > MAX_COUNTED:
-            raise GrammarRefused(f"more than {MAX_COUNTED} members to count", "")
-        done = {count: '""' if count >= node.least else "" for count in range(counted + 1)}
+    def _ordered(self, node: Object, written: Sequence[str], further: str | None) -> str:
+        """Return the members in order. `first` is the rule of those from one on, `after` the same
+        behind others, with a separator before each."""
+        after, first = '""', "" if node.some else '""'
         if further is not None:
-            done = self._further(node, further, counted)
-        for each, member in zip(reversed(written), reversed(node.members), strict=True):
-            before: dict[int, str] = {}
-            for count in range(counted + 1):
-                ways = []
-                full = node.most is not None and count >= node.most
-                after = done[min(count + 1, counted)]
-                if not full and after:
-                    ways.append(f"{self._separated(count > 0, each)} {after}")
-                if not member.required and done[count]:
-                    ways.append(done[count])
-                before[count] = self.rules.add("members", " | ".join(ways)) if ways else ""
-            done = before
-        if not done[0]:
-            raise GrammarRefused("the numbers of members cannot be satisfied", "")
-        return done[0]
-
-    def _further(self, node: Object, further: str, counted: int) -> dict[int, str]:
-        """By number of written members: the rule of further members."""
-        many = f"({self._separated(True, further)})*"
-        done = {counted: '""' if node.most is not None else self.rules.add("further", many)}
-        for count in range(counted - 1, -1, -1):
-            ways = ['""'] if count >= node.least else []
-            if node.most is None or count < node.most:
-                ways.append(f"{self._separated(count > 0, further)} {done[count + 1]}")
-            done[count] = self.rules.add("further", " | ".join(ways))
-        return done
+            after = self.rules.add("further", f"({self._separated(True, further)})*")
+            ways = [f"{further} {after}", *filter(None, [first])]
+            first = self.rules.add("further", " | ".join(ways))
+        for member, each in zip(reversed(written), reversed(node.members), strict=True):
+            ways = [[f"{member} {after}"], [f"{self._separated(True, member)} {after}"]]
+            if not each.required:
+                ways = [[*ways[0], *filter(None, [first])], [*ways[1], after]]
+            first, after = (self.rules.add("members", " | ".join(way)) for way in ways)
+        if not first:
+            raise GrammarRefused("no object satisfies it", "")
+        return first
 
     def items(self, node: Array) -> str:
         """Return the items of an array, which may be none."""
@@ -252,9 +225,8 @@ class StructuredGrammar(ABC):
         written = [self.argument(each.name, self.value(each.value)) for each in node.members]
         further = self._further_way(node, self.further_argument)
         required = [each.required for each in node.members]
-        bounded = node.least > sum(required) or node.most is not None
-        if bounded or not written or len(written) > MAX_UNORDERED:
-            return self._counted(node, written, further)
+        if not written or len(written) > MAX_UNORDERED:
+            return self._ordered(node, written, further)
         members = [*zip(written, required, strict=True)]
         return self.rules.any_order(members, further, self._between)
 

@@ -6,22 +6,20 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from toolgate_core.dialects.arguments.scalars import PATTERNS
-from toolgate_core.dialects.arguments.value_types import TypeReader, argument_types
-from toolgate_core.dialects.codecs import Tagged
-from toolgate_core.dialects.marks import Marks
-from toolgate_core.pointer import escape
-from toolgate_core.schema.preparation.further_members import (
+from toolgate_backend.grammars.codecs.nodes import (
     FurtherMembers,
     declared_members,
     further_members,
 )
+from toolgate_core.dialects.arguments.value_types import PATTERNS, TypeReader, argument_types
+from toolgate_core.dialects.codecs import Tagged
+from toolgate_core.dialects.marks import Marks
+from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import alternatives, listed, restricted, types, without_root_references
-from .names import further_names
-from .nodes import BOUNDS, OF_OBJECTS, UNREADABLE_NAMES
-from .raw_strings import RawStrings, exactly
+from .nodes import BOUNDS, OF_OBJECTS
+from .raw_strings import RawStrings, exactly, further_names
 from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
 
 _OBJECT_KEYWORDS = frozenset({"type", "$defs", *OF_OBJECTS})
@@ -70,23 +68,13 @@ class TaggedGrammar:
             declared = {key: self._typed_by[key] for key in kept if key in self._typed_by}
             declared["properties"] = dict.fromkeys(declared["properties"], True)
             schema = schema | declared
-        further = further_members(schema)
-        if further is None:
-            raise GrammarRefused(UNREADABLE_NAMES, "/patternProperties")
-        properties = declared_members(schema)
         required = set(schema.get("required", ()))
-        if schema.get("minProperties", 0) > len(required):
-            raise GrammarRefused("'minProperties' of arguments in tags", "/minProperties")
-        if "maxProperties" in schema:
-            if schema["maxProperties"] > len(required):
-                raise GrammarRefused("'maxProperties' of arguments in tags", "/maxProperties")
-            properties, further = {name: properties[name] for name in required}, []
         arguments: list[tuple[str, bool]] = []
-        for name, value in properties.items():
+        for name, value in declared_members(schema).items():
             rule = self._argument(name, value, needed=name in required)
             if rule is not None:
                 arguments.append((rule, name in required))
-        other = self._further_arguments(further)
+        other = self._further_arguments(further_members(schema))
         if 1 <= len(arguments) <= MAX_UNORDERED:
             return self.rules.any_order(arguments, other, "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
@@ -200,23 +188,21 @@ class TaggedGrammar:
         schema = found[0] if len(found) == 1 else {"anyOf": found}
         return self.rules.json(schema, self._definitions, self._options)
 
-    def _further_arguments(self, further: list[FurtherMembers]) -> str:
+    def _further_arguments(self, further: FurtherMembers | None) -> str:
         """Return the rule of an argument that the schema does not declare; empty if there is none,
         or if the types of its values depend on its name."""
         combined = TypeReader(self._typed_by).combined(self._typed_by)
-        if not further or any("patternProperties" in each for each in combined):
+        if further is None or any("patternProperties" in each for each in combined):
             return ""
         probe = "undeclared"
-        while probe in further[0].declared:
+        while probe in further.declared:
             probe += "_"
         self.rules.tags[OTHERS] = tag_text(argument_types(self._typed_by, probe))
         begin = encoded_literal(self._marks.encode(self._codec.begin), self._marks)
         after_key = self._codec.middle.partition("{type}")[0]
         after = encoded_literal(self._marks.encode(after_key), self._marks)
-        ways = []
-        for each in further:
-            values = self._values(probe, each.schema)
-            key = further_names(self.rules, each, f"{_KEY}{{1,64}}", f"{_KEY}+")
-            if values and key:
-                ways.append(f"{begin} {key} {after} ({' | '.join(values)})")
-        return self.rules.add("further", " | ".join(ways)) if ways else ""
+        values = self._values(probe, further.schema)
+        key = further_names(self.rules, further, f"{_KEY}{{1,64}}", f"{_KEY}+")
+        if not (values and key):
+            return ""
+        return self.rules.add("further", f"{begin} {key} {after} ({' | '.join(values)})")

@@ -38,11 +38,11 @@ def _is_finite(node: Node, finite: set[str]) -> bool:
             return name in finite
         case Union(options):
             return any(_is_finite(each, finite) for each in options)
-        case Object(members, further, least):
-            needed = [_is_finite(each.value, finite) for each in members if each.required]
-            some = [_is_finite(each.value, finite) for each in members]
-            more = any(_is_finite(each.value, finite) for each in further)
-            return all(needed) and (more or sum(some) >= least)
+        case Object(members, further, _, some):
+            known = {each.name: _is_finite(each.value, finite) for each in members}
+            more = further is not None and _is_finite(further.value, finite)
+            needed = all(known[each.name] for each in members if each.required)
+            return needed and (not some or more or any(known.values()))
         case Array(first, further, least):
             count = min(len(first), least)
             needed = [_is_finite(each, finite) for each in first[:count]]
@@ -83,9 +83,11 @@ class _Writable:
                 members.append(replace(each, value=value))
             elif each.required:
                 return NOTHING
-        found = [replace(each, value=self.without(each.value)) for each in node.further]
-        further = tuple(each for each in found if not is_nothing(each.value))
-        if not further and len(members) < node.least:
+        further = node.further
+        if further is not None:
+            value = self.without(further.value)
+            further = None if is_nothing(value) else replace(further, value=value)
+        if node.some and further is None and not members:
             return NOTHING
         return replace(node, members=tuple(members), further=further)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from toolgate_core.schema.regular.languages import Long, Matching
-from toolgate_core.schema.regular.shortest import shortest_of
+from toolgate_core.schema.regular.languages import all_of, long, matching, shortest_of
 from toolgate_core.schema.regular.syntax import Unsupported
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
@@ -141,7 +140,7 @@ def _shortest_match(pattern: str, least: int) -> str | None:
     If it has too many possible places in a text, the shortest one of which it matches all."""
     for tried in (pattern, f"^(?:{pattern})$"):
         try:
-            text = shortest_of(Matching(tried) & Long(least), MAX_STEPS)
+            text = shortest_of(all_of(matching(tried), long(least)), MAX_STEPS)
         except (Unsupported, RecursionError):
             return None
         if text is not None:

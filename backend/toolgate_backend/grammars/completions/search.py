@@ -20,10 +20,8 @@ from ...tokens import masks
 from ...tokens.masks import BitmaskRow
 from ...tokens.units import TokenIndex
 from ..engines.engine import Matcher
-from .ending import Path, ending_rest, ends_text
 from .hints import Beginnings, Needs
-from .json_texts import SHORT_VALUES, Scan, rests_of
-from .token_table import TokenTable
+from .json_texts import SHORT_VALUES, Path, Scan, TokenTable, ending_rest, ends_text, rests_of
 
 MAX_STEPS = 768
 """Maximum number of tokens of a completion. A schema that needs more has no short call."""

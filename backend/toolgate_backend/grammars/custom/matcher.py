@@ -9,7 +9,7 @@ and a part of the text before or after it.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import llguidance
 import numpy as np
@@ -17,9 +17,7 @@ import numpy as np
 from ...errors import BackendError
 from ...tokens import masks
 from ...tokens.masks import BitmaskRow, TokenIds
-from ..engines.engine import MAX_PREFIX_BYTES, Matcher
 from ..engines.llguidance_matcher import FreshMatcher
-from ..graph.free_strings import NOT_FREE
 from .avoidance import Avoidance
 from .texts import FixedText
 from .views import View
@@ -51,18 +49,6 @@ class Parts:
         """The tokens of `closings`, and for each a token that spells its part of the input."""
         parts = [part for part, _ in self.closings.values()]
         return np.array([*self.closings], dtype=np.int64), np.array(parts, dtype=np.int64)
-
-
-class CustomGrammar:
-    by_text = False
-    free = NOT_FREE
-
-    def __init__(self, parts: Parts) -> None:
-        self.make = partial(CustomMatcher, parts)
-        self.fixed_prefix = parts.before.units[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return self.make()
 
 
 @dataclass(frozen=True)

@@ -59,17 +59,13 @@ class Choice:
         return Choice("llguidance", "the arguments are not JSON", self.schema, left)
 
 
-def choose(parameters: dict[str, Any]) -> Choice:
-    """The engine for `parameters`, a canonical schema (toolgate_core.schema.canonical). Raises
-    SchemaNotEnforceable if it is not a schema, or if no value satisfies it."""
-    return _choice(prepare(parameters))
-
-
 def fallback_choices(
     parameters: dict[str, Any], compiles: Callable[[dict[str, Any]], bool]
 ) -> Iterator[Choice]:
-    """The choices to try in turn if an engine refuses a schema. Each enforces less than the
-    previous. `compiles`: whether llguidance compiles a prepared schema."""
+    """The choices for a canonical schema (toolgate_core.schema.canonical), to try in turn if an
+    engine refuses one. Each enforces less than the previous. `compiles`: whether llguidance
+    compiles a prepared schema. Raises SchemaNotEnforceable if it is not a schema, or if no value
+    satisfies it."""
     first = prepare(parameters)
     yield _choice(first)
     if not first.residual and (form := prepare_canonical(parameters)) is not None:

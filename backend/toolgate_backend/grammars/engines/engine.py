@@ -6,11 +6,14 @@ call around them (tokens/call_form.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
+from ..codecs.rules import TagText
 from ..graph.free_strings import NOT_FREE, FreeTexts
 
 MAX_PREFIX_BYTES = 256
@@ -54,30 +57,45 @@ class EngineMatcher(Matcher, Protocol):
         ...
 
 
-class CompiledGrammar(Protocol):
-    @property
-    def by_text(self) -> bool:
+class CompiledGrammar:
+    """The grammar of one tool's calls, or of another text."""
+
+    def __init__(
+        self,
+        make: Callable[[], EngineMatcher],
+        *,
+        prefix: bytes | None = None,
+        by_text: bool = False,
+        free: FreeTexts = NOT_FREE,
+        tags: Mapping[bytes, TagText] = MappingProxyType({}),
+        size: int = 0,
+        serialize: Callable[[], str] | None = None,
+    ) -> None:
+        """`prefix`: the text with which every call begins; None: as far as the engine can determine
+        it."""
+        self._prefix = prefix
+        self.make = make
+        """Makes matchers. Does not keep this object alive."""
+        self.by_text = by_text
         """Whether matchers depend on the text alone, not on its tokens, and undo tokens at no
         cost."""
-        ...
-
-    @property
-    def free(self) -> FreeTexts:
+        self.free = free
         """What is proven about the grammar's values."""
-        ...
+        self.tags = tags
+        """What the text in tags is, by name (codecs/rules.py)."""
+        self.size = size
+        """Size in memory in bytes; 0 if the engine compiles lazily."""
+        self.serialize = serialize
+        """Returns the grammar as text, without the vocabulary; None if it has no such form."""
 
-    @property
-    def make(self) -> Callable[[], EngineMatcher]:
-        """Makes matchers. Does not keep this object alive."""
-        ...
-
-    @property
+    @cached_property
     def fixed_prefix(self) -> bytes:
-        """The text with which every call begins, as far as the engine can determine it; at most
-        `MAX_PREFIX_BYTES`."""
-        ...
+        """The text with which every call begins, at most `MAX_PREFIX_BYTES`."""
+        prefix = self.matcher().forced() if self._prefix is None else self._prefix
+        return prefix[:MAX_PREFIX_BYTES]
 
-    def matcher(self) -> Matcher: ...
+    def matcher(self) -> Matcher:
+        return self.make()
 
 
 class Engine(Protocol):
@@ -88,7 +106,7 @@ class Engine(Protocol):
         ...
 
 
-class PackingEngine(Engine, Protocol):
+class EagerEngine(Engine, Protocol):
     """An engine whose grammars are compiled at once, and can be stored."""
 
     @property
@@ -96,33 +114,16 @@ class PackingEngine(Engine, Protocol):
         """The bytes of each token."""
         ...
 
-    def size(self, grammar: CompiledGrammar) -> int:
-        """Size in memory in bytes; 0 for grammars of the other engine."""
-        ...
-
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """Return the grammar as text; None for a grammar of the other engine."""
-        ...
-
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raise BlobRejected."""
+        """Return the grammar of this text, of which `parameters` is the schema. Raise
+        BlobRejected."""
         ...
 
 
-class EmptyGrammar:
-    """The grammar whose only text is the empty one, for candidates that are a fixed text, such as
-    the end of a section."""
-
-    fixed_prefix = b""
-    by_text = True
-    free = NOT_FREE
-
-    def matcher(self) -> Matcher:
-        return _EmptyMatcher()
-
-    @property
-    def make(self) -> Callable[[], EngineMatcher]:
-        return _EmptyMatcher
+def empty_grammar() -> CompiledGrammar:
+    """Return a grammar whose only text is the empty one, for candidates that are a fixed text, such
+    as the end of a section."""
+    return CompiledGrammar(_EmptyMatcher, prefix=b"", by_text=True)
 
 
 class _EmptyMatcher:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
-from types import MappingProxyType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import llguidance
 import llguidance.numpy
 import numpy as np
 
-from ...errors import BackendError
+from toolgate_core.schema.walk import find_keyword
+
+from ...errors import BackendError, GrammarRefused
 from ...tokens.masks import BitmaskRow
-from ..codecs.rules import TagText
-from ..graph.free_strings import NOT_FREE, FreeTexts
-from .engine import MAX_PREFIX_BYTES, EngineMatcher, Matcher
+from .engine import EngineMatcher
 
 
 class Mark(NamedTuple):
@@ -33,45 +32,18 @@ class Mark(NamedTuple):
         return cls(token >> 5, bit, text)
 
 
-class _Source:
+class Matchers:
     """Makes the matchers of one grammar."""
 
-    def __init__(self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...]) -> None:
+    def __init__(
+        self, make: Callable[[], llguidance.LLMatcher], marks: tuple[Mark, ...] = ()
+    ) -> None:
         self._fresh = FreshMatcher(make)
         self._marks = marks
 
     def __call__(self) -> EngineMatcher:
         fresh = self._fresh
         return LLGuidanceMatcher(fresh.copy(), fresh.copy, fresh.renew, self._marks)
-
-
-class Compiled:
-    by_text = False
-
-    def __init__(
-        self,
-        make: Callable[[], llguidance.LLMatcher],
-        marks: tuple[Mark, ...] = (),
-        tags: Mapping[bytes, TagText] = MappingProxyType({}),
-        free: FreeTexts = NOT_FREE,
-    ) -> None:
-        """`tags`: see `Rules`."""
-        self.tags = tags
-        self.free = free
-        self.make = _Source(make, marks)
-
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return self.make()
-
-
-class CompiledText(Compiled):
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return b""  # the text may be complete inside a common prefix
 
 
 class LLGuidanceMatcher:
@@ -187,3 +159,52 @@ class FreshMatcher:
             self._renewal = _threads.submit(self._make)
         else:
             self._matcher = self._make()
+
+
+LEXER_FUEL = 1_000_000
+"""Limit of the lexer's work for one mask, five times llguidance's own. Raw text that is counted and
+has parts of its end mark in it needs more than that."""
+WRONG_VALUE = re.compile(r"(?:Invalid|Unknown) (?P<keyword>type|format): (?P<value>.*)")
+UNIMPLEMENTED = re.compile(r"Unimplemented keys: \[(?P<keys>[^\]]*)\]")
+
+
+def new_matcher(
+    tokenizer: llguidance.LLTokenizer, grammar: str, parameters: dict[str, Any]
+) -> llguidance.LLMatcher:
+    """Raise GrammarRefused, with the place of the cause in the schema `parameters`."""
+    limits = llguidance.LLParserLimits(step_lexer_fuel=LEXER_FUEL)
+    matcher = llguidance.LLMatcher(tokenizer, grammar, log_level=0, limits=limits)
+    if matcher.is_error():
+        reason = first_line(matcher.get_error())
+        raise GrammarRefused(reason, _pointer(reason, parameters))
+    return matcher
+
+
+def can_begin(tokenizer: llguidance.LLTokenizer, matcher: llguidance.LLMatcher) -> bool:
+    """Return whether the text can begin with a token other than the end."""
+    begun = matcher.deep_copy()
+    row = llguidance.numpy.allocate_token_bitmask(1, tokenizer.vocab_size)
+    llguidance.numpy.fill_next_token_bitmask(begun, row)
+    bits = np.unpackbits(row.view(np.uint8), bitorder="little")
+    bits[tokenizer.eos_token] = 0
+    return not begun.is_error() and bool(bits.any())
+
+
+def first_line(error: str) -> str:
+    lines = [line.strip() for line in error.splitlines() if line.strip()]
+    return lines[0][:300] if lines else "refused without a reason"
+
+
+def _pointer(reason: str, parameters: dict[str, Any]) -> str:
+    """Return the JSON Pointer of the keyword in llguidance's message; "" if it names none."""
+    wanted: list[tuple[str, str | None]] = []
+    if named := UNIMPLEMENTED.search(reason):
+        wanted = [(keyword, None) for keyword in re.findall(r'"([^"]+)"', named["keys"])]
+    elif named := WRONG_VALUE.search(reason):
+        wanted = [(named["keyword"], named["value"])]
+    elif "$ref" in reason or "registry" in reason:
+        wanted = [("$ref", None)]
+    elif "regex" in reason or "look-around" in reason:
+        wanted = [("pattern", None), ("patternProperties", None)]
+    found = (find_keyword(parameters, keyword, value) for keyword, value in wanted)
+    return next((pointer for pointer in found if pointer is not None), "")

@@ -7,13 +7,12 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import xgrammar
 
 from toolgate_core import grammar_key
-from toolgate_core.dialects.codecs import Json
 from toolgate_core.schema.closed_objects import close_objects
 
 from ...errors import BlobRejected, GrammarRefused
@@ -22,8 +21,8 @@ from ...tokens.call_form import CallForm
 from ...tokens.masks import BitmaskRow
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_XGRAMMAR
-from ..members.ebnf import member_rules
-from .engine import MAX_PREFIX_BYTES, CompiledGrammar, Matcher
+from .engine import CompiledGrammar
+from .xgrammar_members import member_rules
 
 OUT_OF_MEMORY = "std::bad_alloc"
 SOURCE_LINE = re.compile(r"^\[[\d:]+\] \S+:\d+: ")
@@ -49,8 +48,8 @@ class XGrammarEngine:
         return list(self._info.decoded_vocab)
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        codec = form.codec_of(name)
-        if not isinstance(codec, Json):
+        codec = form.json_of(name)
+        if codec is None:
             raise GrammarRefused("xgrammar compiles JSON arguments only", "")
         before, after = form.grammar_texts(name, parameters)
         with _memory_errors():
@@ -62,7 +61,8 @@ class XGrammarEngine:
                 tail = [_literal(after)] if after else []
                 parts = [*head, arguments, *tail]
                 grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
-                return _Compiled(self._compiler.compile_grammar(grammar), parameters)
+                compiled = self._compiler.compile_grammar(grammar)
+                return _compiled_grammar(compiled, parameters)
             except RuntimeError as error:
                 if OUT_OF_MEMORY in str(error):
                     raise
@@ -84,46 +84,31 @@ class XGrammarEngine:
             json.dumps(parameters), any_whitespace=False, separators=separators, strict_mode=True
         )
 
-    def size(self, grammar: CompiledGrammar) -> int:
-        """Size in memory in bytes; 0 for grammars of the other engine, which compiles lazily."""
-        return grammar.size() if isinstance(grammar, _Compiled) else 0
-
-    def serialize(self, grammar: CompiledGrammar) -> str | None:
-        """Return the grammar's JSON without the vocabulary; None for a grammar of the other
-        engine."""
-        with _memory_errors():
-            return grammar.serialize() if isinstance(grammar, _Compiled) else None
-
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
-        """Raise BlobRejected if another xgrammar version wrote the text, or for another
-        vocabulary. `parameters` is the schema that was compiled."""
+        """Return the grammar of this text, of which `parameters` is the schema. Raise BlobRejected
+        if another xgrammar version wrote the text, or for another vocabulary."""
         try:
             compiled = xgrammar.CompiledGrammar.deserialize_json(text, self._info)
-            return _Compiled(compiled, parameters)
         except RuntimeError as error:
             raise BlobRejected(f"xgrammar: {type(error).__name__}") from error
+        return _compiled_grammar(compiled, parameters)
 
 
-class _Compiled:
-    by_text = True
+def _compiled_grammar(
+    compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]
+) -> CompiledGrammar:
+    return CompiledGrammar(
+        partial(XGrammarMatcher, compiled),
+        by_text=True,
+        free=free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,)),
+        size=int(compiled.memory_size_bytes),
+        serialize=partial(_serialize, compiled),
+    )
 
-    def __init__(self, compiled: xgrammar.CompiledGrammar, parameters: dict[str, Any]) -> None:
-        self._compiled = compiled
-        self.make = partial(XGrammarMatcher, compiled)
-        self.free = free_texts(close_objects(parameters), (JSON_IN_XGRAMMAR,))
 
-    def size(self) -> int:
-        return int(self._compiled.memory_size_bytes)
-
-    def serialize(self) -> str:
-        return str(self._compiled.serialize_json())
-
-    @cached_property
-    def fixed_prefix(self) -> bytes:
-        return self.matcher().forced()[:MAX_PREFIX_BYTES]
-
-    def matcher(self) -> Matcher:
-        return self.make()
+def _serialize(compiled: xgrammar.CompiledGrammar) -> str:
+    with _memory_errors():
+        return str(compiled.serialize_json())
 
 
 class XGrammarMatcher:

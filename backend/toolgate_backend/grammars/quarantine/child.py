@@ -25,7 +25,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from toolgate_core.importing import importing
+from toolgate_core.host_probe import importing
 
 with importing():
     from ..compiler import NICENESS, Compiler

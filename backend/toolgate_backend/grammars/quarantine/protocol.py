@@ -29,6 +29,7 @@ from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from ..engines.xgrammar_engine import XGrammarEngine
+from ..instances import InstanceWalker
 
 BLOB_SPEEDUP = 5.0
 """A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
@@ -112,9 +113,9 @@ def examine(compiler: Compiler, job: CompileJob) -> tuple[WorkerReply, CompiledG
 def _walks(
     compiler: Compiler, job: CompileJob, verdict: GrammarVerdict, grammar: CompiledGrammar | None
 ) -> tuple[InstanceWalk, ...]:
-    walker = compiler.instance_walker()
-    if walker is None or grammar is None:
+    if grammar is None or compiler.form.json_of(job.name) is None:
         return ()
+    walker = InstanceWalker(compiler.form, compiler.encode, compiler.token_bytes)
     schema = json.loads(verdict.rewritten or job.parameters)
     return tuple(walker.walk(grammar, job.name, schema, each) for each in job.instances or ())
 
@@ -145,7 +146,7 @@ def add_measurements(
         return reply.model_copy(update={"replace_worker": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
         return reply
-    compile_ms, size_mb = reply.verdict.compile_ms or 0.0, compiler.size(grammar) / 2**20
+    compile_ms, size_mb = reply.verdict.compile_ms or 0.0, grammar.size / 2**20
     worth_packing = compile_ms >= max(BLOB_MIN_COMPILE_MS, BLOB_MIN_MS_PER_MB * size_mb)
     values = {name: getattr(measured, name) for name in MEASUREMENTS}
     reply = _update_verdict(reply, values)

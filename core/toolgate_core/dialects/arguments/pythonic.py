@@ -6,7 +6,7 @@ import re
 
 from ..codecs import Pythonic
 from ..marks import Marks
-from .text import escaped
+from .parser import escaped
 from .typed_values import State, TypedValues
 
 _NAME = re.compile(r"""[^\s=,:()'"\[\]{}]*""")

@@ -10,10 +10,8 @@ from typing import Any
 
 from ..codecs import Tagged
 from ..marks import Marks
-from .pending import SteppedParser
-from .scalars import Scalars
-from .text import escaped
-from .value_types import ALL, argument_types
+from .parser import SteppedParser, escaped
+from .value_types import ALL, Scalars, argument_types
 
 CDATA, CDATA_END = "<![CDATA[", "]]>"
 _STRING_END = re.compile(r'["\\]')

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import ClassVar
 
 from ..marks import Marks
-from .pending import SteppedParser
+from .parser import SteppedParser
 
 _SCALAR = re.compile(r"[A-Za-z0-9_.+-]*")
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")

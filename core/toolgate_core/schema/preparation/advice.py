@@ -37,12 +37,12 @@ ADVICE: dict[str, tuple[str, str]] = {
     "if": (_CONDITION, _CASES),
     "maxContains": (_COUNTING, _ITEMS),
     "maxProperties": (
-        "A grammar can't count many optional properties.",
+        "Grammars don't count properties.",
         "Declare the properties, or use an array with `maxItems`.",
     ),
     "minContains": (_COUNTING, _ITEMS),
     "minProperties": (
-        "A grammar can't count many optional properties, or require several undeclared ones.",
+        "Grammars don't count properties.",
         "Use `required`, or an array with `minItems`.",
     ),
     "multipleOf": (
@@ -63,12 +63,12 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Write the pattern without it.",
     ),
     "patternProperties": (
-        "A pattern is not supported, or can't be combined with the other keywords.",
-        "Use patterns that exclude each other, or declare the properties.",
+        "Masks enforce it only where one pattern describes all names of an object.",
+        "Declare the properties, or use one pattern and `additionalProperties: false` alone.",
     ),
     "propertyNames": (
-        "Its names can't be written as one pattern.",
-        "Use `patternProperties` with `additionalProperties: false`.",
+        "Masks enforce a list of names, or one pattern where no properties are declared.",
+        "List the names in `enum`, or declare the properties.",
     ),
     "then": (_CONDITION, _CASES),
     "unevaluatedItems": (_UNEVALUATED, "Use `items`."),

@@ -1,7 +1,9 @@
-"""The keywords for which no value satisfies a schema."""
+"""Schemas without a value: keywords that contradict each other, and parts that no finite value
+satisfies, such as a property that requires itself or a $ref to itself."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,10 +12,11 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs.canonical import UnsatisfiableReason, find_unsatisfiable
 
+from ...errors import SchemaNotEnforceable
 from ...pointer import escape
-from ..regular.languages import Long, Matching
+from ..regular.languages import all_of, is_empty, long, matching
 from ..walk import at_pointer, deep_copy, pointer_of_ref, subschemas
-from .removal import MAX_SUBSCHEMAS
+from .prepare import MAX_SUBSCHEMAS
 
 NAMED = 3
 """Maximum number of keywords that are named together."""
@@ -77,10 +80,10 @@ def _lengths(node: Any) -> set[str] | None:
     """The keywords of a string whose lengths contradict its pattern."""
     if not isinstance(node, dict) or node.get("type") != "string" or "pattern" not in node:
         return None
-    matching, least = Matching(node["pattern"]), node.get("minLength", 0)
-    if "maxLength" in node and (matching & Long(0, int(node["maxLength"]))).is_empty:
+    strings, least = matching(node["pattern"]), int(node.get("minLength", 0))
+    if "maxLength" in node and is_empty(all_of(strings, long(0, int(node["maxLength"])))):
         return {"maxLength", "pattern"}
-    return {"minLength", "pattern"} if least and (matching & Long(int(least))).is_empty else None
+    return {"minLength", "pattern"} if least and is_empty(all_of(strings, long(least))) else None
 
 
 def _keywords(pointer: str, reason: UnsatisfiableReason) -> set[str]:
@@ -114,3 +117,103 @@ def _needed(pointer: str, node: Any, empty: Mapping[str, object]) -> Iterator[st
             yield f"{pointer}/properties/{escape(name)}"
     if node.get("type") == "array" and node.get("minItems", 0) > 0:
         yield f"{pointer}/{'prefixItems/0' if node.get('prefixItems') else 'items'}"
+
+
+Graph = dict[str, list[set[str]]]
+"""By the JSON Pointer of a subschema: its requirements (`_requirements`)."""
+
+
+def without_endless(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The schema with `false` for each subschema that no finite value satisfies. The given one if
+    there is none. Raises SchemaNotEnforceable, with the JSON Pointer of the cause, if no finite
+    value satisfies the whole schema.
+
+    The engines accept such schemas, and a constrained model then writes until its tokens are used
+    up. The detection is a least fixed point over the schema's graph, without recursion. It
+    considers only required parts, and treats other keywords as satisfiable. No satisfiable schema
+    is refused: members, items and alternatives that no finite value satisfies are forbidden, if the
+    rest has a value."""
+    graph: Graph = {
+        pointer: [*_requirements(pointer, schema)]
+        for pointer, schema in subschemas(parameters)
+        if isinstance(schema, dict)
+    }
+    endless = _unsatisfiable_pointers(graph)
+    if "" in endless:
+        raise SchemaNotEnforceable("no finite value satisfies it", pointer=_cause(graph, endless))
+    if not endless:
+        return parameters
+    copy: dict[str, Any] = deep_copy(parameters)
+    for pointer in sorted(endless, key=len):  # a schema before those inside it
+        holder, _, last = pointer.rpartition("/")
+        try:
+            inside = at_pointer(copy, holder)
+        except LookupError:
+            continue  # a schema around it is false already
+        if isinstance(inside, list):
+            inside[int(last)] = False
+        elif isinstance(inside, dict):
+            inside[last.replace("~1", "/").replace("~0", "~")] = False
+    return copy
+
+
+def _cause(graph: Graph, endless: set[str]) -> str:
+    """The first schema on the way from the root that needs itself."""
+    seen: dict[str, None] = {}
+    pointer = ""
+    while pointer not in seen:
+        seen[pointer] = None
+        needed = next(each for each in graph[pointer] if each <= endless)
+        pointer = min(needed)
+    return pointer
+
+
+def _unsatisfiable_pointers(graph: Graph) -> set[str]:
+    """The subschemas with a requirement that is never satisfied. Each edge is visited once."""
+    unsatisfied = {pointer: {*range(len(requirements))} for pointer, requirements in graph.items()}
+    dependents: dict[str, list[tuple[str, int]]] = defaultdict(list)
+    """By pointer: the subschemas whose requirements it satisfies, with the requirement's index."""
+    satisfied = [pointer for pointer, requirements in graph.items() if not requirements]
+
+    def satisfy(pointer: str, at: int) -> None:
+        if at in unsatisfied[pointer]:
+            unsatisfied[pointer].remove(at)
+            if not unsatisfied[pointer]:
+                satisfied.append(pointer)
+
+    for pointer, requirements in graph.items():
+        for at, alternatives in enumerate(requirements):
+            if any(each not in graph for each in alternatives):
+                satisfy(pointer, at)
+            for each in alternatives:
+                dependents[each].append((pointer, at))
+    for each in satisfied:  # the list grows during the loop
+        for pointer, at in dependents[each]:
+            satisfy(pointer, at)
+    return graph.keys() - set(satisfied)
+
+
+def _requirements(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
+    """The requirements of a schema: each is a set of pointers, one of which must be satisfiable."""
+    if "enum" in schema or "const" in schema:
+        return
+    reference = pointer_of_ref(schema.get("$ref"))
+    if reference is not None:
+        yield {reference}
+    for keyword in ("anyOf", "oneOf"):
+        branches = schema.get(keyword)
+        if isinstance(branches, list) and branches:
+            yield {f"{pointer}/{keyword}/{at}" for at in range(len(branches))}
+    if isinstance(schema.get("allOf"), list):
+        yield from ({f"{pointer}/allOf/{at}"} for at in range(len(schema["allOf"])))
+    if schema.get("type") == "object" and isinstance(schema.get("properties"), dict):
+        for name in schema.get("required") or ():
+            if name in schema["properties"]:
+                escaped = escape(name)
+                yield {f"{pointer}/properties/{escaped}"}
+    least = schema.get("minItems")
+    if schema.get("type") == "array" and isinstance(least, int | float):
+        prefix = len(schema.get("prefixItems") or ())
+        yield from ({f"{pointer}/prefixItems/{at}"} for at in range(min(prefix, int(least))))
+        if least > prefix:
+            yield {f"{pointer}/items"}

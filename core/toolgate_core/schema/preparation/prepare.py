@@ -3,15 +3,17 @@
 A schema of plain keywords stays as it is. jsonschema-rs makes all others canonical: it merges
 `allOf`, distributes the keywords next to `anyOf` and `$ref`, negates the schema inside `not`, and
 turns conditions and disjoint `oneOf` into `anyOf`. Most schemas are plain after that. In the
-others, keywords are removed until the engines support the rest (removal.py). The removed keywords
+others, keywords are removed until the engines support the rest (`Search`). The removed keywords
 are residual.
 """
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import jsonschema_rs
@@ -19,15 +21,23 @@ import jsonschema_rs
 from ...errors import SchemaNotEnforceable, SchemaTooComplex
 from ...errors.base import shortened
 from ...pointer import escape
+from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS
 from ..regular.reading import parse
 from ..regular.syntax import Look, Unsupported, every_part
-from ..walk import values
-from .engine_form import PropertyOrder
-from .multiples import with_bounded_multiples
-from .relaxation import Occurrence, removed_occurrences
-from .removal import Search, canonical_engine_form, is_plain
-from .year_zero import without_year_zero
+from ..walk import deep_copy, reachable, schema_objects, values
+from .engine_form import PropertyOrder, to_engine_form
+from .relaxation import (
+    EVALUATING,
+    UNEVALUATED,
+    Occurrence,
+    hard_occurrences,
+    occurrences_inside,
+    relax,
+    removed_occurrences,
+    uncertain_occurrences,
+)
+from .unsupported import EXACT, NUMERIC, SUPPORTED, is_exact, unsupported_keywords
 
 MAX_SHOWN = 100
 """Maximum length of a pattern in a message, in characters."""
@@ -47,7 +57,7 @@ def prepare(schema: Any) -> PreparedSchema:
     """Prepare a normalised schema (`document`). Raises SchemaNotEnforceable if it is not a valid
     schema, or if no value satisfies it."""
     check_schema(schema)
-    return _search(without_year_zero(schema))
+    return prepare_compilable(schema)
 
 
 def prepare_canonical(schema: Any) -> PreparedSchema | None:
@@ -56,19 +66,17 @@ def prepare_canonical(schema: Any) -> PreparedSchema | None:
     whose canonical form was used already. Raises SchemaNotEnforceable if no value satisfies it."""
     if not is_plain(schema):
         return None
-    schema = without_year_zero(schema)
     form = canonical_engine_form(schema, PropertyOrder(schema), whole=True)
     return None if form is None else _prepared(schema, form, ())
 
 
-def prepare_compilable(schema: Any, compiles: Callable[[Any], bool]) -> PreparedSchema:
+def prepare_compilable(
+    schema: Any, compiles: Callable[[Any], bool] | None = None
+) -> PreparedSchema:
     """Prepare a schema without the keywords without which an engine compiles the rest, such as a
     pattern that is too large for it. They are found by trying: an engine may refuse a value by
-    itself or beside another one. `compiles`: whether the engine compiles a prepared schema."""
-    return _search(without_year_zero(schema), compiles)
-
-
-def _search(schema: Any, compiles: Callable[[Any], bool] | None = None) -> PreparedSchema:
+    itself or beside another one. `compiles`: whether the engine compiles a prepared schema; None:
+    it compiles what it supports."""
     search, removed = Search(schema, compiles), frozenset[Occurrence]()
     if search.without(removed) is None:
         removed = search.smallest_removal()
@@ -127,3 +135,140 @@ def problem_of(pattern: str) -> str:
             "a back-reference inside"
         )
     return said
+
+
+SMALL = EXACT // 2
+"""Largest number of a schema whose multiples get a bound. A larger one, wherever it is, may ask for
+multiples beyond the bound."""
+
+
+def with_bounded_multiples(form: Any, schema: Any) -> Any:
+    """The engine form of `schema`, in which multiples end at 2^53. Digits could go on without ever
+    being a multiple."""
+    unbounded = any(map(_is_unbounded, schema_objects(form)))
+    if not unbounded or not all(map(_is_small, schema_objects(schema))):
+        return form
+    form = deep_copy(form)
+    for node in filter(_is_unbounded, schema_objects(form)):
+        node["maximum"] = EXACT
+    return form
+
+
+def _is_unbounded(node: dict[str, Any]) -> bool:
+    return "multipleOf" in node and not {"maximum", "exclusiveMaximum"} & node.keys()
+
+
+def _is_small(node: dict[str, Any]) -> bool:
+    return all(is_exact(node[keyword], SMALL) for keyword in NUMERIC & node.keys())
+
+
+MAX_TRIES = 4_000
+"""Maximum number of hard occurrences times subschemas for which each occurrence is tried by itself.
+Beyond it, all occurrences of keywords that no engine enforces are removed at once."""
+MAX_COMPILED, MIN_COMPILED = 20_000, 10
+"""Maximum number of schemas that are compiled in a search, times subschemas, but at least some.
+Occurrences that were not tried are removed."""
+MAX_SUBSCHEMAS = 3_000
+"""Maximum number of subschemas for the canonical form, which can take exponential time."""
+
+_PLAIN = SUPPORTED - {"allOf"}
+_COMBINING = frozenset({"$ref", "anyOf"})
+_NEVER_SUPPORTED = frozenset(
+    {"$dynamicRef", "contains", "format", "pattern", "uniqueItems", *NUMERIC}
+)
+
+
+class Search:
+    """Search for the occurrences that must be removed from one schema."""
+
+    def __init__(self, schema: Any, compiles: Callable[[Any], bool] | None = None) -> None:
+        """`compiles`: whether an engine compiles a schema. Without it, engines are expected to
+        compile what they support."""
+        self._schema = schema
+        self._compiles = compiles
+        self._order = PropertyOrder(schema)
+        self._hard = uncertain_occurrences(schema) if compiles else hard_occurrences(schema)
+        self._tried: dict[frozenset[Occurrence], Any] = {}
+
+    def without(self, removed: frozenset[Occurrence]) -> Any:
+        """The engine form of the schema without these; None if the engines do not support it."""
+        if removed not in self._tried:
+            rest = relax(self._schema, removed) if removed else self._schema
+            form = engine_form(rest, self._order, whole=not removed)
+            if form is not None and self._compiles is not None and not self._compiles(form):
+                form = None
+            self._tried[removed] = form
+        return self._tried[removed]
+
+    def smallest_removal(self) -> frozenset[Occurrence]:
+        """Occurrences without which the engines support the rest. Outer ones are tried before inner
+        ones. An occurrence is kept together with all occurrences inside it."""
+        hard = frozenset(self._hard)
+        size = sum(1 for _ in reachable(self._schema))
+        if self._compiles is None and len(hard) * size > MAX_TRIES:
+            never = {o for o in hard if o.keyword in _NEVER_SUPPORTED}
+            others = {o for o in hard if o not in never and not self._inside(o) & never}
+            return hard - others if self._is_supported_with(others) else hard
+        kept: set[Occurrence] = set()
+        # In groups: most occurrences can be kept, and each test makes a canonical form.
+        groups = [sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED)]
+        most = max(MIN_COMPILED, MAX_COMPILED // size) if self._compiles else math.inf
+        while groups and len(self._tried) < most:
+            group = [one for one in groups.pop() if one not in kept]
+            more = kept.union(group, *map(self._inside, group))
+            if self._is_supported_with(more):
+                kept = more
+            elif len(group) > 1:
+                middle = len(group) // 2
+                groups += [group[middle:], group[:middle]]
+        return hard - kept
+
+    def _is_supported_with(self, kept: set[Occurrence]) -> bool:
+        removed = frozenset(self._hard) - kept
+        fewer_evaluated = any(o.keyword in EVALUATING for o in removed)
+        if fewer_evaluated and any(o.keyword in UNEVALUATED for o in kept):
+            return False
+        return self.without(removed) is not None
+
+    def _inside(self, one: Occurrence) -> set[Occurrence]:
+        return occurrences_inside(self._schema, one, self._hard)
+
+
+def engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    """The schema in the form that the engines support; None if they do not support all of it.
+    Raises SchemaNotEnforceable if this is the `whole` schema and certainly no value satisfies it.
+    """
+    form = None if is_plain(schema) else canonical_engine_form(schema, order, whole=whole)
+    if form is not None:
+        return form
+    form = to_engine_form(schema, order)
+    return None if any(unsupported_keywords(form)) else form
+
+
+def canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> Any:
+    canonical = _canonical(schema)
+    if canonical is None:
+        return None
+    if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
+        raise SchemaNotEnforceable("No value satisfies the schema.", pointer="")
+    made = canonical.to_json_schema()
+    form = to_engine_form(with_open_objects(made) if has_open_objects(schema) else made, order)
+    return None if any(unsupported_keywords(form)) else form
+
+
+def is_plain(schema: Any) -> bool:
+    """Whether the engines support all its keywords, in every combination."""
+    for _, node in reachable(schema):
+        keywords = node.keys() & ASSERTIONS
+        if keywords - _PLAIN or (keywords & _COMBINING and len(keywords) > 1):
+            return False
+    return True
+
+
+def _canonical(schema: Any) -> jsonschema_rs.CanonicalSchema | None:
+    if sum(1 for _ in islice(reachable(schema), MAX_SUBSCHEMAS + 1)) > MAX_SUBSCHEMAS:
+        return None
+    try:
+        return jsonschema_rs.canonicalize(schema, validate_formats=True, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+        return None

@@ -8,9 +8,15 @@ from typing import Any
 
 from ...pointer import escape
 from ..formats import CHECKED
-from ..refs import find_references, move_targets_to_defs
 from ..strings import is_maskable
-from ..walk import at_pointer, deep_copy, reachable, schemas_in
+from ..walk import (
+    at_pointer,
+    deep_copy,
+    find_references,
+    move_targets_to_defs,
+    reachable,
+    schemas_in,
+)
 from .unsupported import NUMERIC, is_exact
 
 TOGETHER = {
@@ -133,6 +139,8 @@ def relax(schema: Any, occurrences: Collection[Occurrence]) -> Any:
             node["allOf"] = [*node.get("allOf", ()), {"anyOf": node["oneOf"]}]
         for removed in TOGETHER.get(keyword, (keyword,)):
             node.pop(removed, None)
+        if keyword == "patternProperties":
+            node["additionalProperties"] = True  # otherwise, grammars may close the object
     move_targets_to_defs(schema, references)
     return schema
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...pointer import escape
-from ..closed_objects import are_closed
 from ..formats import BUILT_IN
-from ..regular.languages import Matching, texts
+from ..regular.languages import is_empty, matching
 from ..strings import is_maskable
 from ..walk import pointer_of_ref, reachable
 
@@ -26,11 +25,9 @@ SUPPORTED = frozenset(
         "items",
         "maxItems",
         "maxLength",
-        "maxProperties",
         "maximum",
         "minItems",
         "minLength",
-        "minProperties",
         "minimum",
         "multipleOf",
         "pattern",
@@ -62,14 +59,13 @@ EXACT = 2**53
 
 def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
     """The JSON Pointer and the name of each unsupported keyword."""
-    closed = are_closed(schema)
     for pointer, node in reachable(schema):
         for keyword in node:
-            if not _is_supported(node, keyword, closed):
+            if not _is_supported(node, keyword):
                 yield f"{pointer}/{escape(keyword)}", keyword
 
 
-def _is_supported(node: dict[str, Any], keyword: str, closed: bool) -> bool:
+def _is_supported(node: dict[str, Any], keyword: str) -> bool:
     value = node[keyword]
     if keyword == "$defs":
         return True
@@ -82,62 +78,21 @@ def _is_supported(node: dict[str, Any], keyword: str, closed: bool) -> bool:
     if keyword == "pattern":
         return is_maskable(value)
     if keyword == "patternProperties":
-        return all(is_maskable(pattern) for pattern in value) and _have_names(node)
-    if keyword in ("minProperties", "maxProperties"):
-        return are_counts_supported(node, closed)
+        return all(map(is_maskable, value)) and has_readable_names(node)
     if keyword == "multipleOf" and not _never_negative(node):
         return False
     return keyword not in NUMERIC or is_exact(value)
 
 
-def are_counts_supported(node: dict[str, Any], closed: bool) -> bool:
-    """Whether llguidance enforces the bounds on the number of properties of this object. `closed`:
-    whether it is closed by default if it declares properties (decision 5).
-
-    If all declared properties are required, the bounds concern undeclared ones only. llguidance can
-    require one of those, but not two, since a grammar can't prevent a repeated name. If declared
-    properties are optional and the object is closed, it can require one of them, or allow at most
-    one.
-    """
-    required, declared = set(node.get("required", ())), node.get("properties", {})
-    least = node.get("minProperties", 0) - len(required)
-    most = node["maxProperties"] - len(required) if "maxProperties" in node else None
-    if all(name in required or schema is False for name, schema in declared.items()):
-        return bool(least <= 0 or (least == 1 and _has_undeclared_names(node)))
-    if least <= 0 and most is None:
-        return True
-    if node.get("additionalProperties", not closed) is not False or "patternProperties" in node:
+def has_readable_names(node: dict[str, Any]) -> bool:
+    """Whether a pattern of names is all that an object says of its members. A grammar that allows a
+    member without a name for it would have a state without an end."""
+    patterns = node["patternProperties"]
+    if node.get("additionalProperties") is not False or node.get("properties"):
         return False
-    return least <= 1 and most in (None, 1)
-
-
-def _have_names(node: dict[str, Any]) -> bool:
-    """Whether there are undeclared names for each pattern. A grammar that allows a further member
-    without a name for it has a state without an end."""
-    declared = {*node.get("properties", {}), *node.get("required", ())}
-    return all(
-        schema is False or _has_other_names(pattern, declared) is not False
-        for pattern, schema in node["patternProperties"].items()
-    )
-
-
-def _has_other_names(pattern: str, declared: set[str]) -> bool | None:
-    """Whether other names than the declared ones match a pattern; None if that is not known."""
-    empty = (Matching(pattern) & ~texts(declared)).is_empty
-    return None if empty is None else not empty
-
-
-def _has_undeclared_names(node: dict[str, Any]) -> bool:
-    """Whether members may have other names than the declared ones. Otherwise a grammar that waits
-    for one has no end."""
-    declared = {*node.get("properties", {}), *node.get("required", ())}
-    patterns = node.get("patternProperties", {})
-    if node.get("additionalProperties", not node.get("properties")) is not False:
-        return True
-    return any(
-        schema is not False and _has_other_names(pattern, declared) is True
-        for pattern, schema in patterns.items()
-    )
+    if node.get("required") or len(patterns) != 1:
+        return False
+    return not any(is_empty(matching(pattern)) for pattern in patterns)
 
 
 def _never_negative(node: dict[str, Any]) -> bool:

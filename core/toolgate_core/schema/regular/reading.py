@@ -14,8 +14,7 @@ import re
 from functools import lru_cache
 
 from .characters import ANY, LINE_END, other_than
-from .classes import CharacterReader
-from .cursor import Cursor
+from .classes import CharacterReader, Cursor
 from .syntax import (
     EMPTY,
     Alternatives,

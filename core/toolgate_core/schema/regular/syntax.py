@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .characters import ANY, Ranges, other_than, union
-from .properties import characters_of_property
+from .characters import ANY, Ranges, characters_of_property, other_than, union
 
 
 class Unsupported(Exception):

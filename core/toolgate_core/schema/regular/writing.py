@@ -3,8 +3,7 @@ ways become parts of the pattern."""
 
 from __future__ import annotations
 
-from .algebra import Algebra, Expression
-from .automaton import Automaton, automaton
+from .algebra import Algebra, Automaton, Expression, automaton
 from .characters import Ranges, ranges_of, written
 from .rests import Rests
 from .syntax import Unsupported

@@ -18,7 +18,7 @@ from toolgate_core.dialects.dialect import CallIds, Dialect, Switch
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed
 from toolgate_core.plan import EnforcementPlan, make_plan
-from toolgate_core.prompt_bounds import check_text, check_token_ids
+from toolgate_core.text_size import check_text, check_token_ids
 
 from ...backend_client.faults import SAME_RELEASE
 from ...context import RequestContext

@@ -16,8 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from toolgate_core.dialects.argument_forms import REPRESENTATIVES
-from toolgate_core.dialects.registry import DIALECTS
+from toolgate_core.dialects.registry import DIALECTS, REPRESENTATIVES
 from toolgate_core.tools import Tool
 from toolgate_core.wire import GrammarVerdict
 

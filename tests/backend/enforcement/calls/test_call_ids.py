@@ -6,8 +6,7 @@ import pytest
 
 from tests.support.dialects.model import DialectModel
 from toolgate_backend.endpoint.sampling import sampling_params
-from toolgate_backend.enforcement.calls.call_ids import CallIdentifiers
-from toolgate_backend.enforcement.spec import Spec, from_extra_args
+from toolgate_backend.enforcement.spec import CallIdentifiers, Spec, from_extra_args
 from toolgate_core import wire
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS

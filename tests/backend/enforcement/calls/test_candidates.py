@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement.calls.call_prefix import CallPrefixes
-from toolgate_backend.enforcement.calls.candidates import Candidates
+from toolgate_backend.enforcement.calls.candidates import CallPrefixes, Candidates
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks

@@ -7,10 +7,15 @@ import pytest
 from tests import tools
 from toolgate_backend.grammars.engines.choice import (
     MAX_OPTIONAL_PROPERTIES,
-    choose,
+    Choice,
+    fallback_choices,
 )
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.walk import find_keyword
+
+
+def choose(parameters: dict[str, Any]) -> Choice:
+    return next(fallback_choices(parameters, lambda _: True))
 
 
 def engine(properties: dict[str, Any], **more: Any) -> str:

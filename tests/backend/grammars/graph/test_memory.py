@@ -9,8 +9,7 @@ import weakref
 from tests.backend.grammars.graph.models import SCHEMAS, TEXT, grammar, model, parameters
 from tests.support.dialects.model import EndingChoice
 from tests.support.grammars.graph_walks import graphs_of
-from toolgate_backend.grammars.graph.memory import NODE_BYTES
-from toolgate_backend.grammars.graph.node import Node
+from toolgate_backend.grammars.graph.node import NODE_BYTES, Node
 from toolgate_backend.grammars.graph.token_graph import TokenGraph
 from toolgate_backend.tokens import masks
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.errors import SchemaNotEnforceable
-from toolgate_core.schema.preparation.endless import without_endless
+from toolgate_core.schema.preparation.contradictions import without_endless
 
 NODE = {
     "type": "object",

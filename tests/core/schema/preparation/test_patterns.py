@@ -65,19 +65,12 @@ _schemas = st.fixed_dictionaries(
 @pytest.mark.parametrize(
     "schema",
     [
-        {"patternProperties": {"^a": S, "^[0-9]": N}, "additionalProperties": False},
-        {"patternProperties": {"^(?!ab)": {"minLength": 2}}},
         {"propertyNames": {"pattern": "^(?!ab)"}, "additionalProperties": S},
         {"propertyNames": {"enum": ["a", "ab", 1]}, "properties": {"a": S}},
         {"propertyNames": {"const": "ab"}, "additionalProperties": N},
         {"propertyNames": {"type": "string"}, "additionalProperties": N},
-        {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": N},
-        {"propertyNames": {"pattern": "^a"}, "properties": {"b": S}, "additionalProperties": N},
-        {"propertyNames": {"pattern": "^a"}, "required": ["ab"], "additionalProperties": N},
-        {"propertyNames": {"pattern": "^ab?$"}, "properties": {"a": S, "ab": N, "b": S}},
-        {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": False},
+        {"patternProperties": {"^(?!ab)": S}, "additionalProperties": False},
         {"propertyNames": False},
-        {"allOf": [{"propertyNames": {}, "minProperties": 1}]},
     ],
 )
 def test_masks_enforce_names(schema: dict[str, Any]) -> None:
@@ -111,8 +104,9 @@ def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> Non
     [
         {"propertyNames": {"$ref": "#/$defs/name"}, "additionalProperties": S},
         {"propertyNames": {"not": {"pattern": "b"}}},
-        {"propertyNames": {"pattern": "^a"}, "patternProperties": {"b": S}},
         {"propertyNames": {"format": "regex"}},
+        {"propertyNames": {"pattern": "^a"}, "properties": {"a": S}, "additionalProperties": N},
+        {"propertyNames": {"pattern": "^a"}, "required": ["ab"], "additionalProperties": N},
     ],
 )
 def test_names_that_are_not_one_list_or_pattern_are_left_to_validation(
@@ -123,19 +117,29 @@ def test_names_that_are_not_one_list_or_pattern_are_left_to_validation(
     assert [each.pointer for each in made.residual] == ["/propertyNames"]
 
 
-NONE_LEFT = {"a": False, "^[^a]*$": False}
+def test_of_two_patterns_of_names_one_is_left_to_validation() -> None:
+    given = {"type": "object", "propertyNames": {"pattern": "^a"}, "patternProperties": {"b": S}}
+    made = prepare(canonical_schema(given, param="schema"))
+    assert [each.pointer for each in made.residual] == ["/patternProperties"]
+    assert made.schema["patternProperties"] == {"^a": True}
 
 
-@pytest.mark.parametrize("forbidden", [NONE_LEFT, {"": False}, {r"^[\s\S]*$": False, "^x": S}])
-def test_an_object_in_which_every_name_is_forbidden_is_closed(forbidden: dict[str, Any]) -> None:
-    schema = canonical_schema({"type": "object", "patternProperties": forbidden}, param="schema")
-    made = to_engine_form(schema, PropertyOrder(schema))
-    assert made["additionalProperties"] is False
-
-
-def test_other_objects_with_forbidden_names_stay_open() -> None:
-    schema = {"type": "object", "patternProperties": {"a": False}}
-    assert to_engine_form(schema, PropertyOrder(schema)) == schema
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"patternProperties": {"a": False}},
+        {"patternProperties": {"^a": S, "^[0-9]": N}, "additionalProperties": False},
+        {"patternProperties": {"^a": S}, "properties": {"b": N}, "additionalProperties": False},
+    ],
+)
+def test_patterns_beside_other_members_are_left_to_validation(schema: dict[str, Any]) -> None:
+    made = prepare(canonical_schema({"type": "object"} | schema, param="schema"))
+    assert {each.keyword for each in made.residual} == schema.keys() - {"properties"}
+    for value in OBJECTS:
+        assert jsonschema_rs.is_valid(made.schema, value) or not jsonschema_rs.is_valid(
+            schema, value
+        )
+    assert made.schema["additionalProperties"] is True
 
 
 @pytest.mark.parametrize("pattern", ["^(?!ab)[a-z]+$", "^(?=.*a).*b", "^(?=.{2,3}$)[ab]+$"])

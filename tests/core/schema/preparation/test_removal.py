@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_core.schema.canonical import canonical_parameters
-from toolgate_core.schema.preparation import removal
+from toolgate_core.schema.preparation import prepare as preparation
 from toolgate_core.schema.preparation.prepare import prepare
 
 OUT_OF_REACH = {"type": "object", "propertyNames": {"pattern": r"^(?=.*\bx\b)(?!a)"}}
@@ -30,7 +30,9 @@ def test_only_occurrences_that_cannot_be_enforced_are_removed(bad: set[int]) -> 
 
 def test_occurrences_are_tried_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    canonical = removal._canonical
-    monkeypatch.setattr(removal, "_canonical", lambda schema: made.append(1) or canonical(schema))
+    canonical = preparation._canonical
+    monkeypatch.setattr(
+        preparation, "_canonical", lambda schema: made.append(1) or canonical(schema)
+    )
     assert residual_of({5}, 32)
     assert len(made) <= 16

@@ -12,9 +12,9 @@ import pytest
 from tests.support.effort import repeats
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
 from tests.support.schemas.pattern_samples import sample_of
-from toolgate_core.schema.regular.languages import Matching
+from toolgate_core.schema.regular.languages import matching, plain_pattern
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import Unsupported
+from toolgate_core.schema.regular.syntax import Other, Unsupported
 from toolgate_core.schema.regular.text import is_portable, portable
 
 ROUNDS = repeats(1_500, nightly=10_000)
@@ -92,7 +92,8 @@ def test_random_patterns(javascript: JavaScript) -> None:
         assert found == expected, (pattern, made)
         seen["read"] += 1
         seen["portable"] += is_portable(pattern)
-        other = (~Matching(pattern)).pattern
+        part = matching(pattern)
+        other = None if part is None else plain_pattern(Other(part))
         if other is not None:
             seen["negated"] += 1
             opposite = {text: not each for text, each in expected.items()}
@@ -141,7 +142,7 @@ def test_what_javascript_does_not_have_is_read_as_everybody_else_does(
     check = jsonschema_rs.validator_for({"pattern": portable(pattern)})
     assert check.is_valid(matched)
     assert not check.is_valid(other)
-    assert Matching(pattern).pattern is not None
+    assert plain_pattern(matching(pattern)) is not None
 
 
 @pytest.mark.parametrize("pattern", ["a++", "(?x) a", "(?>a)", "(", "a**", "[b-a]", "a{2,1}", "(?"])

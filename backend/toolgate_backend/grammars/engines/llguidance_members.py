@@ -10,10 +10,11 @@ text, so that a longer one would exclude the same text in an alternative that is
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_core.schema.preparation.further_members import (
+from toolgate_backend.grammars.codecs.nodes import (
     FurtherMembers,
     declared_members,
     further_members,
@@ -21,16 +22,9 @@ from toolgate_core.schema.preparation.further_members import (
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
-from ..codecs.names import undeclared
-from ..codecs.nodes import OF_OBJECTS
-from ..codecs.rules import Rules, quoted
-from .objects import (
-    is_plain_array,
-    is_plain_object,
-    merged,
-    only,
-    possible,
-)
+from ..codecs.nodes import BOUNDS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
+from ..codecs.raw_strings import undeclared
+from ..codecs.rules import MAX_UNORDERED, Rules, quoted
 
 MAX_RULES = 400_000
 """Maximum length of the rules, in characters. Definitions are repeated in each value that uses
@@ -180,8 +174,7 @@ class _Members:
             body = f"{quoted(_name(name))} {self._colon} {self.value(each)}"
             members.append((self.rules.add("member", body), name in required))
         if members:
-            counts = node.get("minProperties", 0), node.get("maxProperties")
-            inner = self.rules.any_order(members, further, self._item, *counts)
+            inner = self.rules.any_order(members, further, self._item)
         else:
             inner = self.rules.repeated(further, self._item, 0, None) if further else ""
         return self.rules.add("object", f'"{{" {inner} "}}"')
@@ -189,9 +182,10 @@ class _Members:
     def _further(self, node: dict[str, Any]) -> str | None:
         """Return an undeclared member; None if there may be none."""
         found = further_members(node)
-        assert found is not None  # is_plain_object
-        ways = [f"{self._names(each)} {self._colon} {self.value(each.schema)}" for each in found]
-        return self.rules.add("further", " | ".join(ways)) if ways else None
+        if found is None:
+            return None
+        body = f"{self._names(found)} {self._colon} {self.value(found.schema)}"
+        return self.rules.add("further", body)
 
     def _names(self, names: FurtherMembers) -> str:
         if names.pattern is not None:
@@ -208,3 +202,68 @@ def _is_to_definition(place: tuple[str, Any]) -> bool:
 
 def _name(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)
+
+
+_OF_OTHER_TYPES = frozenset({*OF_ARRAYS, *BOUNDS, *OF_TEXT}) - {"allOf"}
+_OF_PLAIN_ARRAYS = frozenset({"type", "items", "minItems", "maxItems", "$defs"})
+_PLAIN = re.compile(r'[^"\\\x00-\x1f\x7f\ud800-\udfff]*')
+
+
+def only(node: dict[str, Any], keyword: str) -> bool:
+    return keyword in node and not node.keys() - {keyword, "$defs"}
+
+
+def is_plain_array(node: dict[str, Any]) -> bool:
+    return node.get("type") == "array" and "items" in node and not node.keys() - _OF_PLAIN_ARRAYS
+
+
+def is_plain_object(node: dict[str, Any]) -> bool:
+    """Return whether it is an object, among other types, whose members can be in any order."""
+    present = node.keys() - {"type", "$defs"}
+    if "object" not in types({k: v for k, v in node.items() if k == "type"}):
+        return False
+    if not present.intersection(OF_OBJECTS) or present.difference(OF_OBJECTS, _OF_OTHER_TYPES):
+        return False
+    names = declared_members(node)
+    if len(names) > MAX_UNORDERED or not all(map(_PLAIN.fullmatch, names)):
+        return False
+    return all(names[name] is not False for name in node.get("required", ()))
+
+
+def possible(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the members with names that an object may have."""
+    return {name: schema for name, schema in declared_members(node).items() if schema is not False}
+
+
+def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Return one object with the members of these, all of which it has to be; None if there is none
+    that is plain."""
+    if not all(types(part) == {"object"} and is_plain_object(part) for part in parts):
+        return None
+    if any("patternProperties" in part for part in parts):
+        return None
+    names = dict.fromkeys(name for part in parts for name in declared_members(part))
+    others = [part.get("additionalProperties", True) for part in parts]
+    made = {
+        "type": "object",
+        "properties": {
+            name: _all(
+                [declared_members(p).get(name, o) for p, o in zip(parts, others, strict=True)]
+            )
+            for name in names
+        },
+        "required": [*dict.fromkeys(n for part in parts for n in part.get("required", ()))],
+        "additionalProperties": _all(others),
+    }
+    return made if is_plain_object(made) else None
+
+
+def _all(schemas: list[Any]) -> Any:
+    """Return a schema of the values that satisfy all of these."""
+    if any(schema is False for schema in schemas):
+        return False
+    # By their text: Python takes `{"const": 1}` and `{"const": True}` for equal.
+    left = [*{json.dumps(each): each for each in schemas if each not in (True, {})}.values()]
+    if len(left) < 2:
+        return left[0] if left else True
+    return {"allOf": left}

@@ -1,1 +1,0 @@
-"""Detection of texts in the tokens of free phases: reasoning and content."""
