@@ -17,6 +17,8 @@ OTHER_SERVERS = [
     (["--grpc_port=5000"], {}, r"--grpc-port is not supported"),
 ]
 """vLLM's servers without endpoint plug-ins."""
+PROCESSOR = {"TOOLGATE_ADAPTER": "logits_processor"}
+DRAFTS = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8"}
 
 
 @pytest.fixture
@@ -37,34 +39,26 @@ def run(monkeypatch: pytest.MonkeyPatch, flags: list[str], **environment: str) -
 @pytest.mark.parametrize(
     ("flags", "environment", "says"),
     [
-        (["--speculative-config", "{}"], {}, "TOOLGATE_ADAPTER=structured_output"),
-        (["--speculative_config={}"], {}, "TOOLGATE_ADAPTER=structured_output"),
-        (["--speculative-config.method=ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
-        (["--spec-method", "ngram"], {}, "TOOLGATE_ADAPTER=structured_output"),
-        (["--logits-processors", "a:B"], {}, "Remove the flag"),
-        ([], {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset VLLM_USE"),
+        *OTHER_SERVERS,
+        (["--speculative-config", "{}"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
+        (["--speculative_config={}"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
+        (["--speculative-config.method=ngram"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
+        (["--spec-method", "ngram"], PROCESSOR, "TOOLGATE_ADAPTER=structured_output"),
+        (["--logits-processors", "a:B"], PROCESSOR, "Remove the flag"),
+        ([], PROCESSOR | {"VLLM_USE_V2_MODEL_RUNNER": "1"}, "Unset VLLM_USE"),
+        (["--speculative-config.method=ngram"], DRAFTS, "Remove --speculative-config"),
+        ([], DRAFTS | PROCESSOR, "Unset one of the two"),
+        ([], DRAFTS | {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1 model runner"),
     ],
 )
-def test_flags_that_disable_the_logits_processor_are_rejected(
+def test_servers_that_cannot_enforce_are_rejected(
     started: list[str],
     monkeypatch: pytest.MonkeyPatch,
     flags: list[str],
     environment: dict[str, str],
     says: str,
 ) -> None:
-    with pytest.raises(launch.LaunchError, match=says):
-        run(monkeypatch, flags, TOOLGATE_ADAPTER="logits_processor", **environment)
-    assert not started
-
-
-@pytest.mark.parametrize(("flags", "environment", "says"), OTHER_SERVERS)
-def test_launch_without_endpoint_plugins_is_rejected(
-    started: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    environment: dict[str, str],
-    says: str,
-) -> None:
+    """They lack endpoint plug-ins or logits processors, or vLLM cannot verify forced drafts."""
     with pytest.raises(launch.LaunchError, match=says):
         run(monkeypatch, flags, **environment)
     assert not started
@@ -143,27 +137,6 @@ def test_forced_drafts_are_configured_in_vllm(
     assert json.loads(started[at + 1])["num_speculative_tokens"] == 6
     assert "--logits-processors" not in started
     assert launch.os.environ["TOOLGATE_ADAPTER"] == "structured_output"
-
-
-@pytest.mark.parametrize(
-    ("flags", "environment", "says"),
-    [
-        (["--speculative-config.method=ngram"], {}, "Remove --speculative-config"),
-        ([], {"TOOLGATE_ADAPTER": "logits_processor"}, "Unset one of the two"),
-        ([], {"VLLM_USE_V2_MODEL_RUNNER": "0"}, "V1 model runner"),
-    ],
-)
-def test_forced_drafts_are_refused_where_vllm_cannot_verify_them(
-    started: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    environment: dict[str, str],
-    says: str,
-) -> None:
-    environment = {"VLLM_USE_V2_MODEL_RUNNER": "1", "TOOLGATE_FORCED_DRAFTS": "8", **environment}
-    with pytest.raises(launch.LaunchError, match=says):
-        run(monkeypatch, flags, **environment)
-    assert not started
 
 
 def test_without_triton_the_v1_runner_and_logits_processor_are_set(

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.dialects.golden_tokens import joined_deltas
 from toolgate_core.deltas import (
     ArgumentsDelta,
     CallEnd,
@@ -57,23 +58,7 @@ def run(
     for begin, end in pairwise(bounds):
         part = tokens[begin:end]
         events += segmenter.feed([i for i, _ in part], [t for _, t in part])
-    return merged(events + segmenter.finish(reason))
-
-
-def merged(events: list[Event]) -> list[Event]:
-    """Neighbouring deltas of one kind joined: what a split may change and nothing else."""
-    joined: list[Event] = []
-    for event in events:
-        last = joined[-1] if joined else None
-        if isinstance(event, ContentDelta) and isinstance(last, ContentDelta):
-            joined[-1] = ContentDelta(last.text + event.text, last.logprobs + event.logprobs)
-        elif isinstance(event, ReasoningDelta) and isinstance(last, ReasoningDelta):
-            joined[-1] = ReasoningDelta(last.text + event.text)
-        elif isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):
-            joined[-1] = ArgumentsDelta(event.index, last.text + event.text)
-        else:
-            joined.append(event)
-    return joined
+    return joined_deltas(events + segmenter.finish(reason))
 
 
 def test_reasoning_content_and_two_calls_become_separate_events() -> None:

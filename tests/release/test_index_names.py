@@ -7,43 +7,35 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import ClassVar
 
 import pytest
+
+from tests.support.servers.loopback import Handler, handling
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("toolgate-gateway", "toolgate-demo-model", "toolgate-verify")
 
 
-class Index(BaseHTTPRequestHandler):
+class Index(Handler):
     owners: ClassVar[dict[str, str]] = {}
     down = False
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/pypi/").removesuffix("/json")
         owner = self.owners.get(name)
-        self.send_response(503 if self.down else 200 if owner else 404)
-        self.end_headers()
         roles = [{"role": "Owner", "user": owner}, {"role": "Maintainer", "user": "ours"}]
         project = {"info": {"name": name}, "ownership": {"organization": None, "roles": roles}}
-        self.wfile.write(json.dumps(project).encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(503 if self.down else 200 if owner else 404, json.dumps(project).encode())
 
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Index, "owners", {})
     monkeypatch.setattr(Index, "down", False)
-    server = HTTPServer(("127.0.0.1", 0), Index)
-    Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
+    with handling(Index) as url:
+        yield f"{url}/"
 
 
 def check(index: str) -> subprocess.CompletedProcess[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import socket
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 
+from tests.support.servers.loopback import in_thread
 from tests.verify.faults.fault import Fault
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
 from tests.verify.transport import InProcess
@@ -41,15 +38,5 @@ def served(server: ReferenceServer, *, keys: bool = True) -> Iterator[str]:
             extensions = {SCENARIO: server.scenario}  # HTTP does not tell it
             await server({**scope, "headers": headers, "extensions": extensions}, receive, send)
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, lifespan="off", log_level="critical")
-        listening = uvicorn.Server(config)
-        thread = threading.Thread(target=listening.run, args=([listener],), daemon=True)
-        thread.start()
-        while not listening.started:
-            time.sleep(0.01)
-        try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        finally:
-            listening.should_exit = True
-            thread.join(5)
+    with in_thread(app) as url:
+        yield url

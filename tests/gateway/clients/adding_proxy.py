@@ -4,13 +4,14 @@ them, and keeps the bodies."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 import httpx
+
+from tests.support.servers.loopback import Handler, running
 
 
 class AddingProxy(ThreadingHTTPServer):
@@ -28,7 +29,7 @@ class AddingProxy(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: AddingProxy
 
     def do_GET(self) -> None:
@@ -53,23 +54,11 @@ class _Handler(BaseHTTPRequestHandler):
         )
 
     def _return(self, answer: httpx.Response) -> None:
-        self.send_response(answer.status_code)
-        self.send_header("content-type", answer.headers["content-type"])
-        self.send_header("content-length", str(len(answer.content)))
-        self.end_headers()
-        self.wfile.write(answer.content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(answer.status_code, answer.content, answer.headers["content-type"])
 
 
 @contextmanager
 def adding_proxy(gateway: str, added: Sequence[dict[str, Any]]) -> Iterator[AddingProxy]:
-    with AddingProxy(gateway, added) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-            thread.join(10)
+    server = AddingProxy(gateway, added)
+    with running(server):
+        yield server

@@ -8,15 +8,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import httpx
 
 from tests.gateway.stack import START_SECONDS
 from tests.models import vision_model
 from tests.support.servers import gateway_process
+from tests.support.servers.loopback import Handler, running
 from tests.support.servers.virtual_keys import key_file
 from toolgate_proxy.stack.processes import Child, free_port
 
@@ -92,27 +92,18 @@ class ImageServer(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.server_address[1]}/{name}"
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(Handler):
     server: ImageServer
 
     def do_GET(self) -> None:
         name = self.path.removeprefix("/")
         self.server.asked.append(name)
         data = self.server.files.get(name)
-        self.send_response(404 if data is None else 200)
-        self.send_header("content-length", str(len(data or b"")))
-        self.end_headers()
-        self.wfile.write(data or b"")
-
-    def log_message(self, *_: object) -> None:
-        pass
+        self.answer(404 if data is None else 200, data or b"", "application/octet-stream")
 
 
 @contextmanager
 def image_server(files: Mapping[str, bytes]) -> Iterator[ImageServer]:
-    with ImageServer(files) as server:
-        thread = Thread(target=server.serve_forever, daemon=True)
-        thread.start()
+    server = ImageServer(files)
+    with running(server):
         yield server
-        server.shutdown()
-        thread.join()

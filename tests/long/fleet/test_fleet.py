@@ -56,8 +56,8 @@ CALM = Profile(days=0.4, faults_per_burst=0)
 def test_a_limiter_that_fails_open_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     init = Limiter.__init__
 
-    def open_instead(self: Limiter, settings: Any) -> None:
-        init(self, settings)
+    def open_instead(self: Limiter, *arguments: Any) -> None:
+        init(self, *arguments)
         self._fails_open = True
 
     monkeypatch.setattr(Limiter, "__init__", open_instead)

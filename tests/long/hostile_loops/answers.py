@@ -5,15 +5,12 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
-from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from openai.lib.streaming._deltas import accumulate_delta
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
-from pydantic import TypeAdapter
 
-from tests.support.apis import responses_api
+from tests.support.apis import messages_api, responses_api
 from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import Response
 
@@ -31,13 +28,6 @@ RANDOM = (
     "encrypted_index",
 )
 """Members that are others in each response."""
-DELTAS = {
-    "text_delta": "text",
-    "thinking_delta": "thinking",
-    "signature_delta": "signature",
-    "input_json_delta": "partial_json",
-}
-"""The member of a block's delta, by its type."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ def read(api: str, response: Response, *, streamed: bool) -> Answer:
     if last["type"] in FAILED:
         return Answer(ending=_code(last.get("response", last)), failed=True)
     if api == "messages":
-        return _answer(api, _message(events))
+        return _answer(api, messages_api.accumulated(events, beta=True))
     _check_items(events, last["response"]["output"])
     return _answer(api, last["response"])
 
@@ -93,7 +83,7 @@ def _answer(api: str, body: Json) -> Answer:
         ChatCompletion.model_validate_json(json.dumps(body), strict=True)
         return _chat({**body["choices"][0], "usage": body["usage"]})
     if api == "messages":
-        BetaMessage.model_validate_json(json.dumps(body), strict=True)
+        messages_api.check_message(body, beta=True)
         return Answer(body["content"], body["stop_reason"], body["usage"])
     responses_api.check_response(body)
     return Answer(body["output"], body["status"], body["usage"])
@@ -150,46 +140,6 @@ def _check_items(events: list[Json], output: list[Json]) -> None:
         )
         assert at not in done or texts[item["id"]] == whole
     assert set(done) <= set(range(len(output)))
-
-
-def _message(events: list[Json]) -> Json:
-    """Return the message that the events add up to."""
-    message: Json = {}
-    texts: defaultdict[str, str] = defaultdict(str)
-    for event in events:
-        if event["type"] == "ping":
-            continue
-        _beta_event().validate_json(json.dumps(event), strict=True)
-        match event["type"]:
-            case "message_start":
-                message = event["message"]
-            case "content_block_start":
-                assert event["index"] == len(message["content"])
-                message["content"].append(event["content_block"])
-                texts.clear()
-            case "content_block_delta":
-                delta = event["delta"]
-                if delta["type"] == "citations_delta":
-                    block = message["content"][-1]
-                    block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
-                    continue
-                texts[DELTAS[delta["type"]]] += delta[DELTAS[delta["type"]]]
-            case "content_block_stop":
-                block = message["content"][-1]
-                parts = dict(texts)
-                if (written := parts.pop("partial_json", None)) is not None:
-                    block["input"] = json.loads(written or "{}")
-                block |= parts
-            case "message_delta":
-                message |= event["delta"]
-                message["usage"] |= event["usage"]
-    assert events[-1]["type"] == "message_stop"
-    return message
-
-
-@cache
-def _beta_event() -> TypeAdapter[Any]:
-    return TypeAdapter(BetaRawMessageStreamEvent)
 
 
 def _code(body: Json) -> str:

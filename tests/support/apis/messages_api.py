@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from anthropic.types import Message, RawMessageStreamEvent
+from anthropic.types.beta import BetaMessage, BetaRawMessageStreamEvent
 from anthropic.types.shared import ErrorResponse
 from pydantic import TypeAdapter
 
@@ -38,12 +39,14 @@ def streamed(text: str, asked: ChatRequest, **more: Any) -> tuple[list[Event], d
 
 
 @lru_cache
-def _event_model() -> TypeAdapter[Any]:
-    return TypeAdapter(RawMessageStreamEvent)
+def _event_model(beta: bool) -> TypeAdapter[Any]:
+    return TypeAdapter(BetaRawMessageStreamEvent if beta else RawMessageStreamEvent)
 
 
-def check_message(body: dict[str, Any]) -> None:
-    Message.model_validate_json(json.dumps(body), strict=True)
+def check_message(body: dict[str, Any], *, beta: bool = False) -> None:
+    """`beta`: with what only the beta API has, such as calls that the server runs."""
+    model = BetaMessage if beta else Message
+    model.model_validate_json(json.dumps(body), strict=True)
 
 
 def check_error(body: dict[str, Any]) -> None:
@@ -53,8 +56,13 @@ def check_error(body: dict[str, Any]) -> None:
     assert ErrorResponse.model_validate_json(json.dumps(body), strict=True).error.message
 
 
-def check_event(event: Event) -> None:
-    _event_model().validate_json(json.dumps(event), strict=True)
+def check_event(event: Event, *, beta: bool = False) -> None:
+    _event_model(beta).validate_json(json.dumps(event), strict=True)
+
+
+FILLED = {"text": "text", "thinking": "thinking", "tool_use": "input"}
+"""By type of a block: the member that its deltas fill."""
+CALLS = ("tool_use", "server_tool_use", "mcp_tool_use")
 
 
 class BlockGrammar:
@@ -63,7 +71,8 @@ class BlockGrammar:
     A block without `content_block_stop` is only allowed at the end of a message that the maximum
     number of tokens cut; it is no part of the message."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, beta: bool = False) -> None:
+        self._beta = beta
         self.message: dict[str, Any] = {}
         self._open: dict[str, Any] | None = None
         self._input = ""
@@ -74,7 +83,7 @@ class BlockGrammar:
     def add(self, event: Event) -> None:
         if event["type"] == "ping":
             return
-        check_event(event)
+        check_event(event, beta=self._beta)
         getattr(self, f"_{event['type']}")(event)
 
     @property
@@ -93,8 +102,7 @@ class BlockGrammar:
         assert event["index"] == self._seen, "indices are contiguous"
         self._seen += 1
         self._open, self._input = json.loads(json.dumps(event["content_block"])), ""
-        empty = {"text": "text", "thinking": "thinking", "tool_use": "input"}
-        assert not self._open[empty[self._open["type"]]]
+        assert not self._open.get(FILLED.get(self._open["type"], ""))
 
     def _content_block_delta(self, event: Event) -> None:
         assert self._open is not None
@@ -114,15 +122,17 @@ class BlockGrammar:
                 assert not block["signature"]
                 block["signature"] = delta["signature"]
             case "input_json_delta":
-                assert block["type"] == "tool_use"
+                assert block["type"] in CALLS
                 self._input += delta["partial_json"]
+            case "citations_delta":
+                block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
             case other:
                 raise AssertionError(other)
 
     def _content_block_stop(self, event: Event) -> None:
         assert self._open is not None
         assert event["index"] == self._seen - 1
-        if self._open["type"] == "tool_use":
+        if self._open["type"] == "tool_use" or self._input:
             self._open["input"] = json.loads(self._input)
         if self._open["type"] == "thinking":
             assert self._open["signature"]
@@ -145,11 +155,11 @@ class BlockGrammar:
         self._state = "stopped"
 
 
-def accumulated(made: Iterable[Event]) -> dict[str, Any]:
+def accumulated(made: Iterable[Event], *, beta: bool = False) -> dict[str, Any]:
     """The message that the events of a stream add up to. Asserts Anthropic's rules on the way."""
-    grammar = BlockGrammar()
+    grammar = BlockGrammar(beta=beta)
     for event in made:
         grammar.add(event)
     assert grammar.ended
-    check_message(grammar.message)
+    check_message(grammar.message, beta=beta)
     return grammar.message

@@ -106,13 +106,15 @@ class CodecModel:
         self, parameters: dict[str, Any], walks: int, injected: Sequence[str]
     ) -> Iterator[tuple[Any, str]]:
         """Yield the arguments and the text of each walk that ended, after checking that the
-        arguments are valid."""
-        grammar = self.grammar(parameters)
+        arguments are valid. If masks leave something to validation, they may be invalid."""
+        verdict, grammar = self.verdict(parameters)
+        assert grammar is not None, verdict
         for seed in range(walks):
             written = self.walk(grammar, seed, injected)
             if written is not None:
                 arguments = json.loads(self.parsed(parameters, written))
-                jsonschema.validate(arguments, parameters)
+                if not verdict.residual:
+                    jsonschema.validate(arguments, parameters)
                 yield arguments, self.form.marks.decode(written)
 
     def encoded(self, tokens: Sequence[int]) -> str:

@@ -109,7 +109,7 @@ def joined_deltas(events: Sequence[Event]) -> list[Event]:
     for event in events:
         last = found[-1] if found else None
         if isinstance(event, ContentDelta) and isinstance(last, ContentDelta):
-            found[-1] = ContentDelta(last.text + event.text)
+            found[-1] = ContentDelta(last.text + event.text, last.logprobs + event.logprobs)
         elif isinstance(event, ReasoningDelta) and isinstance(last, ReasoningDelta):
             found[-1] = ReasoningDelta(last.text + event.text)
         elif isinstance(event, ArgumentsDelta) and isinstance(last, ArgumentsDelta):

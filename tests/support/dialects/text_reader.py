@@ -110,9 +110,9 @@ def arguments_of(text: str, codec: object, schema: Schema, at: int = 0) -> Value
             return _members(text, at, codec, Place(schema, [{"type": "object", **schema}]))
         case GemmaValues(braces=True):
             return _gemma(text, at, codec.quote)
-        case GemmaValues():
-            value, end = _gemma(f"{{{text[at:]}", 0, codec.quote)
-            return value, at + end - 1
+        case GemmaValues():  # they end before the brace of the call, or with the text
+            value, end = _gemma(f"{{{text[at:]}}}", 0, codec.quote)
+            return value, at + end - len("{}")
         case Pythonic():
             return _pythonic(text, at)
     raise AssertionError(codec)

@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import socket
-import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from tests.support.servers.loopback import in_thread
 from tests.support.servers.script import Script, events
 from toolgate_core import wire
 
@@ -276,19 +274,6 @@ class FakeBackend:
 def running(backend: FakeBackend, port: int = 0) -> Iterator[FakeBackend]:
     """Serves the backend at a port of the loopback interface; a free one, if none is named. At the
     end it is gone at once, as if it had been killed."""
-    listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind(("127.0.0.1", port))
-    backend.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    server = uvicorn.Server(uvicorn.Config(backend.app(), log_level="critical"))
-    thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    try:
+    with in_thread(backend.app(), port) as url:
+        backend.url = url
         yield backend
-    finally:
-        server.should_exit = True
-        server.force_exit = True
-        thread.join(5)
-        listener.close()

@@ -5,17 +5,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import socket
-import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+
+from tests.support.servers.loopback import in_thread
 
 PROMPT, OUTPUT = 5, 3
 USAGE = {"prompt_tokens": PROMPT, "completion_tokens": OUTPUT, "total_tokens": PROMPT + OUTPUT}
@@ -112,13 +111,6 @@ def _event(value: dict[str, Any]) -> str:
 
 @contextmanager
 def running(provider: FakeProvider) -> Iterator[FakeProvider]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        provider.url = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
-        server = uvicorn.Server(uvicorn.Config(provider.app(), log_level="error"))
-        thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
-        thread.start()
-        try:
-            yield provider
-        finally:
-            server.should_exit = True
-            thread.join(10)
+    with in_thread(provider.app()) as url:
+        provider.url = f"{url}/v1"
+        yield provider

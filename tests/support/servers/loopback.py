@@ -1,11 +1,14 @@
-"""An ASGI app of the test's process, on a port of the loopback interface."""
+"""Servers of the test's process, on ports of the loopback interface."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer, ThreadingHTTPServer
 from typing import Any
 
 import uvicorn
@@ -13,7 +16,7 @@ import uvicorn
 
 @asynccontextmanager
 async def served(app: Any) -> AsyncIterator[str]:
-    """The app's URL. The app runs in the test's event loop."""
+    """The URL of an ASGI app, which runs in the test's event loop."""
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="off"))
     with socket.create_server(("127.0.0.1", 0)) as listening:
         running = asyncio.create_task(server.serve([listening]))
@@ -22,3 +25,56 @@ async def served(app: Any) -> AsyncIterator[str]:
         finally:
             server.should_exit = True
             await running
+
+
+@contextmanager
+def in_thread(app: Any, port: int = 0) -> Iterator[str]:
+    """The URL of an ASGI app that runs in a thread; at a free port, if none is named. At the end
+    it is gone at once, as if it had been killed."""
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        while not server.started:
+            time.sleep(0.01)
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join(5)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A handler of requests that logs nothing."""
+
+    def answer(
+        self, status: int, body: bytes = b"", content_type: str = "application/json"
+    ) -> None:
+        self.send_response(status)
+        self.send_header("content-type", content_type)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Write nothing."""
+
+
+@contextmanager
+def handling(handler: type[Handler]) -> Iterator[str]:
+    """The URL of a server with this handler, which runs in a thread."""
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), handler)) as url:
+        yield url
+
+
+@contextmanager
+def running(server: HTTPServer) -> Iterator[str]:
+    """The URL of a server, which runs in a thread."""
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    with server:
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join(10)

@@ -6,11 +6,10 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 
 from tests.support.servers import mcp_shop
+from tests.support.servers.loopback import Handler, handling
 
 
 @dataclass
@@ -35,7 +34,7 @@ class HttpShop:
 def running() -> Iterator[HttpShop]:
     shop = HttpShop()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Shop(Handler):
         def do_POST(self) -> None:
             message = json.loads(self.rfile.read(int(self.headers["content-length"])))
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -57,26 +56,12 @@ def running() -> Iterator[HttpShop]:
 
         def _answer(self, status: int, body: dict[str, Any] | None, padding: int = 0) -> None:
             data = b"" if body is None else json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("content-type", "application/json")
-            self.send_header("content-length", str(len(data) + padding))
-            self.end_headers()
             with suppress(ConnectionError):  # a client may have read enough
-                self.wfile.write(data + b" " * padding)
+                self.answer(status, data + b" " * padding)
 
-        def log_message(self, format: str, *args: object) -> None:
-            """Write nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    shop.url = f"http://127.0.0.1:{server.server_address[1]}/mcp"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with handling(Shop) as url:
+        shop.url = f"{url}/mcp"
         yield shop
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _result(method: str, params: dict[str, Any]) -> dict[str, Any]:

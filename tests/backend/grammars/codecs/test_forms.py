@@ -16,6 +16,8 @@ from toolgate_core.dialects.codecs import Tagged
 
 ENOUGH = 4
 """Whole calls after which a test has seen enough of a form and a schema."""
+ENDLESS = "two_patterns"
+"""A schema whose raw texts, where strings have no quotes, do not end in a walk."""
 
 
 @pytest.mark.exhaustive
@@ -26,9 +28,10 @@ def test_random_walks_give_valid_arguments(name: str, schema_name: str) -> None:
     hostile = [made.form.marks.decode(text) for text in form.hostile]
     walks = made.valid_walks(schema, repeats(8, nightly=12), hostile)
     seen = [*islice(walks, ENOUGH)]
+    after = made.form.marks.decode(made.form.grammar_texts("f")[1])
     for arguments, text in seen:
-        assert (arguments, len(text)) == arguments_of(text, form.codec, schema), text
-    assert seen
+        assert (arguments, len(text)) == arguments_of(text + after, form.codec, schema), text
+    assert seen or (name in TAGGED and schema_name == ENDLESS)
 
 
 @pytest.mark.exhaustive
