@@ -168,12 +168,14 @@ def report(trace: Trace, api: str) -> None:
     stays = Counter(trace.entered)
     for name in dict.fromkeys(trace.entered):
         print(f"{stays[name]:5}  {name}")
+    print()
     for walk in WALKS:
         name = f"toolgate_proxy/{walk.format(api=api)}"
         print(f"{trace.returns[name]} returns to {name}")
     gateway = [name for name in stays if name.startswith("toolgate_proxy")]
-    print(f"\n{len(gateway)} files of the gateway, {len(stays) - len(gateway)} of core,")
-    print(f"{len(trace.entered)} stays.")
+    print(f"{len(gateway)} files of the gateway")
+    print(f"{len(stays) - len(gateway)} files of the core")
+    print(f"{len(trace.entered)} stays")
 
 
 if __name__ == "__main__":

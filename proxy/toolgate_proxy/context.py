@@ -261,7 +261,7 @@ class RequestContext:
         self,
         constrained: object,
         residual: Mapping[str, Sequence[ResidualKeyword]],
-        tools: Iterable[Tool],
+        tools: Iterable[Tool] = (),
     ) -> None:
         """Note how much of the request is enforced, and the slips that were corrected.
         `constrained`: truthy if the request has tools or a content format. `residual`: keywords

@@ -25,8 +25,8 @@ from .litellm_host.callbacks.host_side import HostSide
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.offered_tools import with_tools
 from .server import incoming
-from .server.background_request import BackgroundRequest, begins
-from .server.client import client_of
+from .server.background_request import BackgroundRequest
+from .server.client import BACKGROUND, client_of
 from .server.forwarding import Forwarding
 from .server.incoming import Arrived
 from .server.logs.log_filters import as_own_error
@@ -51,10 +51,12 @@ class Pipeline:
         reply = Reply(send, context)
         try:
             sent = await incoming.arrive(scope, receive, context)
-            in_background = self.counting is None and begins(scope, self.surface, sent.values)
+            waits = self.counting is not None or not self.surface.runs_in_background(sent.values)
+            # A request of the background comes here a second time, on its own.
+            begins = not waits and BACKGROUND not in scope
             if sent.route is None:
                 streamed = await self.litellm.check_model(scope, sent.values, sent.asker)
-            elif not in_background:
+            elif not begins:
                 sent = sent.without_credentials(scope)
         except ToolgateError as error:
             # With its traceback, it and the body would stay in memory until a collection.
@@ -64,7 +66,7 @@ class Pipeline:
         if sent.route is None:
             await self.litellm.pass_on(scope, sent.body.again(receive), send, streamed=streamed)
             return
-        if in_background:
+        if begins:
             sent.body.free()
             await BackgroundRequest(self, scope, sent.values, sent.body.size).run(receive, send)
             return
@@ -74,8 +76,8 @@ class Pipeline:
         body = {**body, "model": context.model or ""}  # which may come from the path
         host = HostSide(self.surface, scope, context, sent.route, sent.asker, body)
         exchange = _Exchange(self, scope, context, host, reply, content, sent)
-        waits = self.counting is None and not self.surface.runs_in_background(body)
-        await exchange.run(receive, is_stream=is_streamed(body) and waits)
+        is_stream = self.counting is None and waits and is_streamed(body)
+        await exchange.run(receive, is_stream=is_stream)
 
 
 @dataclass(frozen=True)
@@ -117,13 +119,13 @@ class _Exchange:
     async def _respond(self, disconnect: Disconnect) -> None:
         with nullcontext() if self.context.authenticated else disconnect.held():
             values = await self.host.admitted(self.content)
-        adds = self.pipeline.counting is None
-        client = client_of(self.scope, self.context, adds=adds)
+        surface, generates = self.pipeline.surface, self.pipeline.counting is None
+        client = client_of(self.scope, self.context, adds=generates and surface.stores)
         async with client.turn or nullcontext():
-            values, recalled = await self.pipeline.surface.recall(values, client)
+            values, recalled = await surface.recall(values, client)
             if self.context.key is not None:
-                sent = gateway().reader.searching(self.pipeline.surface, values)
-                await gateway().limiter.reserve(self.context, sent, output=adds)
+                sent = gateway().reader.searching(surface, values)
+                await gateway().limiter.reserve(self.context, sent, output=generates)
             client = await with_tools(client, values, self.host, self.sent.credentials)
             await self._generate(values, client, recalled, disconnect)
 

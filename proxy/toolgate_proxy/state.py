@@ -54,7 +54,9 @@ class GatewayState:
         self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
-        self.kept_reasoning = KeptReasoning.from_settings(settings)
+        self.kept_reasoning: KeptReasoning | None = None
+        if settings.keep_reasoning:
+            self.kept_reasoning = KeptReasoning.from_settings(settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
         self.affinity: PrefixAffinity | None = None
@@ -65,7 +67,8 @@ class GatewayState:
     async def aclose(self) -> None:
         await self.limiter.aclose()
         await self.responses.aclose()
-        await self.kept_reasoning.aclose()
+        if self.kept_reasoning is not None:
+            await self.kept_reasoning.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
         await self.deployments.aclose()

@@ -119,6 +119,8 @@ class Surface(Form, Protocol):
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
     counting: Counting | None
+    stores: bool
+    """Whether it stores conversations."""
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         """Return whether errors at this path are in the form of this API. `headers`: the names of
@@ -180,6 +182,8 @@ class Surface(Form, Protocol):
 
 class Stateless:
     """Base of the surface, the streams and the whole responses of an API that stores nothing."""
+
+    stores = False
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0

@@ -50,7 +50,7 @@ class Engine:
         self._receipts = Receipts(settings)
         self._resamples = settings.resamples
         self.answers: Answers | None = None
-        """Those that are kept; None: there is no response cache."""
+        """None: there is no response cache."""
 
     def keeping(self, answers: Answers | None) -> Engine:
         """Return the engine for one request, whose answers are kept."""
@@ -64,11 +64,11 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        self._receipts.check(request)
+        if request.receipt:
+            self._receipts.check()
         _check_trace(request, context)
-        if self.answers is not None:
-            self.answers.forget()  # those of a backend that failed
-        request = await self._preparation.with_images(request, deployment, context)
+        if request.images:
+            request = await self._preparation.with_images(request, deployment, context)
         request = await self.edited(request, deployment, context)
         try:
             generation = await self.generate(request, deployment, context)
@@ -80,9 +80,11 @@ class Engine:
             shorter = await fitted(request, count, info.limits.max_model_len)
             context.dropped_messages = len(request.messages) - len(shorter.messages)
             generation = await self.generate(shorter, deployment, context)
-        self._constraints.deferred.begin(request, deployment, generation.prepared.info)
+        if request.deferred_tools:
+            self._constraints.deferred.begin(request, deployment, generation.prepared.info)
         response = generation.response(self.validators, context.sender, self._resamples)
-        response.receipts = self._receipts.begun(generation.prepared, generation.residual)
+        if request.receipt:
+            response.receipts = self._receipts.begun(generation.prepared, generation.residual)
         return response, generation
 
     async def generate(
@@ -126,12 +128,17 @@ class Engine:
                     yield batch
             resample = response.take_resample()
             if resample is None:
-                if self.answers is not None and generation is first:
-                    self.answers.keep()
+                if generation is first:
+                    self.keep(generation)
                 return
             generation = await self._resampled(
                 response.sent, generation, resample, deployment, context
             )
+
+    def keep(self, generation: Generation) -> None:
+        """Keep the answer of a generation that has ended, if there is a response cache."""
+        if self.answers is not None:
+            generation.keep(self.answers)
 
     async def _resampled(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from toolgate_core import wire
 
@@ -15,7 +15,7 @@ from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
 from ..routing.deployments import Deployment
 from ..validation.service import ValidationService
-from .answers import Answers, Source, name_of
+from .answers import Answers, Source, kept_answer, name_of
 from .calls import CallCheck
 from .constraints import Constraints
 from .request.preparation import Prepared
@@ -32,6 +32,10 @@ class Generation:
     span: tracing.Span
     is_kept: bool = False
     """The events are of an earlier request. Nothing is computed."""
+    name: str = ""
+    """Of the answer, if there is a response cache."""
+    _noted: list[wire.StreamEvent] = field(default_factory=list)
+    """The events so far, if there is a response cache."""
 
     @property
     def prepared(self) -> Prepared:
@@ -72,6 +76,8 @@ class Generation:
         with self.span.ended():
             async with aclosing(self.events) as batches:
                 async for batch in batches:
+                    if self.name:
+                        self._noted.extend(batch)
                     fed = choice_events(batch, resample.choice) if resample else batch
                     events = await response.feed(fed)
                     if self.is_kept:
@@ -85,6 +91,11 @@ class Generation:
                     if response.complete:
                         break
 
+    def keep(self, answers: Answers) -> None:
+        """Keep the answer. It succeeded without sampling a choice again."""
+        if self.name and not self.is_kept:
+            answers.put(self.name, wire.stream_events.dump_json(self._noted))
+
 
 async def begun(
     constraints: Constraints,
@@ -97,18 +108,17 @@ async def begun(
     continued, by time.monotonic. Raise ToolgateError, among them GrammarUnknown."""
     message = constraints.message(context)
     name = "" if answers is None else name_of(message, constraints.prepared.info)
-    kept = None if answers is None else await answers.find(name)
+    kept = None if answers is None else await kept_answer(answers, name)
     context.cache_key = None if kept is None else name
     events: Source
     if kept is not None:
         span, events = tracing.NONE, kept
     else:
-        span, sent = await _sent(deployment.backend, message, deadline)
-        events = sent if answers is None else answers.noting(name, sent)
+        span, events = await _sent(deployment.backend, message, deadline)
     request, plan = constraints.prepared.request, constraints.prepared.plan
     constrained = request.tools or request.content_format
     context.note_enforcement(constrained, constraints.loaded.residual, plan.grammars)
-    return Generation(constraints, events, span, kept is not None)
+    return Generation(constraints, events, span, kept is not None, name)
 
 
 async def _sent(

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, InputDelta
 from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.plan import EnforcementPlan
@@ -54,15 +53,15 @@ class _Call:
 
 
 class Receipts:
-    """Begins the receipts that requests ask for, if the gateway has a key for them."""
+    """Begins the receipts that requests ask for, with the key of the gateway."""
 
     def __init__(self, settings: Settings) -> None:
         key = settings.receipt_key
         self._key = None if key is None else read_key(key.get_secret_value())
 
-    def check(self, request: ChatRequest) -> None:
-        """Raise UnsupportedParameter for a request for a receipt that the gateway can't sign."""
-        if request.receipt and self._key is None:
+    def check(self) -> None:
+        """Raise UnsupportedParameter if the gateway can't sign one."""
+        if self._key is None:
             raise UnsupportedParameter(
                 "This gateway signs no receipts, because TOOLGATE_RECEIPT_KEY is not set. Remove "
                 "`receipt`.",
@@ -71,11 +70,10 @@ class Receipts:
 
     def begun(
         self, prepared: Prepared, residual: Mapping[str, Sequence[wire.ResidualKeyword]]
-    ) -> ReceiptLog | None:
-        """Return the receipt of a response, if the request asks for one. `residual`: by tool hash,
-        the keywords that masks do not enforce."""
-        if not prepared.request.receipt or self._key is None:
-            return None
+    ) -> ReceiptLog:
+        """Return the receipt of a response. `residual`: by tool hash, the keywords that masks do
+        not enforce."""
+        assert self._key is not None  # it was checked
         return ReceiptLog(self._key, prepared.plan, residual, prepared.info)
 
 

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import InternalFault, InvalidRequest
 
-from ..api.surface import Surface, is_streamed
+from ..api.surface import is_streamed
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, context_of
 from ..response_store.background import BackgroundResponse
@@ -26,12 +26,6 @@ from .live_replay import LiveEvents, Replay
 from .request_scope import RequestScope
 from .transport.body import READ, RESERVED, RequestBody
 from .transport.connection import Disconnect, Reply
-
-
-def begins(scope: Scope, surface: Surface, values: Mapping[str, Any]) -> bool:
-    """Return whether a request begins a response of the background. It goes through the gateway
-    again, and then it does not."""
-    return BACKGROUND not in scope and surface.runs_in_background(values)
 
 
 class BackgroundRequest:

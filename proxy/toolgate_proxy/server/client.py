@@ -29,8 +29,8 @@ FEATURES = (b"anthropic-beta",)
 
 
 def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
-    """`adds`: whether the request adds a turn to a stored conversation, which its `turn` locks if
-    it continues one."""
+    """`adds`: whether the request may add a turn to a stored conversation, which its `turn` locks
+    if it continues one."""
     owner = owner_of(scope, context)
     headers = {
         name.decode(): value.decode("latin-1")

@@ -126,5 +126,8 @@ async def chat_request(
     )
     is_long = bool(recalled) or size > PARSED_IN_THREAD
     request = await asyncio.to_thread(convert) if is_long else convert()
-    request = await here.documents.read(request, client.owner, context)
-    return await here.kept_reasoning.restored(request, model, client.seal)
+    if request.documents:
+        request = await here.documents.read(request, client.owner, context)
+    if here.kept_reasoning is not None:
+        request = await here.kept_reasoning.restored(request, model, client.seal)
+    return request

@@ -8,13 +8,18 @@ response the reservation is settled.
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Iterable
 
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import SecretStr
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
+from ..admin.routes import exposition
 from ..api.surfaces import owner_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
@@ -25,7 +30,7 @@ from .authorization import is_probe, route_path
 from .logs import access_log
 from .logs.log_filters import note_cause
 from .response_headers import own_headers, response_headers
-from .traffic import recording, scraping
+from .traffic import recording
 from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
@@ -71,7 +76,7 @@ class RequestScope:
         except ToolgateError as error:
             app = _refusing(error)
         scope["headers"] = without_control_headers(scope["headers"])
-        app = scraping.answer(scope, gateway().settings.metrics_token) or app
+        app = scraped(scope, gateway().settings.metrics_token) or app
         span = recording.begin(scope, surface)
         try:
             with span.current():
@@ -128,3 +133,18 @@ def _ends_stream(body: bytes) -> bool:
     """Return whether a line of `body` is the end marker. Inside JSON strings newlines are
     escaped."""
     return body.startswith(END_OF_STREAM) or b"\n" + END_OF_STREAM in body
+
+
+SCRAPED = frozenset({"/metrics", "/toolgate/metrics"})
+
+
+def scraped(scope: Scope, token: SecretStr | None) -> ASGIApp | None:
+    """The metrics, or None if the request is not a scrape with the token. `/toolgate/metrics` is
+    then answered for the master key, and `/metrics` by LiteLLM."""
+    if token is None or scope["method"] != "GET" or scope["path"] not in SCRAPED:
+        return None
+    scheme, _, sent = Headers(scope=scope).get("authorization", "").partition(" ")
+    expected = token.get_secret_value()
+    if scheme.lower() != "bearer" or not hmac.compare_digest(sent.encode(), expected.encode()):
+        return None
+    return Response(exposition(), media_type=CONTENT_TYPE_LATEST)

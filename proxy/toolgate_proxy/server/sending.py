@@ -46,7 +46,8 @@ class Sending:
         respond = here.failover.respond
         responding = respond(request, first, host.alternatives, self.context, answers)
         async with responding as (answer, events):
-            events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
+            if here.kept_reasoning is not None:
+                events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:
                 await self._whole(whole(), events, request)

@@ -8,7 +8,7 @@ from tests.support.litellm.own_route import TICK, Gateway, chat, ours
 from tests.support.litellm.router import Row, foreign, use
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.api.shared.sse import COMMENT
+from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.deployments import choice

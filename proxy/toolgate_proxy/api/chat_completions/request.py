@@ -13,7 +13,6 @@ from ...request_fields import Fields
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_response_format,
     read_structured_outputs,
 )
@@ -54,7 +53,6 @@ def parse_request(
     defined = partial(define, open_objects=open_objects, on_invalid=on_invalid)
     searches = Searches(tools, choice) if method else None
     messages, paths = parse_messages(values.get("messages"), history, tools, defined, searches)
-    check_plain_only(values, "tools", "functions", "response_format", STRUCTURED_OUTPUTS)
     check_stream_options(values)
     if legacy:
         parsed.request["parallel_tool_calls"] = False
@@ -76,6 +74,7 @@ def parse_request(
         optional_tools=mcp.names,
         hosted=hosted,
         choice=choice,
+        constraints=("tools", "functions", "response_format", STRUCTURED_OUTPUTS),
         content_format=_content_format(values, open_objects=open_objects),
         legacy_functions=legacy,
         repeated={LISTED: mcp.listed()},

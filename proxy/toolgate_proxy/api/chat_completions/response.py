@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
-from ..shared.response_fields import finish_fields, prompt_fields, with_receipt
+from ..shared.output import finish_fields, prompt_fields, with_receipt
 from ..surface import Stateless
 from .chunks import Logprobs, event_logprobs, finish_reason, usage
 from .mcp import GatewayCalls

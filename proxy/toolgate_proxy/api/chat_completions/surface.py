@@ -13,7 +13,7 @@ from toolgate_core.errors import ToolgateError
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...form import RateLimitHeaders
-from ..shared.sse import COMMENT, data_event
+from ..shared.output import COMMENT, data_event
 from ..surface import ANY_CLIENT, Client, Counting, Stateless
 from .chunks import DONE, Chunks, server_sent
 from .messages import in_order_of_request

@@ -14,7 +14,15 @@ from typing import Any
 from ..shared.collection_types import Array, JsonObject, Object, Texts
 from ..shared.content_format import CONTENT_FORMAT
 from ..shared.options import OPTIONS, UNSUPPORTED
-from ..shared.parameter import Origin, Parameter, default_only, ignored, make_table, rejected
+from ..shared.parameter import (
+    Origin,
+    Parameter,
+    default_only,
+    ignored,
+    make_table,
+    over_defaults,
+    rejected,
+)
 from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import REASONING, TEMPLATE
 from ..shared.tool_entries import MAX_TOOLS
@@ -217,12 +225,7 @@ def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
             merged[name] = [value] if isinstance(value, str) else value
         elif name in BY_NAME and name not in NOT_TAKEN:
             merged[name] = value
-    for name, value in body.items():
-        if name == "output_config" and isinstance(value, dict):
-            value = {**merged.get(name, {}), **value}
-        if value is not None or name not in merged:
-            merged[name] = value
-    return merged
+    return over_defaults(body, merged, nested=("output_config",))
 
 
 def _set_effort(merged: dict[str, Any], effort: Any) -> None:

@@ -18,7 +18,6 @@ from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_format,
     read_structured_outputs,
 )
@@ -59,18 +58,14 @@ def parse_request(
     if "max_tokens" not in values:
         raise invalid_value("max_tokens", "an integer from 1", None)
     check_thinking(values)
-    formats = {FORMAT: values.get("output_config", {}).get("format")}
-    check_plain_only(values | formats, "tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
+    values[FORMAT] = values.get("output_config", {}).get("format")
     history, hosted = History(), HostedTools(omit_hosted)
     reader = ToolReader(
         hosted,
         open_objects,
-        client.headers.get("anthropic-beta", ""),
+        client,
         on_invalid,
-        engine=client.search_engine,
-        seal=client.seal,
         mcp=McpReader(client.mcp),
-        fetcher=client.fetcher,
         given=not_of_the_model(values),
     )
     reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
@@ -94,6 +89,7 @@ def parse_request(
         optional_tools=reader.mcp_names,
         hosted=hosted,
         choice=choice.choice,
+        constraints=("tools", FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS),
         template=_template_values(values, mode, conversation),
         budget=with_effort(values) if mode == "on" else values,
         parallel_tool_calls=choice.parallel,
@@ -140,15 +136,8 @@ def _template_values(
 
 
 def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | None:
-    given = {
-        path: value
-        for path, value in (
-            (FORMAT, values.get("output_config", {}).get("format")),
-            (OLD_FORMAT, values.get(OLD_FORMAT)),
-            (STRUCTURED_OUTPUTS, values.get(STRUCTURED_OUTPUTS)),
-        )
-        if value is not None
-    }
+    paths = (FORMAT, OLD_FORMAT, STRUCTURED_OUTPUTS)
+    given = {path: values[path] for path in paths if values.get(path) is not None}
     if len(given) > 1:
         first, second, *_ = given
         raise UnsupportedParameter(

@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping
 from typing import Any
 
 from ...form import RateLimitHeaders
-from ..shared.sse import typed_events
+from ..shared.output import typed_events
 from ..surface import Counting, Stateless
 from .errors import error_body
 from .output.stream import MessageStream, WholeMessage

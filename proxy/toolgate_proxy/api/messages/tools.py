@@ -14,7 +14,6 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
-from ...sealing import OwnerSeal
 from ...shared_tools import DEFERRED, not_deferred
 from ..shared.hosted_tools import HostedTools
 from ..shared.tool_entries import (
@@ -28,8 +27,9 @@ from ..shared.tool_entries import (
 from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import WRITTEN, other_form
 from ..shared.web_fetch import FUNCTION as FETCH
-from ..shared.web_fetch import PageFetcher, WebFetch
-from ..shared.web_search import FUNCTION, SearchEngine, WebSearch
+from ..shared.web_fetch import WebFetch
+from ..shared.web_search import FUNCTION, WebSearch
+from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
 from .mcp import McpReader
 from .searches import (
@@ -63,27 +63,21 @@ EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `betas`: the header `anthropic-beta`. `on_invalid` gets the
-    errors of names and schemas."""
+    """Parses the tools of one request. `client`: the sender. Searches in the web, and fetches, for
+    which it has nothing are hosted tools. `on_invalid` gets the errors of names and schemas."""
 
     hosted: HostedTools
     open_objects: bool = False
-    betas: str = ""
+    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     eager: set[str] = field(default_factory=set)
     """Names of the tools whose input is streamed before it is complete."""
-    engine: SearchEngine | None = None
-    """Searches the web. None: web searches are hosted tools that the gateway does not have."""
-    seal: OwnerSeal | None = None
-    """Of the sender."""
     mcp: McpReader = field(default_factory=lambda: McpReader({}))
     """The MCP servers of the request, which were read before."""
     searches: dict[str, Method] = field(default_factory=dict)
     """The searches for deferred tools that the request offers, by name."""
     web_searches: dict[str, WebSearch] = field(default_factory=dict)
     """By name."""
-    fetcher: PageFetcher | None = None
-    """Fetches web pages. None: web fetches are hosted tools that the gateway does not have."""
     given: object = None
     """What the model has not written of the conversation."""
     web_fetches: dict[str, WebFetch] = field(default_factory=dict)
@@ -120,7 +114,7 @@ class ToolReader:
     @property
     def _is_eager(self) -> bool:
         """Whether the input of tools that do not say it is streamed before it is complete."""
-        return EAGER_BETA in self.betas
+        return EAGER_BETA in self.client.headers.get("anthropic-beta", "")
 
     @property
     def mcp_names(self) -> frozenset[str]:
@@ -138,9 +132,9 @@ class ToolReader:
         """Return whether the gateway runs tools of this type."""
         if not isinstance(kind, str):
             return False
-        has_engine = self.engine is not None and WEB_SEARCH.fullmatch(kind) is not None
-        has_fetcher = self.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
-        return has_engine or has_fetcher or method_of(kind) is not None
+        searches = self.client.search_engine is not None and WEB_SEARCH.fullmatch(kind) is not None
+        fetches = self.client.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
+        return searches or fetches or method_of(kind) is not None
 
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
@@ -154,19 +148,19 @@ class ToolReader:
     def _entry(self, entry: object, path: str) -> Entry:
         if not isinstance(entry, dict):
             raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields = Fields(entry, path)
+        fields, client = Fields(entry, path), self.client
         if (method := method_of(fields.text("type"))) is not None:
             name = search_name(fields, SEARCH_FIELDS)
             self.searches[name] = method
             return function_entry(path, search_function(name, method))
-        if self.engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
+        if client.search_engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
             name = search_name(fields, WEB_SEARCH_FIELDS)
-            self.web_searches[name] = web_search(fields, self.engine, self.seal)
+            self.web_searches[name] = web_search(fields, client.search_engine, client.seal)
             return function_entry(path, {**FUNCTION, "name": name})
-        if self.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
+        if client.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
             name = search_name(fields, WEB_FETCH_FIELDS)
             self.web_fetches[name] = web_fetch(
-                fields, self.fetcher, self.given, self.web_searches.values()
+                fields, client.fetcher, self.given, self.web_searches.values()
             )
             return function_entry(path, {**FETCH, "name": name})
         return _client_entry(entry, path, is_eager=self._is_eager)

@@ -14,7 +14,7 @@ from typing import Any
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
-from ..shared.parameter import Parameter, ignored, make_table, rejected
+from ..shared.parameter import Parameter, ignored, make_table, over_defaults, rejected
 from ..shared.sampling import SAMPLING
 from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
 from ..shared.tool_entries import MAX_TOOLS
@@ -212,12 +212,7 @@ def with_defaults(body: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[
             merged["text"] = {**merged.get("text", {}), "format": _format(value)}
         elif name in BY_NAME and name not in ("tool_choice", "tools", "stream_options"):
             merged[name] = value
-    for name, value in body.items():
-        if name in ("reasoning", "text") and isinstance(value, dict):
-            value = {**merged.get(name, {}), **value}
-        if value is not None or name not in merged:
-            merged[name] = value
-    return merged
+    return over_defaults(body, merged, nested=("reasoning", "text"))
 
 
 def _format(given: Any) -> Any:

@@ -16,7 +16,6 @@ from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
-    check_plain_only,
     read_format,
     read_structured_outputs,
 )
@@ -61,19 +60,11 @@ def parse_request(
     values, seal = parsed.values, client.seal
     _check_options(values)
     _set_logprobs(parsed)
-    check_plain_only(values, "tools", "text", STRUCTURED_OUTPUTS)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
     if (conversation := read_conversation(values)) is not None:
         values[CONVERSATION] = conversation
-    reader = ToolReader(
-        hosted,
-        open_objects,
-        on_invalid,
-        engine=client.search_engine,
-        seal=client.seal,
-        listings=client.mcp,
-    )
+    reader = ToolReader(hosted, open_objects, client, on_invalid)
     tools = reader.toolset(values.get("tools", ()))
     approvals = Approvals()
     messages, paths = parse_input(
@@ -102,6 +93,7 @@ def parse_request(
         pending_calls=pending_calls(approvals, reader.mcp, tools),
         optional_tools=reader.mcp_names,
         hosted=hosted,
+        constraints=("tools", "text", STRUCTURED_OUTPUTS),
         choice=read_tool_choice(
             values.get("tool_choice"), web_search=reader.web_search is not None
         ),

@@ -15,7 +15,7 @@ from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 
 from ...chat.response import ChatResponse, ResponseEvent
 from ...form import RateLimitHeaders
-from ..shared.sse import COMMENT
+from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .compaction import TRIGGER, retained
 from .output.body import queued_response, usage_of
@@ -79,6 +79,7 @@ class Responses:
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
+    stores = True
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
     with_defaults = staticmethod(with_defaults)

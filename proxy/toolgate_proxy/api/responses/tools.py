@@ -13,13 +13,13 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, unknown_value
-from ...sealing import OwnerSeal
 from ..shared.hosted_tools import HostedTools
-from ..shared.mcp import CREDENTIALS, MCP, Listing, McpEntry, read_entry
+from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
 from ..shared.tool_entries import Entry, function_entry, parse_entries, read_toolset
 from ..shared.tool_search import search_function
 from ..shared.tools import other_form
-from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch, read_domains
+from ..shared.web_search import FUNCTION, Domains, WebSearch, read_domains
+from ..surface import ANY_CLIENT, Client
 from .builtin_tools.table import builtin_tool, function_of
 from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
 
@@ -56,21 +56,17 @@ IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
 
 @dataclass
 class ToolReader:
-    """Parses the tools of one request. `on_invalid` gets the errors of names and schemas."""
+    """Parses the tools of one request. `client`: the sender. Searches in the web are hosted
+    tools if it has no engine for them. `on_invalid` gets the errors of names and schemas."""
 
     hosted: HostedTools
     open_objects: bool = False
+    client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
     shown: tuple[dict[str, Any], ...] = ()
     """The tools of the request as the response repeats them."""
-    engine: SearchEngine | None = None
-    """Searches the web. None: web searches are hosted tools that the gateway does not have."""
-    seal: OwnerSeal | None = None
-    """Of the sender."""
     web_search: WebSearch | None = None
     """The web search that the request offers."""
-    listings: Mapping[str, Listing] = field(default_factory=dict)
-    """What MCP servers offer, by the paths of their entries."""
     mcp: list[McpEntry] = field(default_factory=list)
     """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
@@ -128,12 +124,13 @@ class ToolReader:
             return self._read_namespace(entry, path, entries)
         if kind == SEARCH and not namespace:
             return self._read_search(entry, path, entries)
-        if self.engine is not None and kind in WEB_SEARCHES and not namespace:
+        engine = self.client.search_engine
+        if engine is not None and kind in WEB_SEARCHES and not namespace:
             # Further members have no effect: the search engine is the operator's.
             fields = Fields(entry, path)
             filters = Fields(fields.mapping("filters") or {}, fields.path("filters"))
             domains = Domains(read_domains(filters, "allowed_domains"))
-            self.web_search = WebSearch(self.engine, self.seal, domains)
+            self.web_search = WebSearch(engine, self.client.seal, domains)
             entries.append(function_entry(path, FUNCTION))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if (builtin := builtin_tool(entry)) is not None and not namespace:
@@ -141,14 +138,14 @@ class ToolReader:
             self.builtins.add(builtin.type)
             entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
             return shown_tool(builtin.type, entry)
-        if kind == MCP and path in self.listings and not namespace:
+        if kind == MCP and path in self.client.mcp and not namespace:
             return self._read_mcp(Fields(entry, path), entries)
         if self.hosted.leaves_out(entry, path):
             return None
         raise _unknown_type(kind, path)
 
     def _read_mcp(self, fields: Fields, entries: list[Entry]) -> dict[str, Any]:
-        made = read_entry(fields, self.listings[fields.place])
+        made = read_entry(fields, self.client.mcp[fields.place])
         self.mcp.append(made)
         deferred = fields.flag("defer_loading") is True
         for tool in made.allowed:

@@ -12,6 +12,7 @@ from toolgate_core.text_size import IMAGE
 from toolgate_core.toolset import Toolset
 
 from ...documents.pdf import PDF
+from .content_format import check_plain_only
 from .history import History
 from .hosted_tools import HostedTools
 from .parameter import ParsedParameters
@@ -32,15 +33,18 @@ def chat_request(
     choice: ToolChoice,
     template: Mapping[str, Any] | None = None,
     budget: Mapping[str, Any] | None = None,
+    constraints: Sequence[str] = (),
     **own: Any,
 ) -> ChatRequest:
     """Return the request with the fields that the rows of the table name. `prefix`: beginning of
     the ids of the API's responses. `paths`: of the messages in the body. `template`, `budget`: the
     parameters that decide about the template and the budget of reasoning, if not those of the body.
-    `tools`: after the messages were read. `own`: fields that each API reads in its own way.
+    `tools`: after the messages were read. `constraints`: the parameters that add calls or a format,
+    which others exclude. `own`: fields that each API reads in its own way.
 
     Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
     contradict each other."""
+    check_plain_only(parsed.values, *constraints)
     hosted.check_choice(choice, tools.loaded)
     values, fields = parsed.values, parsed.request | own
     mode = reasoning_mode(values)

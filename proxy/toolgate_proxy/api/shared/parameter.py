@@ -132,6 +132,20 @@ def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
             parsed.request[name] = value[member]
 
 
+def over_defaults(
+    body: Mapping[str, Any], defaults: Mapping[str, Any], *, nested: Collection[str]
+) -> dict[str, Any]:
+    """Return the defaults with the values of a body over them. A null does not replace one.
+    `nested`: parameters whose members replace single ones."""
+    merged = dict(defaults)
+    for name, value in body.items():
+        if name in nested and isinstance(value, dict):
+            value = {**merged.get(name, {}), **value}
+        if value is not None or name not in merged:
+            merged[name] = value
+    return merged
+
+
 def ignored(origin: Origin, **notes: str) -> tuple[Parameter, ...]:
     """Rows of parameters that accept any value and have no effect."""
     return tuple(

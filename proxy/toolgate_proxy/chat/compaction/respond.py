@@ -114,6 +114,7 @@ class _Compacting:
             if not (rule.keeps_users and request.messages[at]["role"] == "user")
         )
         made = Compacted(summary_of(events, tokens), recent, rule.keeps_users, rule.pauses)
+        self.engine.keep(generation)
         response = generation.response(self.engine.validators, context.sender, 0)
         response.request, response.earlier = request, writing.counts
         return made, response

@@ -47,7 +47,7 @@ def kept_answers(call_type: str, body: Mapping[str, Any], seal: OwnerSeal | None
     supported = cache.supported_call_types or ()
     if not any(name in supported for name in CALL_TYPES[call_type]):
         return None
-    return Answers(ResponseCache(cache, seal, body))
+    return ResponseCache(cache, seal, body)
 
 
 class ResponseCache:

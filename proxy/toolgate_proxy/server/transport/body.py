@@ -23,7 +23,7 @@ from toolgate_core.errors import (
 
 from ...json_values import exceeds
 from ...limits.body_budget import BodyReservation
-from .known_tools import KNOWN_TOOLS
+from .known_tools import KNOWN_TOOLS, MIN_SIZE
 
 MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
@@ -161,7 +161,8 @@ def _too_large(limit: int) -> RequestTooLarge:
 def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> Any:
     """The JSON value of a body. `left_out`: number of values that were left out of it. `size`: of
     the whole body. Raises InvalidRequest and RequestTooLarge."""
-    if exceeds(content, MAX_VALUES - left_out):
+    most = MAX_VALUES - left_out
+    if len(content) > most and exceeds(content, most):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
             "other entries."
@@ -185,7 +186,7 @@ def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> 
 
 
 def _object(content: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
-    if check is not None:
+    if check is not None and len(content) >= MIN_SIZE:
         parse = partial(from_json, size=len(content))
         if (known := KNOWN_TOOLS.values(content, parse, check)) is not None:
             return known

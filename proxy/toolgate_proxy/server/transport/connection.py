@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Send
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
-from ...api.shared.sse import COMMENT, data_event
+from ...api.shared.output import COMMENT, data_event
 from ...api.surface import Stream
 from ...context import RequestContext
 from ...keys.header import Header

@@ -71,8 +71,6 @@ class KnownTools:
     def values(self, content: bytes, parse: Parse, check: Check) -> Values | None:
         """Return the object of a body, in which the tools are SharedTools. None: it has no tools
         that are kept, or it must be read without them to say what is wrong."""
-        if len(content) < self._min_size:
-            return None
         for at in _places(content):
             try:
                 known = self._at(content, at) or self._learnt(content, at, check)

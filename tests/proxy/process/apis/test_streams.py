@@ -15,7 +15,7 @@ from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.api.shared.sse import COMMENT
+from toolgate_proxy.api.shared.output import COMMENT
 
 CHAT = "/v1/chat/completions"
 

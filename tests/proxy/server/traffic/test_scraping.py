@@ -8,14 +8,14 @@ from pydantic import SecretStr
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from toolgate_proxy.server.traffic import scraping
+from toolgate_proxy.server import request_scope
 
 TOKEN = SecretStr("scrape-token-of-the-tests")
 
 
 async def get(path: str, *, token: SecretStr | None, sent: str, method: str = "GET") -> str:
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        found = scraping.answer(scope, token)
+        found = request_scope.scraped(scope, token)
         await (found or PlainTextResponse("passed on"))(scope, receive, send)
 
     transport = httpx.ASGITransport(app)

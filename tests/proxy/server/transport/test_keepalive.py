@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.types import Message, Send
 
-from toolgate_proxy.api.shared.sse import COMMENT
+from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.server.transport.connection import Reply

@@ -198,14 +198,11 @@ class CompactionBlock:
     def begin(self) -> Iterator[Event]:
         """All of the text is in one event."""
         empty = {"type": "compaction", "content": None, "encrypted_content": None}
-        content = {"content": self.summary, "encrypted_content": self.sealed}
-        at = self.index
-        yield {"type": "content_block_start", "index": at, "content_block": empty}
-        delta = {"type": "compaction_delta", **content}
-        yield {"type": "content_block_delta", "index": at, "delta": delta}
+        yield _start(self.index, empty)
+        yield _delta(self.index, {**self.body(), "type": "compaction_delta"})
 
     def end(self) -> Iterator[Event]:
-        yield {"type": "content_block_stop", "index": self.index}
+        yield _stop(self.index)
 
     def body(self) -> dict[str, Any]:
         return {

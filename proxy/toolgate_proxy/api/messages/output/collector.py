@@ -133,17 +133,14 @@ class Content:
             yield from self._close()
             block = ThinkingBlock(len(self._blocks), self._sign, self._omitted)
             yield from self._begin(block)
-            yield from block.add(text)
-            return
+        assert isinstance(self._open, ThinkingBlock)
         yield from self._open.add(text)
 
     def _add_text(self, text: str) -> Iterator[Event]:
         if not isinstance(self._open, TextBlock):
             yield from self._close()
-            block = TextBlock(len(self._blocks), self._pages)
-            yield from self._begin(block)
-            yield from block.add(text)
-            return
+            yield from self._begin(TextBlock(len(self._blocks), self._pages))
+        assert isinstance(self._open, TextBlock)
         yield from self._open.add(text)
 
     def _begin(self, block: Block) -> Iterator[Event]:

@@ -9,8 +9,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.compaction.compacted import PAUSED
 from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ...shared.response_fields import prompt_fields, with_receipt
-from ...shared.sse import typed_events
+from ...shared.output import prompt_fields, typed_events, with_receipt
 from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
 from .blocks import Event

@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
-from ...shared.response_fields import finish_fields, prompt_fields, with_receipt
+from ...shared.output import finish_fields, prompt_fields, with_receipt
 from ..shown_tools import offered
 from .collector import Output
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from toolgate_core import wire
 from toolgate_core.deltas import ContentDelta, ReasoningDelta
 
-from ...shared.response_fields import token_logprobs
+from ...shared.output import token_logprobs
 from ...shared.web_search import Citation, FoundPages
 from ..state.item_ids import item_id
 

@@ -9,7 +9,7 @@ from toolgate_core.errors import ClientDisconnected
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
-from ...shared.sse import typed_events
+from ...shared.output import typed_events
 from ...surface import ANY_CLIENT, Client
 from ..state.history import begin, store
 from .body import Body, failed_response, is_summarized
