@@ -114,7 +114,9 @@ class Gateway:
         here = self.here
         here.settings = here.settings.model_copy(update=changes)
         here.reader = RequestReader(here.settings, here.sealer)
-        here.engine._constraints = ConstraintLoader(here.settings, here.engine.validators)
+        constraints = ConstraintLoader(here.settings)
+        constraints.validators = here.engine.validators
+        here.engine._constraints = constraints
 
     async def ask(
         self,

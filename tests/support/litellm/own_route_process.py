@@ -32,6 +32,7 @@ from toolgate_proxy.server import (
     model_retrieval,
     probes,
     request_scope,
+    sending,
     storage_access,
     stored_responses,
 )
@@ -75,6 +76,7 @@ async def own_route(
         response_guard,
         recording,
         request_scope,
+        sending,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
     monkeypatch.setattr(choice, "selection", lambda: selection)

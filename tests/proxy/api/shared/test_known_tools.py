@@ -13,7 +13,7 @@ from toolgate_core.tools import refuse
 from toolgate_proxy.api.chat_completions import request as chat
 from toolgate_proxy.api.chat_completions.search import with_search
 from toolgate_proxy.api.messages import request as messages
-from toolgate_proxy.api.shared import deferred_tools
+from toolgate_proxy.api.shared import tool_entries
 from toolgate_proxy.api.surface import Client
 from toolgate_proxy.shared_tools import SharedTools
 
@@ -142,7 +142,7 @@ def test_shared_tools_are_read_as_others(api: str, case: str) -> None:
 def test_shared_deferred_tools_are_read_once(api: str, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = SharedTools([tool(api, f"t{at}", **LATER) for at in range(50)])
     read(api, shared)
-    monkeypatch.setattr(deferred_tools, "TOOL_NAME", None)  # by which names are checked
+    monkeypatch.setattr(tool_entries, "TOOL_NAME", None)  # by which names are checked
     *_, later = read(api, shared)[:3]
     assert len(later) == 50
 
