@@ -75,15 +75,6 @@ def test_stop_sequences_are_not_truncated_to_four() -> None:
     assert litellm.utils.validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
 
 
-def test_allowed_tools_is_accepted_and_invalid_tool_choice_rejected() -> None:
-    validate = litellm.main.validate_chat_completion_tool_choice
-    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
-    assert validate(allowed) == validate(tool_choice=allowed, model="m") == allowed
-    assert validate("auto") == "auto"
-    with pytest.raises(Exception, match="tool_choice"):
-        validate({"type": "nonsense"})
-
-
 def test_only_our_providers_streams_are_opened_before_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
