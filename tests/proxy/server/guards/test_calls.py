@@ -6,27 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.support.litellm.fallbacks import APIS, STREAM, shown
 from tests.support.litellm.guards import SCHEMA, TOOLS, Team, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
-
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-
-
-@pytest.fixture(autouse=True)
-def _script(gateway: Gateway) -> None:
-    gateway.configure(keepalive_seconds=0)  # no comment begins a stream
-    gateway.backend.scripts["call"] = Script((call("look", {"a": "ZZZZ"}),))
 
 
 async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
     body = body_of(api, "call", **{"tools": TOOLS[api], **params})
     return await gateway.ask(body, path=PATHS[api])
-
-
-def shown(response: Response) -> str:
-    return b"".join(response.bodies).decode()
 
 
 def replacing(old: str, new: str) -> Any:
