@@ -16,7 +16,7 @@ from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
 from starlette.requests import Request
 
-from tests.support.litellm.router import reset_litellm, row, use
+from tests.support.litellm.router import row, use
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import PermissionDenied
 from toolgate_proxy import auth
@@ -26,11 +26,6 @@ from toolgate_proxy.litellm_host import auth as host
 
 Header = tuple[bytes, bytes]
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def request_with(*headers: Header, path: str = "/v1/models", method: str = "GET") -> Request:

@@ -8,13 +8,8 @@ import litellm
 import pytest
 from litellm.types.utils import CallTypes, CallTypesLiteral
 
-from tests.support.litellm.router import foreign, reset_litellm, row, use
+from tests.support.litellm.router import foreign, row, use
 from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_chat_and_other_models_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
-from tests.support.litellm.router import reset_litellm, row, use
+from tests.support.litellm.router import row, use
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks.configured import (
@@ -38,8 +38,7 @@ from toolgate_proxy.state import gateway
 
 
 @pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
+def _router(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a"), row("b"))
 
 

@@ -12,16 +12,11 @@ from litellm.router import Router
 from litellm.types.router import RoutingStrategy
 
 from tests.support.litellm.model_routes import reason, route_of
-from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, target_of
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_generated_configuration_uses_our_own_route(

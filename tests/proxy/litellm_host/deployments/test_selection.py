@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.router import Row, foreign, reset_litellm, row
+from tests.support.litellm.router import Row, foreign, row
 from toolgate_proxy.litellm_host.deployments.model_route import target_of
 from toolgate_proxy.litellm_host.deployments.router import Target, placement_of
 from toolgate_proxy.litellm_host.deployments.selection import OWN_STRATEGIES, Selection
@@ -19,11 +19,6 @@ from toolgate_proxy.settings import Settings
 LONG = [{"role": "system", "content": "You are a careful assistant. " * 60}]
 BODY = {"messages": LONG}
 SHORT = {"messages": [{"role": "user", "content": "hi"}]}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 @pytest.fixture

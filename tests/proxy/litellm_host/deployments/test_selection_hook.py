@@ -9,7 +9,7 @@ import litellm
 import pytest
 from litellm.router import Router
 
-from tests.support.litellm.router import Row, foreign, made, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, made, row, use
 from toolgate_proxy.litellm_host.deployments.router import placement_of
 from toolgate_proxy.litellm_host.deployments.selection import (
     Selection,
@@ -42,11 +42,6 @@ class Prefers(PrefixAffinity):
         owner: str = "",
     ) -> Placement | None:
         return next((place for place in weights if place.api_base == f"http://{self._name}"), None)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 @pytest.fixture

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.router import Row, reset_litellm, row, use
+from tests.support.litellm.router import Row, row, use
 from toolgate_proxy.litellm_host.deployments.slots import limit_of
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 @pytest.mark.parametrize(

@@ -17,16 +17,10 @@ from litellm.proxy import proxy_server
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 
-from tests.support.litellm.router import reset_litellm
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.litellm_host.provider import patches
 from toolgate_proxy.provider import toolgate
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_registering_twice_patches_once() -> None:
