@@ -82,11 +82,8 @@ def test_the_gateways_ids_need_no_conversation() -> None:
     assert name([], RANDOM) != name([], RANDOM[:-1] + "y")
 
 
-def test_the_id_of_the_messages_api_is_the_same() -> None:
+def test_models_are_apart_and_apis_are_not() -> None:
     assert name([], RANDOM) == name([], RANDOM.replace("call_", "toolu_"))
-
-
-def test_models_are_apart() -> None:
     assert name([], RANDOM) != name([], RANDOM, model="other")
 
 
