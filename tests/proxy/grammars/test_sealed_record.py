@@ -1,5 +1,3 @@
-"""Sealed records of verdicts in Redis, and how long each is believed."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -10,9 +8,6 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from toolgate_core import wire
-from toolgate_core.errors import SchemaTooComplex
-from toolgate_core.wire import GrammarVerdict
-from toolgate_proxy.grammars.lifetimes import verdict_ttl
 from toolgate_proxy.grammars.redis_cache import RedisCache
 from toolgate_proxy.grammars.sealed_record import BadRecord, GrammarRecord, opened, sealed
 from toolgate_proxy.sealing import Sealer
@@ -80,10 +75,3 @@ def test_without_a_secret_there_is_no_shared_cache() -> None:
 def test_lone_surrogates_are_preserved() -> None:
     odd = record(a="\ud800")
     assert opened("k", sealed(odd, SEALER), SEALER) == odd
-
-
-def test_a_refusal_for_cost_is_believed_for_less() -> None:
-    ready = GrammarVerdict(key="k", status="ready")
-    refused = GrammarVerdict(key="k", status="refused")
-    too_dear = refused.model_copy(update={"code": SchemaTooComplex.code})
-    assert verdict_ttl(ready) > verdict_ttl(refused) > verdict_ttl(too_dear) > 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_core.errors import RateLimited
@@ -22,7 +22,6 @@ from toolgate_proxy.limits.limiter import LEASE_SECONDS, Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservations import Charge, Reservations
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 
 def limiter_of(redis: RedisServer | None, lease: float = LEASE_SECONDS, **more: Any) -> Limiter:
@@ -136,30 +135,3 @@ async def test_leases_of_in_flight_requests_are_renewed_concurrently() -> None:
 )
 def test_reset_durations_have_the_format_of_openai(milliseconds: int, text: str) -> None:
     assert duration(milliseconds) == text
-
-
-def limiter(port: int, without_redis: str = "closed") -> Limiter:
-    url = SecretStr(f"redis://127.0.0.1:{port}/0")
-    return Limiter(Settings(redis_url=url, limits_without_redis=without_redis))  # type: ignore[arg-type]
-
-
-async def test_redis_is_reached_once_it_has_responded() -> None:
-    with redis_server() as server:
-        reached = Limiter(Settings(redis_url=SecretStr(server.url)))
-        assert not reached.reached_redis
-        await reached.started()
-        assert reached.reached_redis
-    assert reached.reached_redis
-    await reached.aclose()
-
-
-async def test_redis_that_never_responded_is_not_reached() -> None:
-    unreachable = limiter(free_port())
-    await unreachable.started()
-    assert not unreachable.reached_redis
-    await unreachable.aclose()
-
-
-def test_redis_that_is_not_required_counts_as_reached() -> None:
-    assert limiter(free_port(), "open").reached_redis
-    assert Limiter(Settings(redis_url=None)).reached_redis

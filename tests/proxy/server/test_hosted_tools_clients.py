@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
+from litellm.proxy import proxy_server
 
 from tests.support.agents.agent_cli import RUN_SECONDS
 from tests.support.agents.claude_code import run_claude
@@ -17,7 +18,7 @@ from tests.support.litellm.mcp import LOOKUP, ran
 from tests.support.litellm.own_route import MASTER, Gateway
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
-from tests.support.servers.search_engine import SearchEngine
+from tests.support.servers.search_engine import SearchEngine, running
 from toolgate_proxy.api.responses.mcp.approvals import DENIED
 from toolgate_proxy.app import Gateway as App
 
@@ -70,11 +71,21 @@ PROGRAMS: dict[str, Program] = {
 """By name: what runs it, the program, its arguments, and what the model says in turn."""
 
 
+@pytest.fixture
+async def engine(gateway: Gateway) -> AsyncIterator[SearchEngine]:
+    with running() as engine:
+        engine.pages = [PAGE]
+        params = {"search_provider": "searxng", "api_base": engine.url}
+        proxy_server.llm_router.search_tools = [
+            {"search_tool_name": "searx", "litellm_params": params}
+        ]
+        yield engine
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 async def test_a_client_uses_the_tools(
     gateway: Gateway, calls: Path, engine: SearchEngine, tmp_path: Path, name: str
 ) -> None:
-    engine.pages = [PAGE]
     runs, file, arguments, texts = PROGRAMS[name]
     command = await asyncio.to_thread(runs, file)
     gateway.backend.turns += [Script((text,)) for text in texts]
@@ -105,7 +116,6 @@ async def test_claude_code_searches_the_web(
     gateway: Gateway, engine: SearchEngine, tmp_path: Path
 ) -> None:
     """Its tool `WebSearch` is a request of its own, with the web search of the Messages API."""
-    engine.pages = [PAGE]
     texts = (call("WebSearch", {"query": "news"}), *SEARCH[:2], "Paint dries.")
     gateway.backend.turns += [Script((text,)) for text in texts]
     options = ("--tools", "WebSearch", "--allowedTools", "WebSearch")

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.shared_data import BFCL, DATA, records
 from toolgate_proxy.tool_search.catalogue import MAX_PATTERN, Catalogue, InvalidPattern
 from toolgate_proxy.tool_search.catalogues import Catalogues
 
@@ -92,26 +91,3 @@ async def test_catalogues_are_kept_within_their_bound() -> None:
         assert await catalogues.ranked(tools, f"tool {at}", 1) == [f"tool_{at}"]
     assert len(catalogues._made) == 2
     assert catalogues._size == sum(each.size for each in catalogues._made.values())
-
-
-@pytest.mark.skipif(not (DATA / BFCL).exists(), reason="BFCL's questions are not here")
-def test_right_tools_are_among_the_first() -> None:
-    cases = list(records(BFCL))
-    functions = {
-        tool["function"]["name"]: tool["function"] for case in cases for tool in case["tools"]
-    }
-    catalogue = Catalogue(list(functions.values()))
-    found = {5: 0.0, 10: 0.0}
-    asked = 0
-    for case in cases:
-        right = {name for call in case["ground_truth"] or () for name in call} & functions.keys()
-        if not right:
-            continue
-        question = " ".join(each["content"] for each in case["messages"] if each["role"] == "user")
-        ranked = catalogue.ranked(question, 10)
-        asked += 1
-        for most in found:
-            found[most] += len(right.intersection(ranked[:most])) / len(right)
-    assert asked > 800
-    assert found[5] / asked > 0.86
-    assert found[10] / asked > 0.91

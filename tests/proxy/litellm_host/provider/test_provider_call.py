@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.litellm.router import row, use
+from tests.support.litellm.router import reset_litellm, row, use
 from toolgate_proxy.litellm_host.provider.custom_provider import ProviderCall, read_call
 from toolgate_proxy.litellm_host.state import selection
 from toolgate_proxy.routing.deployments import Placement
 from toolgate_proxy.state import gateway
+
+
+@pytest.fixture(autouse=True)
+def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
+    reset_litellm(monkeypatch)
 
 
 def call(
