@@ -17,11 +17,10 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from litellm.proxy.db.db_transaction_queue import pod_lock_manager
 from litellm.proxy.utils import hash_token
 
 from tests.support.litellm.prisma_stand_in import Prisma
-from tests.support.litellm.shared_tables import Address, add_key, configure, install, logged, shared
+from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.http_client import http_client
@@ -35,8 +34,6 @@ PROMPT, COMPLETION = 0.001, 0.01
 """Prices of a token."""
 TTL = 4
 """Seconds for which LiteLLM's counters in Redis live without a request."""
-LOCK_TTL = 4
-"""Seconds after which another gateway writes to the database, if the one that wrote is killed."""
 BUDGET = 3.0
 WRITTEN = 120
 """Seconds in which LiteLLM writes spend to its database."""
@@ -69,11 +66,6 @@ class Shared:
         return None if held is None else float(held)
 
 
-def prepare(address: Address) -> None:
-    pod_lock_manager.DEFAULT_CRON_JOB_LOCK_TTL_SECONDS = LOCK_TTL  # type: ignore[misc]  # final
-    install(address)
-
-
 @pytest.fixture(scope="module")
 def gateways(
     backend_of_session: FakeBackend,
@@ -98,7 +90,7 @@ def gateways(
                 backend_of_session.url,
                 folder / f"log-{at}",
                 spare_redis.url,
-                before=partial(prepare, address),
+                before=partial(install, address),
                 DATABASE_URL="postgresql://stand-in",
             )
             for at in range(2)
