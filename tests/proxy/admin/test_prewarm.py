@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
-from fastapi import FastAPI
-from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
-from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from pydantic import SecretStr
 
-from tests.support.grammars.prewarm_tools import ENTRIES, EXPECTED, entry
+from tests.support.grammars.prewarm_tools import entry
 from tests.support.servers.fake_backend import INFO, KEY, FakeBackend, running
 from tests.support.servers.fleet import SECRET, gateway, tool, tools
 from tests.support.servers.redis_server import RedisServer
 from toolgate_core.tools import content_format
 from toolgate_proxy.admin.prewarm import prewarm, prewarm_most_used
-from toolgate_proxy.admin.routes import router
 from toolgate_proxy.routing.deployments import Deployments
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 
 @pytest.fixture
@@ -32,21 +26,6 @@ def other_backend() -> Iterator[FakeBackend]:
 
 def statuses(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {each["name"]: (each["status"], each.get("code")) for each in report["tools"]}
-
-
-async def test_prewarm_loads_all_tools_into_all_backends(
-    backend: FakeBackend, other_backend: FakeBackend
-) -> None:
-    deployments = Deployments(Settings())
-    targets = [deployments.get(each.url, KEY) for each in (backend, other_backend)]
-    targets.append(deployments.get(f"http://127.0.0.1:{free_port()}", KEY))
-    reports = [each.model_dump() for each in await prewarm(targets, ENTRIES, Settings())]
-    assert statuses(reports[0]) == statuses(reports[1]) == EXPECTED
-    assert [len(each.loaded) for each in (backend, other_backend)][1] == 2
-    failed = dict.fromkeys(("warm1", "warm2", "refused_one"), ("failed", "backend_unavailable"))
-    assert statuses(reports[2]) == EXPECTED | failed
-    again = await prewarm(targets[1:2], ENTRIES[:2], Settings())
-    assert [each.tier for each in again[0].tools] == ["memory", "memory"]
 
 
 async def test_prewarm_refuses_schemas_over_the_limits(backend: FakeBackend) -> None:
@@ -98,19 +77,3 @@ async def test_content_formats_are_prewarmed_like_tools(
     )
     assert {source.name for source in other_backend.sources} == {"", "beside"}
     await deployments.shared_cache.aclose()
-
-
-async def test_admin_endpoints_refuse_the_key_of_a_user() -> None:
-    """The test overrides authentication, because user keys need a database or custom_auth."""
-    app = FastAPI()
-    app.include_router(router)
-    user = UserAPIKeyAuth(user_role=LitellmUserRoles.INTERNAL_USER)
-    app.dependency_overrides[user_api_key_auth] = lambda: user
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://x") as someone:
-        for answer in (
-            await someone.post("/toolgate/prewarm", json={"tools": []}),
-            await someone.get("/toolgate/metrics"),
-        ):
-            assert answer.status_code == 403
-            assert answer.json()["error"]["code"] == "permission_denied"

@@ -1,4 +1,4 @@
-"""Values that are nearly right: the errors name what was probably meant, in each API."""
+"""Errors of all APIs: values that are nearly right, and schemas that can't be enforced."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolgate_core.errors import InvalidRequest, InvalidTools
+from toolgate_core.errors import InvalidRequest, InvalidTools, SchemaNotEnforceable
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
 
@@ -84,3 +84,36 @@ def test_the_nearest_function_call_is_suggested() -> None:
 def test_an_unknown_type_of_tool_is_refused_by_name() -> None:
     error = refused(MESSAGES, tools=[{"type": "functoin", "name": "f"}])
     assert "'functoin', which is not supported" in error.message
+
+
+OUTSIDE = {"type": "object", "properties": {"a": {"$ref": "http://example.com/schema"}}}
+TALK = [{"role": "user", "content": "Hi."}]
+FUNCTION = {"name": "f", "parameters": OUTSIDE}
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "chat completions": (
+        {"messages": TALK, "tools": [{"type": "function", "function": FUNCTION}]},
+        "tools[0].function.parameters",
+    ),
+    "responses": (
+        {"input": TALK, "tools": [{"type": "web_search"}, {"type": "function", **FUNCTION}]},
+        "tools[1].parameters",
+    ),
+    "messages": (
+        {
+            "messages": TALK,
+            "max_tokens": 9,
+            "tools": [{"name": "f", "input_schema": OUTSIDE}],
+        },
+        "tools[0].input_schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
+def test_error_has_the_path_and_the_pointer(surface: Any) -> None:
+    body, path = CASES[surface.name]
+    with pytest.raises(SchemaNotEnforceable) as refusal:
+        surface.parse({"model": "m", **body}, model="m")
+    assert refusal.value.param == path
+    assert refusal.value.pointer == "/properties/a/$ref"
+    assert surface.error(refusal.value)["error"]["param"] == path

@@ -20,14 +20,10 @@ from toolgate_core.errors import (
     BackendLost,
     BackendTimeout,
     BackendUnavailable,
-    ContextLengthExceeded,
-    EnforcementFailed,
-    GrammarUnknown,
     InvalidRequest,
 )
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.settings import Settings
-from toolgate_proxy.stack.processes import free_port
 
 QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)
 
@@ -109,15 +105,6 @@ async def test_words_that_cannot_be_encoded_as_json_are_an_invalid_request(seam:
     assert refused.value.param == "bad_words"
 
 
-async def test_streamed_and_whole_responses_have_the_same_events(
-    seam: Backend, backend: FakeBackend
-) -> None:
-    backend.scripts["hi"] = Script(("Hello",))
-    streamed = await events(seam, request("hi"))
-    assert streamed == await events(seam, request("hi", stream=False))
-    assert [event.event for event in streamed][-2:] == ["end", "usage"]
-
-
 async def test_info_is_cached(seam: Backend, backend: FakeBackend) -> None:
     assert await seam.info() == INFO
     backend.info = INFO.model_copy(update={"model": "other"})
@@ -160,13 +147,6 @@ async def test_server_that_is_not_a_backend_is_rejected(status: int, text: str) 
             await client.info()
 
 
-async def test_refused_connection_raises_unavailable_with_retry_after() -> None:
-    client = Backend(f"http://127.0.0.1:{free_port()}", None, Settings())
-    with pytest.raises(BackendUnavailable) as failure:
-        await client.info()
-    assert failure.value.retry_after
-
-
 async def test_connection_closed_before_the_response_raises_unavailable() -> None:
     async def handler(received: web.Request) -> web.Response:
         assert received.transport is not None
@@ -176,19 +156,6 @@ async def test_connection_closed_before_the_response_raises_unavailable() -> Non
     async with client_of(handler) as client:
         with pytest.raises(BackendUnavailable):
             await client.generate(request("hi"))
-
-
-async def test_errors_before_the_response_are_raised_with_their_class(
-    seam: Backend, backend: FakeBackend
-) -> None:
-    backend.scripts["long"] = Script(
-        ("",),
-        error_status=400,
-        error={"message": "Too long.", "code": "context_length_exceeded", "param": "messages"},
-    )
-    with pytest.raises(ContextLengthExceeded) as failure:
-        await seam.generate(request("long"))
-    assert (failure.value.message, failure.value.param) == ("Too long.", "messages")
 
 
 async def test_continued_response_keeps_the_first_deadline(
@@ -206,38 +173,6 @@ async def test_continued_response_keeps_the_first_deadline(
         await seam.generate(request("slow"), time.monotonic() - 1)
 
 
-async def test_lost_grammar_raises_grammar_unknown_with_its_key(seam: Backend) -> None:
-    with pytest.raises(GrammarUnknown) as failure:
-        await seam.generate(request("hi", key="lost"))
-    assert failure.value.keys == ("lost",)
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_error_event_is_raised_after_earlier_events(
-    seam: Backend, backend: FakeBackend, stream: bool
-) -> None:
-    backend.scripts["err"] = Script(("Hello you",), error_after=2)
-    answer = await seam.generate(request("err", stream=stream))
-    seen: list[str] = []
-
-    async def read() -> None:
-        async for batch in answer:
-            seen.extend(event.event for event in batch)
-
-    with pytest.raises(EnforcementFailed):
-        await read()
-    assert seen == ["start", "tokens", "tokens"]
-    await answer.aclose()
-
-
-async def test_connection_broken_mid_response_raises_backend_failed(
-    seam: Backend, backend: FakeBackend
-) -> None:
-    backend.scripts["break"] = Script(("Hello you",), break_after=2)
-    with pytest.raises(BackendFailed):
-        await events(seam, request("break"))
-
-
 async def test_response_without_end_events_raises_backend_failed() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False).model_dump_json()
     for message, text in ((request("x"), f"data: {start}\n\n"), (request("x", stream=False), "[]")):
@@ -252,16 +187,6 @@ async def test_unknown_event_raises_backend_failed() -> None:
             await events(client, request("x"))
 
 
-async def test_events_received_together_are_one_batch() -> None:
-    start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
-    end = wire.EndEvent(choice=0, finish_reason="stop")
-    text = "".join(f"data: {event.model_dump_json()}\n\n" for event in (start, end))
-    async with client_of(responding(text=text)) as client:
-        stream = await client.generate(request("x"))
-        assert [len(batch) async for batch in stream] == [2]
-        await stream.aclose()
-
-
 @pytest.mark.exhaustive
 async def test_response_without_events_times_out_despite_keep_alives(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
@@ -271,18 +196,6 @@ async def test_response_without_events_times_out_despite_keep_alives(backend: Fa
     with pytest.raises(BackendTimeout):
         await client.generate(request("hang", stream=False))
     await client.aclose()
-
-
-async def test_closing_a_stream_cancels_the_backend_request(
-    seam: Backend, backend: FakeBackend
-) -> None:
-    backend.scripts["hang"] = Script(("Hello you",), hang_after=1)
-    assert await backend.idle_within(5.0)  # a request of an earlier test may still be ending
-    answer = await seam.generate(request("hang"))
-    await anext(aiter(answer))
-    assert backend.running == 1
-    await answer.aclose()
-    assert await backend.idle_within(1.0)
 
 
 async def test_dead_engine_raises_backend_lost_before_and_during_a_stream() -> None:

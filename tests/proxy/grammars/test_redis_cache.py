@@ -209,16 +209,6 @@ async def test_a_failed_compile_releases_its_lock(
         assert backend.compiles.total() == 1
 
 
-async def test_gateways_with_different_secrets_do_not_share_records(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
-    wanted = tool("secretive")
-    async with gateway(backend.url, redis_at_hand.url) as ours:
-        await ours.ask(wanted)
-    async with gateway(backend.url, redis_at_hand.url, secret="theirs") as theirs:
-        assert (await theirs.ask(wanted)).tier == "compiled"
-
-
 async def test_most_used_grammars_are_sorted_by_uses(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:

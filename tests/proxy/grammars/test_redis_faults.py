@@ -31,22 +31,6 @@ def up(gateway: Gateway) -> bool:
     return gateway.fleet.redis.available
 
 
-async def test_grammars_load_while_redis_is_down_and_are_shared_after_its_restart(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
-    async with gateway(backend.url, redis_at_hand.url) as asked:
-        assert (await asked.ask(tool("before"))).tier == "compiled"
-        redis_at_hand.kill()
-        for name in ("down1", "down2", "down3"):
-            assert await asked.timed(tool(name)) < SLACK
-        assert not up(asked)
-        redis_at_hand.restart()
-        await until(lambda: up(asked))
-        await asked.ask(tool("after"))
-        await asked.fleet.flush()
-    assert redis_at_hand.client.keys("toolgate:grammar:*")
-
-
 async def test_redis_restart_between_requests_causes_no_error(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
@@ -139,25 +123,6 @@ async def test_hung_redis_does_not_fail_commands_with_a_longer_timeout(
     await redis.aclose()
 
 
-async def test_redis_hang_under_load_delays_no_request_beyond_the_limit(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
-    async with gateway(backend.url, redis_at_hand.url) as asked:
-
-        async def client(number: int) -> list[float]:
-            return [await asked.timed(tool(f"c{number}_{at}")) for at in range(10)]
-
-        clients = asyncio.gather(*(client(number) for number in range(8)))
-        await asyncio.sleep(0.05)
-        redis_at_hand.hang()
-        try:
-            times = await clients
-        finally:
-            redis_at_hand.wake()
-    assert max(map(max, times)) < SLACK
-    assert len(backend.compiles) == 80
-
-
 async def test_full_redis_is_read_but_not_written(
     backend: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
@@ -176,19 +141,6 @@ async def test_full_redis_is_read_but_not_written(
         await asked.ask(tool("roomy_again"))
         await asked.fleet.flush()
         assert await asked.fleet.find([grammar_key(tool("roomy_again"), INFO)])
-
-
-async def test_redis_flush_under_load_fails_no_request(
-    backend: FakeBackend, redis_at_hand: RedisServer
-) -> None:
-    async with gateway(backend.url, redis_at_hand.url) as asked:
-        new = tools(60, "flush")
-        asking = asyncio.gather(*(asked.ask(*new[at : at + 6]) for at in range(0, 60, 2)))
-        for _ in range(10):
-            redis_at_hand.client.flushall()
-            await asyncio.sleep(0.01)
-        assert len(await asking) == 30
-        assert {grammar_key(each, INFO) for each in new} <= backend.loaded
 
 
 GARBAGE = [b"", b"\x00\xff" * 50, b"null", b"{}", b"toolgate/3 \n{}", b"\x80\x04K\x01.", b"a" * 9]

@@ -16,7 +16,6 @@ from toolgate_core.errors import (
     BackendFailed,
     InvalidRequest,
     InvalidTools,
-    SchemaNotEnforceable,
 )
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
@@ -125,49 +124,6 @@ async def test_load_continues_when_its_first_request_is_cancelled() -> None:
     first.cancel()
     await second
     assert loader.loads == [["a"]]
-
-
-async def test_refusals_name_tool_and_location() -> None:
-    grammars = GrammarService(Loader())
-    all_tools = tools("good", "bad")
-    with pytest.raises(SchemaNotEnforceable) as refusal:
-        await grammars.ensure(all_tools, places(all_tools), INFO)
-    assert refusal.value.param == "tools[1].function.parameters"
-    assert refusal.value.pointer == "/not"
-    assert "'bad'" in refusal.value.message
-    with pytest.raises(SchemaNotEnforceable):
-        await grammars.ensure(all_tools[1:], places(all_tools), INFO)
-
-
-async def test_refusal_of_a_strict_tool_names_the_schema_and_the_place_inside_it() -> None:
-    loader = Loader()
-    loader.residual = (wire.ResidualKeyword(pointer="/properties/a~1b", keyword="uniqueItems"),)
-    entry = {"name": "f", "parameters": {"type": "object"}, "strict": True}
-    strict = (*tools("a"), *parse_tools([{"type": "function", "function": entry}]))
-    with pytest.raises(SchemaNotEnforceable) as refusal:
-        await GrammarService(loader).ensure(strict, places(strict), INFO)
-    assert refusal.value.param == "tools[1].function.parameters"
-    assert refusal.value.pointer == "/properties/a~1b"
-    assert "'uniqueItems' (at /properties/a~1b)" in refusal.value.message
-
-
-async def test_grammars_that_the_backend_evicted_are_loaded_again() -> None:
-    loader = Loader()
-    grammars = GrammarService(loader)
-    loaded = await grammars.ensure(tools("a"), places(tools("a")), INFO)
-    grammars.forget([*loaded.keys.values(), "unknown"])
-    await grammars.ensure(tools("a"), places(tools("a")), INFO)
-    assert loader.loads == [["a"], ["a"]]
-
-
-async def test_failed_loads_are_retried_by_the_next_request() -> None:
-    loader = Loader()
-    grammars = GrammarService(loader)
-    loader.fail = True
-    with pytest.raises(BackendFailed):
-        await grammars.ensure(tools("a"), places(tools("a")), INFO)
-    loader.fail = False
-    await grammars.ensure(tools("a"), places(tools("a")), INFO)
 
 
 async def test_more_tools_than_the_backend_can_hold_are_an_error() -> None:

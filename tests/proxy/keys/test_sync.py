@@ -39,16 +39,6 @@ async def test_changed_keys_reach_the_cache(redis_at_hand: RedisServer, key_sync
     await until(lambda: not finds(key_sync.key_cache, new))
 
 
-async def test_starting_gateway_loads_all_keys(redis_at_hand: RedisServer) -> None:
-    sent = [new_key() for _ in range(50)]
-    for each in sent:
-        await put(redis_at_hand.url, key_of(each))
-    late = key_sync_of(redis_at_hand)
-    await late.started()
-    assert all(finds(late.key_cache, each) for each in sent)
-    await late.aclose()
-
-
 async def test_only_the_first_start_waits_for_missing_redis(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

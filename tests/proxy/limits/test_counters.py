@@ -163,16 +163,6 @@ async def test_a_refused_request_is_not_counted(counter: Any) -> None:
     assert used(full) == {"rpm": 3, "tpm": 30, "max_parallel_requests": 3, "tokens_per_day": 30}
 
 
-async def test_unused_reserved_tokens_are_returned(counter: Any) -> None:
-    first = request(1, 90)
-    result = await counter.admit(first)
-    assert refused(await counter.admit(request(2, 20))) == "tpm"
-    await counter.update(update(first, result, -60))
-    after = await counter.admit(request(2, 20))
-    assert after.refused is None
-    assert used(after) == {"rpm": 2, "tpm": 50, "max_parallel_requests": 1, "tokens_per_day": 50}
-
-
 async def test_tokens_beyond_the_reservation_are_charged(counter: Any) -> None:
     """A response that has begun is not cut off; the next request is refused."""
     first = request(1, 10)

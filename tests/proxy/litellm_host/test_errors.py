@@ -18,7 +18,6 @@ from toolgate_core.errors import (
     InvalidKey,
     PermissionDenied,
     RateLimited,
-    SchemaNotEnforceable,
     ToolgateError,
     UnknownTool,
 )
@@ -104,17 +103,6 @@ def test_only_server_errors_of_our_models_have_our_provider_name(
     """LiteLLM logs an exception without a provider as the client's fault, without a traceback."""
     host: Any = host_error(error, "m", ours=ours)
     assert host.llm_provider == provider
-
-
-def test_error_details_are_in_litellms_response_body() -> None:
-    error = SchemaNotEnforceable("No.", pointer="/a", param="tools[0]")
-    with pytest.raises(litellm.BadRequestError) as raised, errors_raised("tiny"):
-        raise error
-    try:
-        raise raised.value
-    except Exception:  # noqa: BLE001  # as LiteLLM handles it
-        shown = ProxyException(message="x", type="t", param=None, code=400)
-    assert shown.to_dict()["pointer"] == "/a"
 
 
 def test_litellm_errors_keep_their_bodies() -> None:

@@ -8,24 +8,8 @@ import litellm
 import pytest
 from litellm.types.utils import CallTypes, CallTypesLiteral
 
-from tests.support.litellm.router import foreign, reset_litellm, row, use
-from toolgate_core.errors import InvalidRequest
+from tests.support.litellm.router import foreign, row, use
 from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
-
-
-@pytest.mark.parametrize("call_type", ["aembedding", "embedding", "moderation", "aocr", "rerank"])
-def test_unsupported_operation_of_our_model_is_refused(
-    monkeypatch: pytest.MonkeyPatch, call_type: str
-) -> None:
-    use(monkeypatch, row("a"))
-    with pytest.raises(InvalidRequest, match="The model 'tiny' does not support") as refusal:
-        check_operation("tiny", call_type)
-    assert refusal.value.param == "model"
 
 
 def test_chat_and_other_models_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,15 +40,6 @@ async def begun(store: ResponseStore, owner: str = OWNER) -> BackgroundResponse:
     return job
 
 
-def die(job: BackgroundResponse) -> None:
-    """As if the process of the response were gone."""
-    assert job._watching is not None
-    assert job._lease is not None
-    assert job._lease._prolonging is not None
-    job._watching.cancel()
-    job._lease._prolonging.cancel()
-
-
 async def status(store: ResponseStore, owner: str = OWNER) -> str | None:
     """As a gateway that does not generate the response shows it."""
     found = await store.background.settled(owner, NAME)
@@ -61,21 +52,6 @@ async def redis_pair(redis_at_hand: RedisServer) -> AsyncIterator[list[ResponseS
     yield stores
     for store in stores:
         await store.aclose()
-
-
-async def test_other_gateways_see_each_step(make_store: MakeStore) -> None:
-    one, other = make_store(), make_store()
-    job = await begun(one)
-    assert await job.queued == with_status("queued").body
-    assert await status(other) == "queued"
-    job.start(with_status("in_progress"))
-    await asyncio.gather(*tasks._tasks)
-    assert await status(other) == "in_progress"
-    assert await job.finish(with_status("completed"), log()) is None
-    await job.close(None)
-    assert await other.find(OWNER, NAME) == with_status("completed")
-    assert await other.events(OWNER, NAME) == log()
-    assert not one.background.running
 
 
 async def test_an_id_is_queued_once(make_store: MakeStore) -> None:
@@ -97,22 +73,6 @@ async def test_one_that_is_alive_does_not_fail(make_store: MakeStore, short_leas
         await asyncio.sleep(0.1)
         assert await status(other) == "queued"
     await job.abandon()
-
-
-async def test_one_of_a_dead_gateway_has_failed(make_store: MakeStore, short_leases: None) -> None:
-    one, other = make_store(), make_store()
-    job = await begun(one)
-    die(job)
-    assert await status(other) == "queued"
-    await asyncio.sleep(0.4)
-    found = await other.background.settled(OWNER, NAME)
-    assert found is not None
-    assert found.body["error"]["code"] == "gateway_stopped"
-    assert await other.find(OWNER, NAME) == found
-    # The gateway was only slow: its end comes too late, and does not change what others have seen.
-    assert await job.finish(with_status("completed"), log()) == "changed"
-    assert await job.stored_body() == found.body
-    assert await other.find(OWNER, NAME) == found
 
 
 async def test_all_readers_see_the_same_end(make_store: MakeStore, short_leases: None) -> None:
@@ -147,24 +107,6 @@ async def test_a_cancel_elsewhere_ends_the_generation(
     assert await job.finish(with_status("completed"), None) == "changed"
     await job.close(None)
     assert await status(other) == "cancelled"
-
-
-async def test_a_late_cancel_changes_nothing(store: ResponseStore) -> None:
-    job = await begun(store)
-    await job.finish(with_status("completed"), None)
-    found = await store.background.cancel(OWNER, NAME)
-    assert found == with_status("completed")
-    assert not job.stopped.is_set()
-    await job.close(None)
-
-
-@pytest.mark.parametrize("other", ["key:key_b", "team:key_a", "master"])
-async def test_another_owner_neither_reads_nor_cancels(store: ResponseStore, other: str) -> None:
-    job = await begun(store)
-    assert await store.background.settled(other, NAME) is None
-    assert await store.background.cancel(other, NAME) is None
-    assert await status(store) == "queued"
-    await job.abandon()
 
 
 async def test_a_failure_that_is_too_large_is_stored_without_output(
@@ -257,14 +199,3 @@ async def test_a_flush_of_redis_ends_the_generation(
     await job.close(None)
     assert await other.find(OWNER, NAME) is None
     assert await status(other) is None
-
-
-async def test_redis_shows_nothing_in_clear(
-    redis_at_hand: RedisServer, redis_pair: list[ResponseStore]
-) -> None:
-    job = await begun(redis_pair[0])
-    held = redis_at_hand.everything()
-    for clear in (b"question", b"resp_", b"key_a", b"queued"):
-        assert clear not in held
-    assert all(redis_at_hand.client.pttl(key) > 0 for key in redis_at_hand.client.scan_iter())
-    await job.abandon()

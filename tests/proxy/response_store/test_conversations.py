@@ -108,24 +108,6 @@ async def test_a_lock_is_kept_for_as_long_as_the_turn_takes(
             await turn(other).open(NAME)
 
 
-@pytest.mark.parametrize("other", ["key:key_b", "team:key_a", "key:key_", "master"])
-async def test_another_owner_neither_reads_nor_changes(store: ResponseStore, other: str) -> None:
-    await store.conversations.create(OWNER, conversation())
-    for work in (store.conversations.find, store.conversations.delete):
-        with pytest.raises(ConversationNotFound):
-            await work(other, NAME)
-    with pytest.raises(ConversationNotFound):
-        await turn(store, other).open(NAME)
-    assert await store.conversations.create(other, conversation(NAME, "theirs")) is None
-    assert await store.conversations.find(OWNER, NAME) == conversation()
-
-
-async def test_it_is_no_response(store: ResponseStore) -> None:
-    await store.conversations.create(OWNER, conversation())
-    for name in (NAME, f"conversations/{NAME}"):
-        assert await store.find(OWNER, name) is None
-
-
 async def test_changes_count_in_the_quota(make_store: MakeStore) -> None:
     """The record that is replaced does not count, and what was not used for longest is dropped."""
     store = make_store(responses_quota=3)
@@ -157,19 +139,6 @@ async def test_one_that_grows_too_large_keeps_what_it_has(
         with pytest.raises(RequestTooLarge):
             await changing.change(items=[{"content": "".join(map(str, range(1000)))}])
     assert await store.conversations.find(OWNER, NAME) == conversation()
-
-
-async def test_redis_shows_nothing_in_clear(
-    make_store: MakeStore, redis_at_hand: RedisServer
-) -> None:
-    store = make_store()
-    await store.conversations.create(OWNER, conversation(NAME, "secret question"))
-    async with turn(store) as changing:
-        await changing.open(NAME)
-        held = redis_at_hand.everything()
-        for clear in (b"secret", b"conv_", b"key_a", b"conversation"):
-            assert clear not in held
-        assert all(redis_at_hand.client.pttl(key) > 0 for key in redis_at_hand.client.scan_iter())
 
 
 @pytest.mark.parametrize("fault", ["kill", "hang"])

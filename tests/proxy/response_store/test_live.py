@@ -77,28 +77,6 @@ async def test_a_long_log_comes_in_batches() -> None:
     assert [each for batch in batches for each in batch] == [*sent, LAST]
 
 
-async def test_a_reader_that_leaves_does_not_matter() -> None:
-    live = begun()
-    leaving, staying = asyncio.create_task(read(live)), asyncio.create_task(read(live))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    live.add(event(0, {"type": DONE}), 100)
-    live.end(LAST)
-    assert len(await staying) == 2
-
-
-def test_responses_are_found_by_owner_and_id_until_their_end() -> None:
-    all_live = LiveResponses(Settings())
-    one, other = _begun(all_live, "resp_1"), _begun(all_live, "resp_1", "key b")
-    assert all_live.find("key a", "resp_1") is one
-    assert all_live.find("key b", "resp_1") is other
-    assert all_live.find("key a", "resp_2") is None
-    one.end(LAST)
-    assert one.ended
-    assert all_live.find("key a", "resp_1") is None
-    assert all_live.find("key b", "resp_1") is other
-
-
 def test_a_second_response_with_the_same_id_does_not_replace_the_first() -> None:
     all_live = LiveResponses(Settings())
     first, second = _begun(all_live, "resp_1"), _begun(all_live, "resp_1")

@@ -29,12 +29,6 @@ async def test_a_response_is_read_as_it_was_stored(make_store: MakeStore) -> Non
     assert [event.get("delta") for event in events.events()] == ["first part", ", rest", None]
 
 
-async def test_a_response_that_was_not_streamed_has_no_events(store: ResponseStore) -> None:
-    await store.put(OWNER, response("resp_1"), None)
-    assert await store.events(OWNER, "resp_1") is None
-    assert await store.events(OWNER, "resp_2") is None
-
-
 @pytest.mark.parametrize("other", OTHERS)
 async def test_another_owner_neither_reads_nor_deletes(store: ResponseStore, other: str) -> None:
     await store.put(OWNER, response("resp_1"), log())
@@ -52,14 +46,6 @@ async def test_an_id_is_stored_once(store: ResponseStore) -> None:
     assert await store.find(OWNER, "resp_1") == response("resp_1")
 
 
-async def test_a_deleted_response_is_gone(store: ResponseStore) -> None:
-    await store.put(OWNER, response("resp_1"), log())
-    assert await store.delete(OWNER, "resp_1")
-    assert not await store.delete(OWNER, "resp_1")
-    assert await store.find(OWNER, "resp_1") is None
-    assert await store.events(OWNER, "resp_1") is None
-
-
 async def test_a_conversation_is_read_in_order(store: ResponseStore) -> None:
     for at in range(5):
         previous = f"resp_{at - 1}" if at else None
@@ -70,15 +56,6 @@ async def test_a_conversation_is_read_in_order(store: ResponseStore) -> None:
     assert [item.get("content") for item in found.items][:3] == [
         "question resp_0", "Hello", "question resp_1",
     ]  # fmt: skip
-
-
-async def test_a_missing_turn_is_named(store: ResponseStore) -> None:
-    for name, previous in (("resp_0", None), ("resp_1", "resp_0"), ("resp_2", "resp_1")):
-        await store.put(OWNER, response(name, previous), None)
-    await store.delete(OWNER, "resp_1")
-    found = await store.conversation(OWNER, "resp_2")
-    assert found.missing == "resp_1"
-    assert (await store.conversation(OWNER, "resp_9")).missing == "resp_9"
 
 
 async def test_conversations_have_bounds(

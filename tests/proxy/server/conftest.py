@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from litellm.proxy import proxy_server
 
 from tests.support.litellm.mcp import shop
 from tests.support.litellm.own_route import Gateway
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.search_engine import SearchEngine, running
 
 
 @pytest.fixture
@@ -24,3 +26,14 @@ async def calls(tmp_path: Path) -> AsyncIterator[Path]:
     """LiteLLM has the MCP server `shop`: the file of the calls that it ran."""
     async with shop(tmp_path / "calls"):
         yield tmp_path / "calls"
+
+
+@pytest.fixture
+def engine(gateway: Gateway) -> Iterator[SearchEngine]:
+    """LiteLLM's router has the search tool `searx`, which asks this engine."""
+    with running() as engine:
+        params = {"search_provider": "searxng", "api_base": engine.url}
+        proxy_server.llm_router.search_tools = [
+            {"search_tool_name": "searx", "litellm_params": params}
+        ]
+        yield engine

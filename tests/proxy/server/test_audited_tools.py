@@ -67,49 +67,32 @@ def messages(*tools: Json, **more: Any) -> Json:
     return {"messages": [HI], "max_tokens": 500, "tools": [*tools], **more}
 
 
+BUILT_IN: tuple[tuple[str, Json], ...] = (
+    ("shell", {"commands": ["ls"]}),
+    ("shell", {"commands": ["ls"], "timeout_ms": 5}),
+    ("local_shell", {"command": ["ls"]}),
+    ("local_shell", {"command": ["ls"], "env": {}}),
+    ("local_shell", {"command": ["ls"], "env": {"A": "b"}}),
+    ("apply_patch", PATCH),
+    ("web_search", {"query": "a"}),
+)
+"""Tools of the Responses API, and the arguments of a call."""
+APPROVED = {**SHOP, "require_approval": "never"}
+SEARCH = {"type": "web_search_20250305", "name": "web_search"}
+TOOLSET = {"type": "mcp_toolset", "mcp_server_name": "shop"}
+OF_MESSAGES = [{"type": "url", "name": "shop", "url": "litellm_proxy/mcp/shop"}]
+
+
 @pytest.mark.parametrize("with_request", [True, False])
 @pytest.mark.parametrize(
     ("path", "body", "text"),
     [
-        ("/v1/responses", responses({"type": "shell"}), call("shell", {"commands": ["ls"]})),
-        (
-            "/v1/responses",
-            responses({"type": "shell"}),
-            call("shell", {"commands": ["ls"], "timeout_ms": 5}),
-        ),
-        (
-            "/v1/responses",
-            responses({"type": "local_shell"}),
-            call("local_shell", {"command": ["ls"]}),
-        ),
-        (
-            "/v1/responses",
-            responses({"type": "local_shell"}),
-            call("local_shell", {"command": ["ls"], "env": {}}),
-        ),
-        (
-            "/v1/responses",
-            responses({"type": "local_shell"}),
-            call("local_shell", {"command": ["ls"], "env": {"A": "b"}}),
-        ),
-        ("/v1/responses", responses({"type": "apply_patch"}), call("apply_patch", PATCH)),
-        ("/v1/responses", responses({"type": "web_search"}), call("web_search", {"query": "a"})),
-        ("/v1/responses", responses({**SHOP, "require_approval": "never"}), ONE),
+        *(("/v1/responses", responses({"type": name}), call(name, of)) for name, of in BUILT_IN),
+        ("/v1/responses", responses(APPROVED), ONE),
         ("/v1/responses", responses({**SHOP, "require_approval": "always"}), ONE),
-        (
-            "/v1/messages",
-            messages({"type": "web_search_20250305", "name": "web_search"}),
-            call("web_search", {"query": "a"}),
-        ),
-        (
-            "/v1/messages",
-            messages(
-                {"type": "mcp_toolset", "mcp_server_name": "shop"},
-                mcp_servers=[{"type": "url", "name": "shop", "url": "litellm_proxy/mcp/shop"}],
-            ),
-            ONE,
-        ),
-        ("/v1/chat/completions", messages({**SHOP, "require_approval": "never"}), ONE),
+        ("/v1/messages", messages(SEARCH), call("web_search", {"query": "a"})),
+        ("/v1/messages", messages(TOOLSET, mcp_servers=OF_MESSAGES), ONE),
+        ("/v1/chat/completions", messages(APPROVED), ONE),
     ],
 )
 async def test_a_true_response_passes_and_a_changed_one_fails(

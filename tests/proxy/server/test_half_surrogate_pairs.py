@@ -12,44 +12,26 @@ TOOL = (
     '{"type":"function","function":{"name":"open","description":"D","parameters":'
     '{"type":"object","properties":{"room":{"enum":["ok"]},"key":{"type":"string"}}}}}'
 )
+CUT = r"cut \ud83d"
+PARAMETERS = "tools[0].function.parameters"
+
+
+def said(text: str = "hi") -> str:
+    return f'"messages":[{{"role":"user","content":"{text}"}}]'
+
+
+def offered(old: str, new: str) -> str:
+    """The tool with a change."""
+    return f'{said()},"tools":[{TOOL.replace(old, new)}]'
+
+
 CASES: dict[str, tuple[str, str, str, str]] = {
-    "a message": (
-        CHAT,
-        r'"messages":[{"role":"user","content":"cut \ud83d"}]',
-        "messages[0]",
-        "/content",
-    ),
-    "an input": ("/v1/responses", r'"input":"cut \ud83d"', "input", "/content"),
-    "a message of Messages": (
-        "/v1/messages",
-        r'"max_tokens":9,"messages":[{"role":"user","content":"cut \ud83d"}]',
-        "messages[0]",
-        "/content",
-    ),
-    "an enum": (
-        CHAT,
-        '"messages":[{"role":"user","content":"hi"}],"tools":['
-        + TOOL.replace("ok", r"a\ud83d")
-        + "]",
-        "tools[0].function.parameters",
-        "/properties/room/enum/0",
-    ),
-    "a name": (
-        CHAT,
-        '"messages":[{"role":"user","content":"hi"}],"tools":['
-        + TOOL.replace("key", r"k\ud83d")
-        + "]",
-        "tools[0].function.parameters",
-        r"/properties/k\ud83d",
-    ),
-    "a description": (
-        CHAT,
-        '"messages":[{"role":"user","content":"hi"}],"tools":['
-        + TOOL.replace("D", r"d\ud83d")
-        + "]",
-        "tools",
-        "/0/function/description",
-    ),
+    "a message": (CHAT, said(CUT), "messages[0]", "/content"),
+    "an input": ("/v1/responses", f'"input":"{CUT}"', "input", "/content"),
+    "of Messages": ("/v1/messages", f'"max_tokens":9,{said(CUT)}', "messages[0]", "/content"),
+    "an enum": (CHAT, offered("ok", r"a\ud83d"), PARAMETERS, "/properties/room/enum/0"),
+    "a name": (CHAT, offered("key", r"k\ud83d"), PARAMETERS, r"/properties/k\ud83d"),
+    "a description": (CHAT, offered("D", r"d\ud83d"), "tools", "/0/function/description"),
 }
 
 

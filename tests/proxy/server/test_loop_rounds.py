@@ -3,18 +3,16 @@ has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from litellm.proxy import proxy_server
 
 from tests.long.hostile_loops.answers import Answer, comparable, read
 from tests.support.litellm.mcp import FAIL, LOOKUP, ran
 from tests.support.litellm.own_route import PATHS, Gateway, body_of
 from tests.support.servers.script import Script, call
-from tests.support.servers.search_engine import SearchEngine, running
+from tests.support.servers.search_engine import SearchEngine
 
 URL = "litellm_proxy/mcp/shop"
 ENTRY = {"type": "mcp", "server_label": "shop", "server_url": URL, "require_approval": "never"}
@@ -42,21 +40,11 @@ ROUNDS = (
 )
 
 
-@pytest.fixture
-def engine(gateway: Gateway) -> Iterator[SearchEngine]:
-    with running() as engine:
-        engine.pages = [PAGE]
-        params = {"search_provider": "searxng", "api_base": engine.url}
-        proxy_server.llm_router.search_tools = [
-            {"search_tool_name": "searx", "litellm_params": params}
-        ]
-        yield engine
-
-
 @pytest.mark.parametrize("api", PATHS)
 async def test_a_stream_of_four_rounds_is_the_whole_response(
     gateway: Gateway, calls: Path, engine: SearchEngine, api: str
 ) -> None:
+    engine.pages = [PAGE]
     rounds = [each for each in ROUNDS if api != "chat" or "web_search" not in each]
     if api == "chat":  # has no web search
         rounds.insert(2, call(LOOKUP, {"id": 3}))

@@ -20,6 +20,7 @@ SHOP = {"type": "mcp", "server_label": "shop", "server_url": "litellm_proxy/mcp/
 CALL = call(LOOKUP, {"id": 7})
 FOUND = "lookup found record 7."
 Json = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
@@ -46,8 +47,7 @@ async def test_a_tool_runs_inside_the_response(gateway: Gateway, calls: Path) ->
     assert gateway.backend.callable_tools() == [LOOKUP, FAIL]
 
 
-async def test_a_stream_has_the_same_items(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_a_stream_has_the_same_items(gateway: Gateway) -> None:
     whole = (await ask(gateway, CALL, "It is record 7.")).json["output"]
     response = await ask(gateway, CALL, "It is record 7.", stream=True)
     streamed = response.events[-1]["response"]["output"]
@@ -66,8 +66,7 @@ async def test_a_stream_has_the_same_items(gateway: Gateway, calls: Path) -> Non
     assert json.loads("".join(deltas)) == {"id": 7}
 
 
-async def test_the_next_turn_sees_the_call_and_its_result(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_the_next_turn_sees_the_call_and_its_result(gateway: Gateway) -> None:
     items = (await ask(gateway, CALL, "It is record 7.")).json["output"]
     seen = _without_ids(gateway.backend.messages())
     more = {"role": "user", "content": "And?"}
@@ -148,8 +147,7 @@ async def test_a_changed_request_for_approval_is_refused(
     assert ran(calls) == []
 
 
-async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway) -> None:
     response = await ask(gateway, call(FAIL, {"id": 1}), "It failed.")
     assert response.status == 200, response.bodies
     made = response.json["output"][1]
@@ -159,16 +157,14 @@ async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, call
 
 
 @pytest.mark.parametrize("allowed", [["lookup"], {"tool_names": [LOOKUP]}, {"read_only": True}])
-async def test_only_allowed_tools_are_offered(gateway: Gateway, calls: Path, allowed: Any) -> None:
-    del calls
+async def test_only_allowed_tools_are_offered(gateway: Gateway, allowed: Any) -> None:
     tools = [{**SHOP, "require_approval": "never", "allowed_tools": allowed}]
     response = await ask(gateway, "Hello.", tools=tools)
     assert [tool["name"] for tool in response.json["output"][0]["tools"]] == [LOOKUP]
     assert gateway.backend.callable_tools() == [LOOKUP]
 
 
-async def test_a_server_of_the_client_is_not_asked(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_a_server_of_the_client_is_not_asked(gateway: Gateway) -> None:
     tools = [{**SHOP, "server_url": "http://127.0.0.1:9/mcp"}]
     response = await ask(gateway, "Hello.", tools=tools)
     assert response.status == 200, response.bodies
@@ -176,10 +172,7 @@ async def test_a_server_of_the_client_is_not_asked(gateway: Gateway, calls: Path
     assert types(response.json["output"]) == ["message"]
 
 
-async def test_a_server_that_does_not_exist_is_an_error_in_its_list(
-    gateway: Gateway, calls: Path
-) -> None:
-    del calls
+async def test_a_server_that_does_not_exist_is_an_error_in_its_list(gateway: Gateway) -> None:
     tools = [{**SHOP, "server_url": "litellm_proxy/mcp/nothing"}]
     response = await ask(gateway, "Hello.", tools=tools)
     assert response.status == 200, response.bodies
@@ -196,10 +189,7 @@ async def test_a_server_that_does_not_exist_is_an_error_in_its_list(
         ({"allowed_tools": "all"}, "tools[0].allowed_tools"),
     ],
 )
-async def test_wrong_entries_are_refused(
-    gateway: Gateway, calls: Path, changes: Json, param: str
-) -> None:
-    del calls
+async def test_wrong_entries_are_refused(gateway: Gateway, changes: Json, param: str) -> None:
     response = await ask(gateway, tools=[{**SHOP, **changes}])
     assert response.status == 400
     assert response.json["error"]["param"] == param

@@ -23,6 +23,7 @@ OWN = {
 CALL = call(LOOKUP, {"id": 7})
 PAINT = call("paint", {})
 Json = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
@@ -113,10 +114,7 @@ async def test_calls_of_the_client_leave_as_usual(gateway: Gateway, calls: Path)
     assert ran(calls) == [{"id": 7}] * 2
 
 
-async def test_the_next_turn_sees_the_calls_and_their_results(
-    gateway: Gateway, calls: Path
-) -> None:
-    del calls
+async def test_the_next_turn_sees_the_calls_and_their_results(gateway: Gateway) -> None:
     message, _ = choice_of(await ask(gateway, CALL, CALL, "It is record 7."))
     seen = gateway.backend.messages()
     more = {"role": "user", "content": "And?"}
@@ -154,8 +152,7 @@ async def test_one_server_with_approvals_is_enough(gateway: Gateway, calls: Path
     assert ran(calls) == []
 
 
-async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway) -> None:
     response = await ask(gateway, call(FAIL, {"id": 1}), "It failed.")
     [result] = choice_of(response)[0]["provider_specific_fields"]["mcp_call_results"]
     assert "closed" in result["result"]
@@ -163,10 +160,7 @@ async def test_a_call_that_fails_is_a_result_that_says_so(gateway: Gateway, call
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/mcp", "litellm_proxy/mcp/nothing"])
-async def test_a_server_that_can_not_be_used_is_left_out(
-    gateway: Gateway, calls: Path, url: str
-) -> None:
-    del calls
+async def test_a_server_that_can_not_be_used_is_left_out(gateway: Gateway, url: str) -> None:
     response = await ask(gateway, "Hello.", tools=[{**SHOP, "server_url": url}])
     assert response.status == 200, response.bodies
     assert "mcp" in own_headers(response.context)["x-toolgate-omitted-tools"]
@@ -182,10 +176,7 @@ async def test_a_server_that_can_not_be_used_is_left_out(
         ({"n": 2}, "n"),
     ],
 )
-async def test_wrong_requests_are_refused(
-    gateway: Gateway, calls: Path, changes: Json, param: str
-) -> None:
-    del calls
+async def test_wrong_requests_are_refused(gateway: Gateway, changes: Json, param: str) -> None:
     response = await ask(gateway, **changes)
     assert response.status == 400, response.bodies
     assert response.json["error"]["param"] == param

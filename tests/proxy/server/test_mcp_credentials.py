@@ -28,10 +28,12 @@ SECRET = "s3cret-of-the-client"
 TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
+Shops = tuple[HttpShop, HttpShop]
+pytestmark = pytest.mark.usefixtures("shops")
 
 
 @pytest.fixture
-async def shops() -> AsyncIterator[tuple[HttpShop, HttpShop]]:
+async def shops() -> AsyncIterator[Shops]:
     """The servers `shop` and `other`."""
     with running() as shop, running() as other:
         async with serving(
@@ -106,7 +108,7 @@ async def ask(
 
 @pytest.mark.parametrize("api", PATHS)
 async def test_the_server_of_the_entry_gets_the_token(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+    gateway: Gateway, shops: Shops, api: str
 ) -> None:
     shop, other = shops
     entries = entry(api, **{TOKEN[api]: SECRET}), entry(api, "other")
@@ -121,7 +123,7 @@ async def test_the_server_of_the_entry_gets_the_token(
 
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_headers_are_handed_on_as_in_litellm(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+    gateway: Gateway, shops: Shops, api: str
 ) -> None:
     """Those for one server by their name, and others if its configuration names them."""
     shop, other = shops
@@ -136,7 +138,7 @@ async def test_headers_are_handed_on_as_in_litellm(
 
 
 async def test_an_error_does_not_show_the_address_of_the_server(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+    gateway: Gateway, shops: Shops
 ) -> None:
     shop, _ = shops
     shop.broken = True
@@ -147,7 +149,7 @@ async def test_an_error_does_not_show_the_address_of_the_server(
 
 @pytest.mark.parametrize("api", PATHS)
 async def test_headers_of_the_request_go_to_the_server_that_they_name(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+    gateway: Gateway, shops: Shops, api: str
 ) -> None:
     shop, other = shops
     sent = {
@@ -165,7 +167,7 @@ async def test_headers_of_the_request_go_to_the_server_that_they_name(
 
 @pytest.mark.parametrize("api", PATHS)
 async def test_the_header_without_a_server_is_for_those_of_the_entries(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+    gateway: Gateway, shops: Shops, api: str
 ) -> None:
     """If their configuration says in which form they take tokens. An entry's own goes first."""
     shop, other = shops
@@ -180,7 +182,7 @@ async def test_the_header_without_a_server_is_for_those_of_the_entries(
 
 
 async def test_an_entry_for_all_servers_gives_none_the_header(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
+    gateway: Gateway, shops: Shops
 ) -> None:
     shop, other = shops
     for server in global_mcp_server_manager.config_mcp_servers.values():
@@ -193,10 +195,7 @@ async def test_an_entry_for_all_servers_gives_none_the_header(
     assert SECRET not in str([shop.requests, other.requests])
 
 
-async def test_an_error_repeats_no_header(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
-) -> None:
-    del shops
+async def test_an_error_repeats_no_header(gateway: Gateway) -> None:
     sent = {"x-mcp-shop-x-key": f"{SECRET}é"}
     response = await ask(gateway, "responses", entry("responses"), sent=sent)
     assert response.status == 400, response.bodies
@@ -209,13 +208,11 @@ async def test_an_error_repeats_no_header(
 @pytest.mark.parametrize("api", PATHS)
 async def test_nobody_else_sees_credentials(
     gateway: Gateway,
-    shops: tuple[HttpShop, HttpShop],
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     api: str,
     stream: bool,
 ) -> None:
-    del shops
     caplog.set_level(logging.DEBUG)
     seen = Seen()
     monkeypatch.setattr(litellm, "callbacks", [seen])
@@ -246,19 +243,14 @@ async def test_nobody_else_sees_credentials(
         ({"headers": {f"a: {SECRET}": "c"}}, "headers"),
     ],
 )
-async def test_errors_repeat_no_credentials(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], changes: Json, param: str
-) -> None:
-    del shops
+async def test_errors_repeat_no_credentials(gateway: Gateway, changes: Json, param: str) -> None:
     response = await ask(gateway, "responses", entry("responses", **changes))
     assert response.status == 400, response.bodies
     assert response.json["error"]["param"] == f"tools[0].{param}"
     assert SECRET.encode() not in b"".join(response.bodies)
 
 
-async def test_an_address_of_the_client_gets_nothing(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
-) -> None:
+async def test_an_address_of_the_client_gets_nothing(gateway: Gateway, shops: Shops) -> None:
     shop, _ = shops
     own = entry("responses", authorization=SECRET, server_url=shop.url)
     response = await gateway.ask(body_of("responses", tools=[own]), path=PATHS["responses"])
@@ -266,10 +258,7 @@ async def test_an_address_of_the_client_gets_nothing(
     assert shop.requests == []
 
 
-async def test_stored_responses_do_not_have_them(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop]
-) -> None:
-    del shops
+async def test_stored_responses_do_not_have_them(gateway: Gateway) -> None:
     own = entry("responses", authorization=SECRET, headers={"X-Tenant": SECRET})
     response = await ask(gateway, "responses", own, background=True, stream=True)
     path = f"{PATHS['responses']}/{response.events[0]['response']['id']}"
@@ -291,9 +280,8 @@ def test_hooks_get_copies_of_the_other_tools_that_requests_share() -> None:
 
 
 async def test_a_fallback_that_litellm_serves_gets_the_request_as_it_was_sent(
-    gateway: Gateway, shops: tuple[HttpShop, HttpShop], monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del shops
     configure(gateway, gateway.backend, monkeypatch, fallbacks=[{"tiny": ["hosted"]}])
     gateway.backend.scripts["hi"] = BROKEN
     own = entry("chat", authorization=SECRET, headers={"X-Tenant": SECRET})

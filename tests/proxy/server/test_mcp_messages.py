@@ -19,6 +19,7 @@ SHOP = {"type": "url", "name": "records", "url": "litellm_proxy/mcp/shop"}
 SET = {"type": "mcp_toolset", "mcp_server_name": "records"}
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 async def ask(gateway: Gateway, *turns: str, **params: Any) -> Response:
@@ -46,8 +47,7 @@ async def test_a_tool_runs_inside_the_message(gateway: Gateway, calls: Path) -> 
     assert gateway.backend.callable_tools() == [LOOKUP, FAIL]
 
 
-async def test_a_stream_has_the_same_blocks(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_a_stream_has_the_same_blocks(gateway: Gateway) -> None:
     whole = (await ask(gateway, CALL, "It is record 7.")).json["content"]
     response = await ask(gateway, CALL, "It is record 7.", stream=True)
     starts = [e["content_block"] for e in response.events if e["type"] == "content_block_start"]
@@ -57,8 +57,7 @@ async def test_a_stream_has_the_same_blocks(gateway: Gateway, calls: Path) -> No
     assert json.loads("".join(parts)) == {"id": 7}
 
 
-async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway, calls: Path) -> None:
-    del calls
+async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway) -> None:
     content = (await ask(gateway, call(FAIL, {"id": 1}), "It failed.")).json["content"]
     assert content[1]["is_error"] is True
     assert "closed" in content[1]["content"][0]["text"]
@@ -89,8 +88,7 @@ async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway, calls: 
         },
     ],
 )
-async def test_only_enabled_tools_are_offered(gateway: Gateway, calls: Path, changes: Json) -> None:
-    del calls
+async def test_only_enabled_tools_are_offered(gateway: Gateway, changes: Json) -> None:
     response = await ask(gateway, "Hello.", **changes)
     assert response.status == 200, response.bodies
     assert gateway.backend.callable_tools() == [LOOKUP]
@@ -123,10 +121,7 @@ async def test_deferred_tools_are_found(gateway: Gateway, calls: Path) -> None:
         ({"tools": [{**SET, "configs": {"fail": 3}}]}, "tools[0].configs.fail"),
     ],
 )
-async def test_wrong_servers_are_refused(
-    gateway: Gateway, calls: Path, changes: Json, param: str
-) -> None:
-    del calls
+async def test_wrong_servers_are_refused(gateway: Gateway, changes: Json, param: str) -> None:
     response = await ask(gateway, **changes)
     assert response.status == 400, response.bodies
     assert response.json["error"]["param"] == param

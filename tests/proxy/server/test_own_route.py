@@ -1,16 +1,20 @@
-"""Responses, errors and keys of the gateway's own route."""
+"""Responses, errors, keys and callbacks of the gateway's own route."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import litellm
 import pytest
+from fastapi import HTTPException
+from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.litellm.own_route import TICK, Gateway, chat, ours
-from tests.support.litellm.router import Row, foreign, use
+from tests.support.litellm.router import foreign, use
 from tests.support.servers.script import Script
-from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host.deployments import choice
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server.response_headers import own_headers
@@ -58,16 +62,6 @@ async def test_model_in_the_path_overrides_the_body(gateway: Gateway, path: str)
         assert (response.status, response.json["model"]) == (200, "tiny")
 
 
-async def test_deployment_defaults_fill_fields_missing_from_the_request(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    params = {"temperature": 0.125, "max_tokens": 7, "extra_body": {"top_k": 3}}
-    use(monkeypatch, ours(gateway.backend, **params))
-    assert (await gateway.ask(chat(temperature=0.5))).status == 200
-    sampling = gateway.backend.requests[-1].sampling
-    assert (sampling.temperature, sampling.max_tokens, sampling.top_k) == (0.5, 7, 3)
-
-
 @pytest.mark.parametrize("stream", [True, False])
 async def test_error_before_the_response_has_its_status(gateway: Gateway, stream: bool) -> None:
     error = {"message": "Wait.", "code": "busy"}
@@ -95,41 +89,6 @@ async def test_unexpected_exception_is_a_500_without_its_message(
     assert b"secret" not in response.bodies[0]
 
 
-@pytest.mark.parametrize("body", [b"{", b"[]", b""])
-async def test_body_that_is_not_a_json_object_is_rejected(gateway: Gateway, body: bytes) -> None:
-    response = await gateway.ask(body)
-    assert (response.status, response.json["error"]["type"]) == (400, "invalid_request_error")
-
-
-async def test_invalid_key_is_rejected_before_the_body_is_read(gateway: Gateway) -> None:
-    for key in ("sk-wrong", None):
-        response = await gateway.ask(b"{not even JSON", key=key)
-        assert (response.status, response.json["error"]["code"]) == (401, "invalid_api_key")
-
-
-async def test_virtual_key_allows_only_its_models(gateway: Gateway) -> None:
-    sent = new_key()
-    gateway.add_key(sent, key_of(sent, alias="mine", models=("other",)))
-    refused = await gateway.ask(chat(), key=sent)
-    assert (refused.status, refused.json["error"]["code"]) == (403, "permission_denied")
-    gateway.add_key(sent, key_of(sent, alias="mine", models=("tiny",)))
-    allowed = await gateway.ask(chat(), key=sent)
-    assert allowed.status == 200
-    assert allowed.context.key is not None
-    assert allowed.context.key.alias == "mine"
-
-
-async def test_key_limits_are_enforced(gateway: Gateway) -> None:
-    sent = new_key()
-    gateway.add_key(sent, key_of(sent, rpm=1))
-    first, second = [await gateway.ask(chat(), key=sent) for _ in range(2)]
-    assert (first.status, second.status) == (200, 429)
-    assert second.json["error"]["code"] == "rate_limit_exceeded"
-    assert int(second.headers[b"retry-after"]) > 0
-    assert first.context.lease is not None
-    assert second.context.lease is None
-
-
 async def test_only_streams_get_keep_alive_comments(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,16 +104,6 @@ async def test_only_streams_get_keep_alive_comments(
             assert (COMMENT in body) is stream
 
 
-async def test_litellms_router_may_choose_the_deployment(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With its limits: `enforce_model_rate_limits` counts requests of a deployment."""
-    settings: Row = {"optional_pre_call_checks": ["enforce_model_rate_limits"]}
-    use(monkeypatch, ours(gateway.backend, rpm=2), **settings)
-    statuses = [(await gateway.ask(chat())).status for _ in range(3)]
-    assert statuses == [200, 200, 429]
-
-
 async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway: Gateway) -> None:
     assert (await gateway.ask(chat(num_ctx=4096))).status == 400
     gateway.configure(unknown_parameters="ignore")
@@ -165,3 +114,82 @@ async def test_unknown_parameters_are_ignored_if_the_operator_wants_so(gateway: 
     assert gateway.backend.requests[-1].sampling.max_tokens == 9
     # Invalid values of known parameters are no unknown parameters.
     assert (await gateway.ask(chat(temperature="hot"))).status == 400
+
+
+class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
+    """A team's callback: refuses and changes requests by their content, and records events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.models: list[Any] = []
+        self.successes: list[Any] = []
+        self.failures: list[Any] = []
+
+    async def async_pre_call_hook(
+        self, user_api_key_dict: Any, cache: Any, data: dict[str, Any], call_type: str
+    ) -> dict[str, Any]:
+        self.models.append(data.get("model"))
+        last = data["messages"][-1]
+        if last["content"] == "refused":
+            raise HTTPException(429, {"error": "Not now."}, headers={"retry-after": "3"})
+        if last["content"] == "changed":
+            last["content"] = "hi"
+        return data
+
+    async def async_log_success_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.successes.append(response_obj)
+
+    async def async_log_failure_event(
+        self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
+    ) -> None:
+        self.failures.append(kwargs["exception"])
+
+    async def settled(self) -> None:
+        await until(lambda: self.successes or self.failures)
+
+
+@pytest.fixture
+def team(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Team:
+    made = Team()
+    monkeypatch.setattr(litellm, "callbacks", [made])
+    return made
+
+
+async def test_stream_left_by_its_client_is_logged_with_the_text_sent(
+    gateway: Gateway, team: Team
+) -> None:
+    gateway.backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
+    await gateway.ask(chat("hang", stream=True), leave_after=0.3)
+    await team.settled()
+    [logged] = team.successes
+    assert "Hello there".startswith(logged.choices[0].message.content)
+    assert not team.failures
+
+
+async def test_headers_of_a_rejecting_hook_are_sent(gateway: Gateway, team: Team) -> None:
+    """LiteLLM also sends the headers of an HTTPException."""
+    response = await gateway.ask(chat("refused"))
+    assert (response.status, response.json["error"]["message"]) == (429, "Not now.")
+    assert response.headers.get(b"retry-after") == b"3"
+
+
+async def test_pre_call_hook_gets_the_model_of_the_path(gateway: Gateway, team: Team) -> None:
+    for model in (None, "other"):
+        await gateway.ask(chat(model=model), path="/engines/tiny/chat/completions")
+    assert team.models == ["tiny", "tiny"]
+
+
+async def test_failure_hook_may_replace_the_error(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LiteLLM also sends the exception that the hook returns."""
+
+    class Replacing(CustomLogger):  # type: ignore[misc]
+        async def async_post_call_failure_hook(self, *args: Any, **more: Any) -> HTTPException:
+            return HTTPException(418, {"error": "A teapot."})
+
+    monkeypatch.setattr(litellm, "callbacks", [Replacing()])
+    response = await gateway.ask(chat(temperature="hot"))
+    assert response.status == 418

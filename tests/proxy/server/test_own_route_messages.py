@@ -9,8 +9,7 @@ import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.apis.messages_api import HI, LOOK, accumulated, check_error
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.messages_api import HI, LOOK, check_error
 from tests.support.litellm.log_events import log_events
 from tests.support.litellm.own_route import PATHS, Gateway, Response, ours
 from tests.support.litellm.router import foreign, use
@@ -24,17 +23,6 @@ async def ask(gateway: Gateway, script: str = "hi", path: str = PATH, **params: 
     messages = [{"role": "user", "content": script}]
     body = {"model": "tiny", "max_tokens": 100, "messages": messages, **params}
     return await gateway.ask(body, path=path)
-
-
-def events_of(response: Response) -> list[dict[str, Any]]:
-    return read_events(b"".join(response.bodies))
-
-
-async def test_silence_is_filled_with_pings(gateway: Gateway) -> None:
-    gateway.backend.scripts["slow"] = Script(("Hello there",), queued=1.0)
-    made = events_of(await ask(gateway, "slow", stream=True))
-    assert made[0] == {"type": "ping"}
-    assert accumulated(made)["content"] == [{"type": "text", "text": "Hello there"}]
 
 
 async def test_a_count_needs_no_max_tokens_and_reserves_no_output(gateway: Gateway) -> None:

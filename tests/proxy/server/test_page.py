@@ -16,16 +16,6 @@ PATHS = ("/", "/docs", OPENAPI, "/toolgate/page/app.js")
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_the_page_is_answered_without_a_key_and_without_litellm(
-    gateway: Gateway, path: str
-) -> None:
-    response = await gateway.ask(b"", path=path, method="GET", key=None)
-    assert response.status == 200
-    assert b"content-security-policy" in response.headers
-    assert gateway.host.passed == []
-
-
-@pytest.mark.parametrize("path", PATHS)
 async def test_without_the_page_its_paths_are_litellms(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:

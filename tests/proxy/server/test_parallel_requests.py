@@ -10,6 +10,7 @@ from typing import Any
 import litellm
 import pytest
 
+from tests.support.litellm.fallbacks import APIS, STREAM
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.router import Row, use
 from tests.support.servers.fake_backend import FakeBackend, running
@@ -19,8 +20,6 @@ from toolgate_proxy.litellm_host.deployments import choice
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.stack.processes import free_port
 
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 ROUTED = pytest.mark.parametrize(
     "settings",
     [{}, {"routing_strategy": "usage-based-routing-v2"}],

@@ -11,6 +11,7 @@ from litellm.caching.caching import Cache, CacheMode
 from litellm.integrations.custom_logger import CustomLogger
 
 from tests.support.apis.outcomes import RANDOM
+from tests.support.litellm.fallbacks import APIS, STREAM
 from tests.support.litellm.guards import SCHEMA, TOOLS, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.router import use
@@ -20,8 +21,6 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.server.response_headers import own_headers
 
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 OTHER_SCHEMA = {**SCHEMA, "description": "Another one."}
 
 

@@ -1,10 +1,20 @@
-"""Values of response headers: no line breaks, bounded sizes."""
+"""Values of response headers, and decisions of the gate around the own routes."""
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
-from toolgate_proxy.context import RequestContext
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+
+from toolgate_proxy.context import RequestContext, context_of
+from toolgate_proxy.limit_lease import Lease
+from toolgate_proxy.server import request_scope
+from toolgate_proxy.server.logs import access_log
+from toolgate_proxy.server.request_scope import RequestScope
 from toolgate_proxy.server.response_headers import (
     CUT,
     MAX_OTHER,
@@ -54,3 +64,131 @@ def test_names_from_a_request_can_not_end_the_headers() -> None:
     assert ignored.startswith(b"a????b,ccc")
     assert len(ignored) == MAX_OWN
     assert sent[b"x-toolgate-omitted-tools"] == b"web_search"
+
+
+Handler = Callable[[RequestContext, Send], Any]
+
+
+@pytest.mark.parametrize(
+    ("body", "more", "last"),
+    [
+        (b"data: [DONE]\n\n", True, True),
+        (b'data: {"choices":[]}\n\ndata: [DONE]\n\n', True, True),
+        (b'data: {"choices":[]}\n\n', True, False),
+        (b'data: {"choices":[{"delta":{"content":"then data: [DONE] ends it"}}]}\n\n', True, False),
+        (b'data: {"prompt_text":"\\ndata: [DONE]"}\n\n', True, False),
+        (b"", False, True),
+    ],
+)
+def test_stream_end_is_detected_only_in_the_last_line(body: bytes, more: bool, last: bool) -> None:
+    message = {"type": "http.response.body", "body": body, "more_body": more}
+    assert request_scope._is_last(message) is last
+
+
+def test_litellm_control_headers_are_removed_except_the_key_header() -> None:
+    headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
+    assert request_scope.without_control_headers(headers) == headers[1:]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> list[RequestContext]:
+    """The contexts whose requests were logged."""
+    written: list[RequestContext] = []
+    settings = SimpleNamespace(log_format="text", metrics_token=None)
+    here = SimpleNamespace(settings=settings, key_sync=None)
+    monkeypatch.setattr(request_scope, "gateway", lambda: here)
+    monkeypatch.setattr(access_log, "write", lambda context, **_: written.append(context))
+    return written
+
+
+async def through(handle: Handler, *headers: tuple[bytes, bytes]) -> list[Message]:
+    sent: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await handle(context_of(scope), send)
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": headers}
+    await RequestScope(app)(scope, receive, send)
+    return sent
+
+
+async def start(send: Send, status: int = 200, *headers: tuple[bytes, bytes]) -> None:
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+
+async def test_response_has_the_headers_of_the_context(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        context.note_enforcement(True, {})
+        await start(send, 200, (b"x-litellm-model-api-base", b"http://secret"))
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    sent = await through(handle, (b"x-request-id", b"mine"))
+    headers = dict(sent[0]["headers"])
+    assert headers[b"x-request-id"] == b"mine"
+    assert headers[b"x-toolgate-enforced"] == b"full"
+    assert b"x-litellm-model-api-base" not in headers
+    [context] = lines
+    assert (context.status, context.failed, context.sent_whole) == (200, False, True)
+
+
+async def test_costs_are_sent_unless_they_are_zero(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        costs = ((b"", b"0.0"), (b"-input", b"1e-05"), (b"-output", b"0"), (b"-original", b"0.02"))
+        named = [(b"x-litellm-response-cost" + name, value) for name, value in costs]
+        await start(send, 200, *named, (b"x-litellm-key-spend", b"0.0"))
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    names = [name for name, _ in (await through(handle))[0]["headers"] if b"litellm" in name]
+    assert names == [b"x-litellm-response-cost-input", b"x-litellm-response-cost-original"]
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_reservation_is_settled_before_the_last_bytes_are_sent(
+    lines: list[RequestContext], ended: bool
+) -> None:
+    """A next request may arrive as soon as the client has the whole response; a context is
+    complete when its tokens are."""
+    settled: list[str] = []
+
+    async def handle(context: RequestContext, send: Send) -> None:
+        async def settle() -> None:
+            settled.append("settled")
+
+        context.lease = Lease(settle)
+        await start(send)
+        await send({"type": "http.response.body", "body": b"data: 1\n\n", "more_body": True})
+        assert settled == []
+        context.complete = not ended
+        last = b"data: [DONE]\n\n" if ended else b"data: 2\n\n"
+        await send({"type": "http.response.body", "body": last, "more_body": True})
+        assert settled == ["settled"]
+        await send({"type": "http.response.body", "body": b""})
+
+    await through(handle)
+    assert settled == ["settled"]
+    assert len(lines) == 1
+
+
+async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]) -> None:
+    done = asyncio.Event()
+
+    async def handle(context: RequestContext, send: Send) -> None:
+        async def settle() -> None:
+            done.set()
+
+        context.lease = Lease(settle)
+        await start(send)
+        raise ConnectionError("the client has gone")
+
+    with pytest.raises(ConnectionError):
+        await through(handle)
+    async with asyncio.timeout(5):
+        await done.wait()
+    [context] = lines
+    assert not context.sent_whole

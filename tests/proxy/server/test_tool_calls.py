@@ -36,6 +36,7 @@ SHOP = {
 }
 BODY = body_of("responses", "go", tools=[SHOP])
 SECRET = 987_654
+pytestmark = pytest.mark.usefixtures("calls")
 
 
 @pytest.fixture
@@ -83,13 +84,11 @@ async def ask(gateway: Gateway, *turns: str, **terms: Any) -> tuple[Response, Ke
 @pytest.mark.parametrize(("tool", "result"), [(LOOKUP, "ok"), (FAIL, "error")])
 async def test_a_call_is_counted_traced_and_logged_without_contents(
     gateway: Gateway,
-    calls: Path,
     lines: list[str],
     spans: InMemorySpanExporter,
     tool: str,
     result: str,
 ) -> None:
-    del calls
     arguments = {"id": SECRET}
     await ask(gateway, "Hello.")  # the listing begins the series
     before = counted()
@@ -117,9 +116,8 @@ async def test_a_call_is_counted_traced_and_logged_without_contents(
 
 
 async def test_a_server_that_is_too_slow_is_a_timeout(
-    gateway: Gateway, calls: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del calls
     monkeypatch.setattr(mcp, "CALL_SECONDS", 0.0)
     response, _ = await ask(gateway, call(LOOKUP, {"id": 1}), "Done.")
     assert response.json["output"][1]["status"] == "failed"
@@ -153,9 +151,8 @@ async def _with(gateway: Gateway, key: Key, *turns: str) -> tuple[Response, Key]
 
 
 async def test_a_call_of_a_client_that_leaves_is_logged(
-    gateway: Gateway, calls: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del calls
     began, left = asyncio.Event(), asyncio.Event()
 
     async def hang(_servers: object, _name: str, _arguments: str) -> None:
@@ -189,10 +186,8 @@ async def test_a_response_runs_no_more_calls_than_the_request_allows(
 
 
 async def test_a_call_ends_with_the_time_limit_of_the_response(
-    gateway: Gateway, calls: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
+    gateway: Gateway, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del calls
-
     async def hang(_servers: object, _name: str, _arguments: str) -> None:
         await asyncio.Event().wait()
 

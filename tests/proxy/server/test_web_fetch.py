@@ -123,8 +123,8 @@ async def test_the_model_sees_the_text_of_the_page(gateway: Gateway, web: Web) -
     ]
 
 
-async def test_a_stream_has_the_same_blocks(gateway: Gateway, web: Web) -> None:
-    del web
+@pytest.mark.usefixtures("web")
+async def test_a_stream_has_the_same_blocks(gateway: Gateway) -> None:
     whole = (await ask(gateway, fetch(), "In an hour.")).json["content"]
     response = await ask(gateway, fetch(), "In an hour.", stream=True)
     starts = [e["content_block"] for e in response.events if e["type"] == "content_block_start"]
@@ -135,11 +135,9 @@ async def test_a_stream_has_the_same_blocks(gateway: Gateway, web: Web) -> None:
     assert response.events[-2]["usage"]["server_tool_use"]["web_fetch_requests"] == 1
 
 
+@pytest.mark.usefixtures("web")
 @pytest.mark.parametrize("url", [URL, "https://docs.example.com/lost"])
-async def test_the_next_turn_continues_the_same_prompt(
-    gateway: Gateway, web: Web, url: str
-) -> None:
-    del web
+async def test_the_next_turn_continues_the_same_prompt(gateway: Gateway, url: str) -> None:
     said = [{"role": "user", "content": f"{ASKED} {url}"}]
     content = (await ask(gateway, fetch(url), "Done.", messages=said)).json["content"]
     seen = gateway.backend.messages()
@@ -223,6 +221,7 @@ async def test_pages_that_can_not_be_read(
     assert results(response)[0]["error_code"] == code
 
 
+@pytest.mark.usefixtures("web")
 @pytest.mark.parametrize(
     ("options", "found"),
     [
@@ -232,10 +231,7 @@ async def test_pages_that_can_not_be_read(
         ({"blocked_domains": ["docs.example.com/paint"]}, "url_not_allowed"),
     ],
 )
-async def test_the_request_may_allow_less(
-    gateway: Gateway, web: Web, options: Json, found: str
-) -> None:
-    del web
+async def test_the_request_may_allow_less(gateway: Gateway, options: Json, found: str) -> None:
     [shown] = results(await ask(gateway, fetch(), "Done.", options=options))
     assert shown.get("error_code", shown["type"]) == found
 
@@ -282,6 +278,7 @@ async def test_without_the_setting_the_fetch_is_left_out(
         )
 
 
+@pytest.mark.usefixtures("web")
 @pytest.mark.parametrize(
     ("options", "param"),
     [
@@ -292,10 +289,7 @@ async def test_without_the_setting_the_fetch_is_left_out(
         ({"depth": 3}, "tools[0].depth"),
     ],
 )
-async def test_wrong_options_are_refused(
-    gateway: Gateway, web: Web, options: Json, param: str
-) -> None:
-    del web
+async def test_wrong_options_are_refused(gateway: Gateway, options: Json, param: str) -> None:
     response = await ask(gateway, options=options)
     assert response.status == 400
     assert response.json["error"]["param"] == param

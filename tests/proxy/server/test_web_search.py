@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from litellm.proxy import proxy_server
 from tests.support.apis import messages_api, responses_api
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.script import Script, call
-from tests.support.servers.search_engine import SearchEngine, running
+from tests.support.servers.search_engine import SearchEngine
 from toolgate_core import wire
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -32,15 +31,9 @@ Json = dict[str, Any]
 
 
 @pytest.fixture
-def engine(gateway: Gateway) -> Iterator[SearchEngine]:
-    """The search tool of LiteLLM's router."""
-    with running() as engine:
-        engine.pages = PAGES
-        params = {"search_provider": "searxng", "api_base": engine.url}
-        proxy_server.llm_router.search_tools = [
-            {"search_tool_name": "searx", "litellm_params": params}
-        ]
-        yield engine
+def engine(engine: SearchEngine) -> SearchEngine:
+    engine.pages = PAGES
+    return engine
 
 
 def body(api: str, **options: Any) -> Json:
@@ -175,11 +168,11 @@ async def test_the_next_turn_has_the_results(
     assert "x-toolgate-history" not in own_headers(again.context)
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("api", PATHS)
 async def test_results_of_another_service_are_titles_and_addresses(
-    gateway: Gateway, engine: SearchEngine, api: str
+    gateway: Gateway, api: str
 ) -> None:
-    del engine
     if api == "responses":
         source = {"type": "url", "url": "https://a.example"}
         action = {"type": "search", "query": "q", "sources": [source]}
@@ -253,6 +246,7 @@ async def test_without_a_search_tool_the_search_is_left_out(gateway: Gateway, ap
     assert not prompt.tools
 
 
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize(
     ("options", "param"),
     [
@@ -261,10 +255,7 @@ async def test_without_a_search_tool_the_search_is_left_out(gateway: Gateway, ap
         ({"depth": 3}, "tools[0].depth"),
     ],
 )
-async def test_wrong_options_are_refused(
-    gateway: Gateway, engine: SearchEngine, options: Json, param: str
-) -> None:
-    del engine
+async def test_wrong_options_are_refused(gateway: Gateway, options: Json, param: str) -> None:
     response = await gateway.ask(body("messages", **options), path=PATHS["messages"])
     assert response.status == 400
     assert response.json["error"]["param"] == param

@@ -72,20 +72,18 @@ def test_tool_results_are_sorted_by_their_calls() -> None:
     assert paths == ("messages[0]", "messages[2]", "messages[3]", "messages[1]")
 
 
-@pytest.mark.parametrize("arguments", ['{"room": "4', "null", "[]", "3", [], 3, '"{}"', "{]"])
+NOTHING = ("", None, {})
+
+
+@pytest.mark.parametrize(
+    "arguments", [*NOTHING, '{"room": "4', "null", "[]", "3", [], 3, '"{}"', "{]"]
+)
 def test_arguments_that_are_no_object_become_an_empty_one(arguments: Any) -> None:
     call = {"id": "a", "function": {"name": "look", "arguments": arguments}}
     got, changes = changed({"role": "assistant", "tool_calls": [call]})
     assert got["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert changes == (HistoryChange("arguments", "messages[0].tool_calls[0].function.arguments"),)
-
-
-@pytest.mark.parametrize("arguments", ["", None, {}])
-def test_a_call_without_arguments_is_no_change(arguments: Any) -> None:
-    call = {"id": "a", "function": {"name": "look", "arguments": arguments}}
-    got, changes = changed({"role": "assistant", "tool_calls": [call]})
-    assert got["tool_calls"][0]["function"]["arguments"] == "{}"
-    assert changes == ()
+    change = HistoryChange("arguments", "messages[0].tool_calls[0].function.arguments")
+    assert changes == (() if arguments in NOTHING else (change,))
 
 
 @pytest.mark.parametrize("custom", [{"name": "sql"}, {"name": "sql", "input": None}])
@@ -216,26 +214,17 @@ def test_messages_that_no_template_can_render_are_rejected(message: Any, param: 
 
 
 @pytest.mark.parametrize(
-    ("message", "param"),
+    ("role", "part"),
     [
-        (
-            {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
-            "messages[0].content[0].type",
-        ),
-        (
-            {"role": "system", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]},
-            "messages[0].content[0].type",
-        ),
-        (
-            {"role": "user", "content": [{"type": "thinking", "thinking": "hm"}]},
-            "messages[0].content[0].type",
-        ),
+        ("user", {"type": "input_audio", "input_audio": {}}),
+        ("system", {"type": "image_url", "image_url": {"url": "data:"}}),
+        ("user", {"type": "thinking", "thinking": "hm"}),
     ],
 )
-def test_unsupported_content_is_rejected_with_its_path(message: dict[str, Any], param: str) -> None:
+def test_unsupported_content_is_rejected_with_its_path(role: str, part: dict[str, Any]) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
-        messages_of([message])
-    assert refusal.value.param == param
+        messages_of([{"role": role, "content": [part]}])
+    assert refusal.value.param == "messages[0].content[0].type"
 
 
 @pytest.mark.parametrize("messages", [None, [], {}, "hello"])

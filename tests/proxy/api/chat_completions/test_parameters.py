@@ -62,6 +62,9 @@ def test_the_last_row_of_a_field_has_precedence_in_any_order_of_the_body() -> No
 
 
 def test_rows_name_fields_that_exist() -> None:
+    renamed = {row.name: row.sampling for row in PARAMETERS if row.sampling not in (None, row.name)}
+    assert renamed == {"max_completion_tokens": "max_tokens", "top_logprobs": "logprobs"}
+    assert all(row.tokenizing in (None, row.name) for row in PARAMETERS)
     sampling = {row.sampling for row in PARAMETERS if row.sampling}
     assert sampling == wire.Sampling.model_fields.keys()
     tokenizing = {row.tokenizing for row in PARAMETERS if row.tokenizing}
@@ -69,6 +72,11 @@ def test_rows_name_fields_that_exist() -> None:
     request = {row.request for row in PARAMETERS if row.request}
     request |= {name for row in PARAMETERS for name in row.members.values()}
     assert request < {each.name for each in fields(ChatRequest)}
+
+
+def test_logprobs_alone_requests_no_alternatives() -> None:
+    assert admitted(logprobs=True).sampling.logprobs == 0
+    assert admitted(logprobs=False, top_logprobs=0).sampling.logprobs is None
 
 
 def test_a_table_with_two_rows_of_one_name_is_an_error() -> None:

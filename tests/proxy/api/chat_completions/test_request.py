@@ -1,4 +1,4 @@
-"""Bodies of chat completion requests: valid and invalid parameters."""
+"""Parameters of a chat completion request, and its reasoning mode and budget."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import pytest
 
 from tests.support.apis.admitted_requests import HELLO, TOOL, admitted
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+
+JSON = {"response_format": {"type": "json_object"}}
 
 
 def test_a_minimal_request_sets_no_parameters() -> None:
@@ -25,24 +27,13 @@ def test_a_minimal_request_sets_no_parameters() -> None:
     ("params", "param"),
     [
         ({"min_tokens": 6, "max_tokens": 5}, "min_tokens"),
+        ({"stream": True, "prompt_logprobs": 1}, "prompt_logprobs"),
         ({"allowed_token_ids": [1], "tools": [TOOL]}, "allowed_token_ids"),
         ({"allowed_token_ids": [1], "bad_words": ["a"]}, "allowed_token_ids"),
-        (
-            {
-                "repetition_detection": {"max_pattern_size": 2},
-                "response_format": {"type": "json_object"},
-            },
-            "repetition_detection",
-        ),
+        (JSON | {"repetition_detection": {"max_pattern_size": 2}}, "repetition_detection"),
         ({"repetition_detection": {"min_count": 3}}, "repetition_detection.max_pattern_size"),
         ({"repetition_detection": {"most": 3}}, "repetition_detection.most"),
-        (
-            {
-                "structured_outputs": {"json_object": True},
-                "response_format": {"type": "json_object"},
-            },
-            "structured_outputs",
-        ),
+        (JSON | {"structured_outputs": {"json_object": True}}, "structured_outputs"),
         ({"structured_outputs": {"grammar": "a"}}, "structured_outputs.grammar"),
         ({"structured_outputs": {"choice": [""]}}, "structured_outputs.choice"),
         ({"structured_outputs": {"choice": []}}, "structured_outputs.choice"),
@@ -50,12 +41,23 @@ def test_a_minimal_request_sets_no_parameters() -> None:
         ({"structured_outputs": {"regex": ""}}, "structured_outputs.regex"),
         ({"structured_outputs": {"regex": "a", "choice": ["a"]}}, "structured_outputs.regex"),
         ({"structured_outputs": {"json": "{"}}, "structured_outputs.json"),
+        ({"temperature": float("nan")}, "temperature"),
+        ({"top_logprobs": 3}, "top_logprobs"),  # without logprobs
+        ({"logprob_token_ids": [3]}, "logprob_token_ids"),
+        ({"function_call": "required"}, "function_call"),
+        ({"function_call": {"name": 3}}, "function_call"),
+        ({"tool_choice": "every"}, "tool_choice"),
+        ({"tool_choice": 3}, "tool_choice"),
+        ({"tool_choice": {"type": "function"}}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": 3}}}, "tool_choice"),
     ],
 )
-def test_contradicting_parameters_are_rejected(params: dict[str, Any], param: str) -> None:
+def test_invalid_parameters_are_rejected_with_their_names(
+    params: dict[str, Any], param: str
+) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(**params)
-    assert refusal.value.param == param
+    assert (refusal.value.param, refusal.value.status) == (param, 400)
 
 
 def test_null_is_the_same_as_no_value() -> None:
@@ -63,38 +65,20 @@ def test_null_is_the_same_as_no_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
+    ("params", "param"),
     [
-        ("temperature", float("nan")),
-        ("top_logprobs", 3),  # without logprobs
-        ("logprob_token_ids", [3]),
-        ("function_call", "required"),
-        ("function_call", {"name": 3}),
-        ("tool_choice", "every"),
-        ("tool_choice", 3),
-        ("tool_choice", {"type": "function"}),
-        ("tool_choice", {"type": "function", "function": {"name": 3}}),
+        ({"modalities": ["audio"]}, "modalities"),
+        ({"tool_choice": {"type": "mcp"}}, "tool_choice"),
+        ({"anything_else": 1}, "anything_else"),
+        ({"chat_template_kwargs": {"chat_template": "x"}}, "chat_template_kwargs.chat_template"),
+        ({"chat_template_kwargs": {"tools": "x"}}, "chat_template_kwargs.tools"),
+        ({"chat_template_kwargs": {"messages": "x"}}, "chat_template_kwargs.messages"),
     ],
 )
-def test_an_invalid_value_is_rejected_with_the_parameter_name(name: str, value: Any) -> None:
-    with pytest.raises(InvalidRequest) as refusal:
-        admitted(**{name: value})
-    assert refusal.value.param == name
-    assert refusal.value.status == 400
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("modalities", ["audio"]),
-        ("tool_choice", {"type": "mcp"}),
-        ("anything_else", 1),
-    ],
-)
-def test_an_unsupported_value_is_rejected_with_the_parameter_name(name: str, value: Any) -> None:
+def test_an_unsupported_value_is_rejected_with_its_name(params: dict[str, Any], param: str) -> None:
     with pytest.raises(UnsupportedParameter) as refusal:
-        admitted(**{name: value})
-    assert refusal.value.param == name
+        admitted(**params)
+    assert refusal.value.param == param
 
 
 def test_stream_options() -> None:
@@ -146,3 +130,59 @@ def test_repetition_guard() -> None:
     with pytest.raises(InvalidRequest) as refusal:
         admitted(toolgate={"repetition_guard": 2})
     assert refusal.value.param == "toolgate.repetition_guard"
+
+
+@pytest.mark.parametrize(
+    ("params", "mode", "kwargs"),
+    [
+        ({"chat_template_kwargs": {"enable_thinking": True}}, "on", {"enable_thinking": True}),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, "off", {"enable_thinking": False}),
+        ({"chat_template_kwargs": {"enable_thinking": None}}, "default", None),
+        ({"chat_template_kwargs": {"style": "short"}}, "default", {"style": "short"}),
+        (
+            {"reasoning_effort": "none"},
+            "off",
+            {"reasoning_effort": "none", "enable_thinking": False},
+        ),
+        (
+            {"reasoning_effort": "high"},
+            "on",
+            {"reasoning_effort": "high", "enable_thinking": True},
+        ),
+        (
+            {"reasoning_effort": "high", "chat_template_kwargs": {"enable_thinking": False}},
+            "off",
+            {"reasoning_effort": "high", "enable_thinking": False},
+        ),
+    ],
+)
+def test_reasoning_mode_and_template_arguments(
+    params: dict[str, Any], mode: str, kwargs: dict[str, Any] | None
+) -> None:
+    request = admitted(**params)
+    assert (request.reasoning, request.template_kwargs) == (mode, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("params", "budget"),
+    [
+        ({}, None),
+        ({"reasoning_effort": "low"}, 2048),
+        ({"reasoning_effort": "high"}, None),
+        ({"reasoning_effort": "low", "reasoning_budget": 7}, 7),
+        ({"thinking_token_budget": 9}, 9),
+        ({"thinking_token_budget": -1}, None),
+        ({"reasoning_budget": 0}, 0),
+        ({"thinking": {"type": "enabled", "budget_tokens": 1024}}, 1024),
+    ],
+)
+def test_reasoning_budgets(params: dict[str, Any], budget: int | None) -> None:
+    assert admitted(**params).reasoning_budget == budget
+
+
+def test_other_forms_of_enable_thinking() -> None:
+    assert admitted(thinking={"type": "enabled", "budget_tokens": 5}).reasoning == "on"
+    assert admitted(thinking={"type": "disabled"}).reasoning == "off"
+    assert admitted(enable_thinking=False).reasoning == "off"
+    with pytest.raises(InvalidRequest):
+        admitted(thinking={"type": "some"})

@@ -24,6 +24,13 @@ LOGPROBS = ["message.output_text.logprobs"]
 FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True}
 
 
+FUNCTIONS = [{"type": "function", "name": name} for name in "ab"]
+
+
+def allowed(mode: str, *tools: Any) -> dict[str, Any]:
+    return {"type": "allowed_tools", "mode": mode, "tools": [*tools]}
+
+
 def refusal(**params: Any) -> InvalidRequest:
     with pytest.raises(InvalidRequest) as refused:
         parsed(**params)
@@ -47,18 +54,8 @@ def test_every_parameter_of_chat_has_a_counterpart() -> None:
         ("none", "none"),
         ("required", "required"),
         ({"type": "function", "name": "look"}, NamedTool("look")),
-        (
-            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "a"}]},
-            AllowedTools("auto", ("a",)),
-        ),
-        (
-            {
-                "type": "allowed_tools",
-                "mode": "required",
-                "tools": [{"type": "function", "name": each} for each in "ab"],
-            },
-            AllowedTools("required", ("a", "b")),
-        ),
+        (allowed("auto", FUNCTIONS[0]), AllowedTools("auto", ("a",))),
+        (allowed("required", *FUNCTIONS), AllowedTools("required", ("a", "b"))),
     ],
 )
 def test_tool_choices(choice: Any, expected: Any) -> None:
@@ -76,12 +73,9 @@ def test_tool_choices(choice: Any, expected: Any) -> None:
         ({"type": "function"}, "tool_choice.name"),
         ({"type": "function", "function": {"name": "look"}}, "tool_choice.name"),
         ({"type": "allowed_tools", "tools": []}, "tool_choice.mode"),
-        ({"type": "allowed_tools", "mode": "auto", "tools": []}, "tool_choice.tools"),
-        ({"type": "allowed_tools", "mode": "auto", "tools": ["a"]}, "tool_choice.tools[0]"),
-        (
-            {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "web_search"}]},
-            "tool_choice.tools[0].type",
-        ),
+        (allowed("auto"), "tool_choice.tools"),
+        (allowed("auto", "a"), "tool_choice.tools[0]"),
+        (allowed("auto", {"type": "web_search"}), "tool_choice.tools[0].type"),
     ],
 )
 def test_wrong_tool_choices(choice: Any, param: str) -> None:

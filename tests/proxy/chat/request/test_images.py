@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.chat.request import images as images_module
 from toolgate_proxy.chat.request.images import LEFT_OUT, Images, without_images_in_results
 
@@ -190,12 +190,6 @@ async def test_images_over_the_limits_are_refused(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(images_module, "MAX_BYTES", 20)
     assert "larger" in await error_for(URI)
     assert "larger" in await error_for("https://pictures.example/a.png")
-
-
-async def test_images_for_a_text_model_are_an_error() -> None:
-    with pytest.raises(UnsupportedParameter) as refused:
-        await images().inlined(messages_with("http://10.0.0.1/"), accepts_images=False)
-    assert refused.value.param == PARAM
 
 
 def test_an_image_in_a_result_is_a_text_for_a_model_without_images() -> None:

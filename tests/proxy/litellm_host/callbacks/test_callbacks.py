@@ -15,7 +15,7 @@ from litellm.litellm_core_utils.litellm_logging import Logging
 from litellm.proxy.utils import ProxyLogging
 from litellm.router import Router
 
-from tests.support.litellm.router import reset_litellm, row, use
+from tests.support.litellm.router import row, use
 from toolgate_proxy.api.chat_completions.parameters import BY_NAME
 from toolgate_proxy.litellm_host.callbacks import configured as callbacks
 from toolgate_proxy.litellm_host.callbacks.configured import (
@@ -37,8 +37,7 @@ from toolgate_proxy.state import gateway
 
 
 @pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
+def _router(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a"), row("b"))
 
 
@@ -52,6 +51,18 @@ def having(*hooks: str, module: str = "team.callbacks") -> CustomLogger:
     return made
 
 
+def logging_object() -> Logging:
+    return Logging(
+        model="tiny",
+        messages=[],
+        stream=False,
+        call_type="acompletion",
+        start_time=datetime.now(),
+        litellm_call_id="id",
+        function_id="id",
+    )
+
+
 def reason() -> str | None:
     return litellm_reason("tiny", rows_of("tiny"))
 
@@ -62,14 +73,48 @@ def model_route() -> ModelRoute:
     return found
 
 
-def test_route_without_callbacks_has_no_hooks_and_no_events() -> None:
-    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
+def shown() -> str:
+    """What the route does for callbacks: without a reason it is our own."""
+    route = model_route()
+    assert route.reason is None
+    return " ".join(name for name in ("hooks", "events", "reads") if getattr(route, name))
+
+
+LOGGER, PACKAGE = "litellm.integrations.some_logger", "litellm.proxy.hooks"
+OPTIONAL = ("azure_content_safety", "dynamic_rate_limiter", "dynamic_rate_limiter_v3",
+            "prompt_injection_detection")  # fmt: skip
+"""LiteLLM registers these hooks only if they are configured, and its package has others as well."""
+STREAMED = "async_post_call_streaming_iterator_hook"
+
+
+@pytest.mark.parametrize(
+    ("hooks", "module", "expected"),
+    [
+        *((name, "team.callbacks", "events reads") for name in RESPONSE_HOOKS),
+        ("async_pre_call_hook", "team.callbacks", "hooks events"),
+        ("async_pre_call_deployment_hook", "team.callbacks", "events"),
+        ("async_log_success_event", "team.callbacks", "events"),
+        (STREAMED, LOGGER, "events reads"),
+        *(
+            (f"{MODERATION} async_pre_call_hook", f"{PACKAGE}.{name}", "hooks events reads")
+            for name in OPTIONAL
+        ),
+    ],
+)
+def test_a_callback_gets_what_its_hooks_need(hooks: str, module: str, expected: str) -> None:
+    assert shown() == ""
+    litellm.callbacks.append(having(*hooks.split(), module=module))
+    assert shown() == expected
+    before = callbacks.having(callbacks.BEFORE_DEPLOYMENT)
+    assert (before == litellm.callbacks) is (hooks == callbacks.BEFORE_DEPLOYMENT)
+    assert not callbacks.wants_post_call()
+    if module.startswith(PACKAGE):
+        assert importlib.util.find_spec(module) is not None
 
 
 def test_guardrail_reads_requests_and_responses() -> None:
     litellm.callbacks.append(CustomGuardrail(guardrail_name="no-names"))
-    route = model_route()
-    assert (route.reason, route.hooks, route.events, route.reads) == (None, True, True, True)
+    assert shown() == "hooks events reads"
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
@@ -83,15 +128,7 @@ def test_prompt_management_needs_parameters_that_our_own_route_refuses(name: str
     """So does Langfuse's logger, which has these hooks."""
     litellm.callbacks.append(having(name))
     assert (reason(), model_route().reads) == (None, False)
-    log = Logging(
-        model="tiny",
-        messages=[],
-        stream=False,
-        call_type="acompletion",
-        start_time=datetime.now(),
-        litellm_call_id="id",
-        function_id="id",
-    )
+    log = logging_object()
     assert not log.should_run_prompt_management_hooks(non_default_params={"temperature": 0.5})
     for given in ("prompt_id", "cache_control_injection_points", "vector_store_ids"):
         assert given not in BY_NAME
@@ -107,12 +144,6 @@ def test_interception_for_other_providers_changes_no_route() -> None:
         litellm.callbacks[:] = [WebSearchInterceptionLogger(enabled_providers=providers)]
         found = reason()
         assert found is None if expected is None else str(found).startswith(expected)
-
-
-@pytest.mark.parametrize("name", RESPONSE_HOOKS)
-def test_response_hook_runs_on_our_own_route(name: str) -> None:
-    litellm.callbacks.append(having(name))
-    assert (model_route().reason, model_route().events, model_route().reads) == (None, True, True)
 
 
 @pytest.mark.parametrize("name", [*RESPONSE_HOOKS, *UNSUPPORTED])
@@ -138,52 +169,12 @@ def test_post_call_hook_reads_responses_unless_it_is_litellms_own() -> None:
     assert (reason(), callbacks.reads_responses()) == (None, True)
 
 
-def test_litellm_logger_may_read_streams() -> None:
-    name = "async_post_call_streaming_iterator_hook"
-    litellm.callbacks.append(having(name, module="litellm.integrations.some_logger"))
-    assert model_route().reads
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "azure_content_safety",
-        "dynamic_rate_limiter",
-        "dynamic_rate_limiter_v3",
-        "prompt_injection_detection",
-    ],
-)
-def test_optional_hook_of_litellm_is_not_ignored(name: str) -> None:
-    """LiteLLM registers it only if it is configured, and its package has others as well."""
-    module = f"litellm.proxy.hooks.{name}"
-    assert importlib.util.find_spec(module) is not None
-    litellm.callbacks.append(having(MODERATION, "async_pre_call_hook", module=module))
-    assert (model_route().reads, model_route().hooks) == (True, True)
-
-
 @pytest.mark.parametrize(
     "name", ["async_filter_deployments", "async_pre_call_check", "pre_call_check"]
 )
 def test_litellms_router_chooses_if_a_callback_filters_deployments(name: str) -> None:
     litellm.callbacks.append(having(name))
     assert model_route().strategy is None or model_route().reason is not None
-
-
-def test_hook_before_deployments_runs_on_our_own_route() -> None:
-    litellm.callbacks.append(having("async_pre_call_deployment_hook"))
-    assert (model_route().reason, model_route().events) == (None, True)
-    assert callbacks.having(callbacks.BEFORE_DEPLOYMENT) == litellm.callbacks
-
-
-def test_pre_call_hook_runs_on_our_own_route() -> None:
-    litellm.callbacks.append(having("async_pre_call_hook"))
-    assert (model_route().reason, model_route().hooks, model_route().events) == (None, True, True)
-
-
-def test_logger_gets_events_on_our_own_route() -> None:
-    litellm.callbacks.append(having("async_log_success_event"))
-    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, True)
-    assert not callbacks.wants_post_call()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +185,7 @@ def test_every_callback_list_enables_events(name: str) -> None:
     def log(*arguments: object) -> None: ...
 
     getattr(litellm, name).append(log)
-    assert (model_route().reason, model_route().events) == (None, True)
+    assert shown() == "events"
 
 
 def test_callback_given_as_a_string_enables_hooks_and_events(
@@ -218,7 +209,7 @@ def test_built_in_callbacks_of_litellm_and_the_gateway_are_ignored() -> None:
     litellm.callbacks.append(SelectionHook(selection(), gateway().deployments))
     assert len(litellm.callbacks) > 4
     assert isinstance(selection(), Selection)
-    assert (model_route().reason, model_route().hooks, model_route().events) == (None, False, False)
+    assert shown() == ""
 
 
 def test_callbacks_of_the_router_itself_are_ignored() -> None:
@@ -232,15 +223,7 @@ def test_callbacks_of_the_router_itself_are_ignored() -> None:
 def test_log_events_skip_ignored_callbacks() -> None:
     observer = having("async_log_success_event")
     router = Router(model_list=[row("a")])
-    log = Logging(
-        model="tiny",
-        messages=[],
-        stream=False,
-        call_type="acompletion",
-        start_time=datetime.now(),
-        litellm_call_id="id",
-        function_id="id",
-    )
+    log = logging_object()
     held = [router.deployment_callback_on_success, limit_hook, observer]
     assert log.get_combined_callback_list(None, held) == held
     callbacks.without_inert(log)

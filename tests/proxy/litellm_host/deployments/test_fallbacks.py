@@ -8,7 +8,7 @@ from typing import Any
 import litellm
 import pytest
 
-from tests.support.litellm.router import Row, reset_litellm, row, use
+from tests.support.litellm.router import Row, row, use
 from toolgate_core.errors import (
     BackendFailed,
     ContextLengthExceeded,
@@ -58,11 +58,6 @@ CONFIGURED: dict[str, Row] = {
         "context_window_fallbacks": [{"b": ["c"]}],
     },
 }
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 async def anyone(model: str) -> bool:

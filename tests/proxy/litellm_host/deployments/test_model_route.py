@@ -12,16 +12,11 @@ from litellm.router import Router
 from litellm.types.router import RoutingStrategy
 
 from tests.support.litellm.model_routes import reason, route_of
-from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes, target_of
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.settings import Settings
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_generated_configuration_uses_our_own_route(
@@ -43,22 +38,19 @@ def test_generated_configuration_uses_our_own_route(
 
 
 @pytest.mark.parametrize(
-    ("params", "settings"),
-    [({"max_parallel_requests": 3}, {}), ({}, {"default_max_parallel_requests": 3})],
-    ids=["deployment", "default"],
+    ("params", "settings", "strategy"),
+    [
+        ({"max_parallel_requests": 3}, {}, "simple-shuffle"),
+        ({}, {"default_max_parallel_requests": 3}, "simple-shuffle"),
+        ({"weight": 2}, {"routing_strategy": "simple-shuffle"}, "simple-shuffle"),
+        ({"weight": 2}, {"routing_strategy": "least-busy"}, "least-busy"),
+        ({}, {"routing_strategy": RoutingStrategy.LEAST_BUSY}, "least-busy"),
+    ],
 )
-def test_own_route_limits_requests_in_flight(
-    monkeypatch: pytest.MonkeyPatch, params: Row, settings: Row
+def test_own_route_limits_requests_in_flight_and_supports_shuffle_and_least_busy(
+    monkeypatch: pytest.MonkeyPatch, params: Row, settings: Row, strategy: str
 ) -> None:
     use(monkeypatch, row("a", **params), row("b"), **settings)
-    assert (route_of().reason, route_of().strategy) == (None, "simple-shuffle")
-
-
-@pytest.mark.parametrize("strategy", ["simple-shuffle", "least-busy"])
-def test_own_route_supports_shuffle_and_least_busy(
-    monkeypatch: pytest.MonkeyPatch, strategy: str
-) -> None:
-    use(monkeypatch, row("a"), row("b", weight=2), routing_strategy=strategy)
     assert (route_of().reason, route_of().strategy) == (None, strategy)
 
 
@@ -184,13 +176,6 @@ def test_models_of_a_routing_group_have_its_strategy(
     )
     found = {model: route_of(model).strategy for model in ("tiny", "nick", "other", "g")}
     assert found == {"tiny": strategy, "nick": strategy, "other": "least-busy", "g": None}
-
-
-def test_strategy_may_be_a_member_of_litellms_enum(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    use(monkeypatch, row("a"), routing_strategy=RoutingStrategy.LEAST_BUSY)
-    assert route_of().strategy == "least-busy"
 
 
 def defaults(of: Row) -> Mapping[str, Any]:

@@ -11,18 +11,13 @@ from litellm.proxy import proxy_server
 from litellm.types.caching import LiteLLMCacheType
 
 from tests.support.litellm.model_routes import reason, route_of
-from tests.support.litellm.router import Row, reset_litellm, row, use
+from tests.support.litellm.router import Row, row, use
 from toolgate_proxy.litellm_host.deployments import model_route as module
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.router import rows_of
 from toolgate_proxy.settings import Settings
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_route_setting_sends_all_requests_to_litellm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.support.litellm.router import Row, reset_litellm, row, use
+from tests.support.litellm.router import Row, row, use
 from toolgate_core.errors import (
     BackendFailed,
     BackendTimeout,
@@ -25,38 +23,30 @@ POLICY = {
 }
 
 
+RETRIES = [
+    (BackendTimeout("No."), 1),
+    (BackendUnavailable("No."), 2),
+    (EnforcementFailed("No."), 3),
+    (BackendFailed("No."), 0),
+    (InvalidRequest("No."), 0),
+]
+OF_MODELS = ({"retry_policy": POLICY}, {"model_group_retry_policy": {"tiny": POLICY}})
+WITHOUT: tuple[Row, ...] = (
+    {}, {"model_group_retry_policy": {"other": POLICY}}, {"num_retries": 3}
+)  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("error", "retries"),
+    ("settings", "error", "retries"),
     [
-        (BackendTimeout("No."), 1),
-        (BackendUnavailable("No."), 2),
-        (EnforcementFailed("No."), 3),
-        (BackendFailed("No."), 0),
-        (InvalidRequest("No."), 0),
+        *((settings, *each) for settings in OF_MODELS for each in RETRIES),
+        *((settings, BackendTimeout("No."), 0) for settings in WITHOUT),
     ],
-    ids=lambda value: type(value).__name__,
-)
-@pytest.mark.parametrize(
-    "settings",
-    [{"retry_policy": POLICY}, {"model_group_retry_policy": {"tiny": POLICY}}],
-    ids=["of all models", "of the model"],
 )
 def test_policy_allows_retries_by_the_class_of_the_error(
     monkeypatch: pytest.MonkeyPatch, settings: Row, error: ToolgateError, retries: int
 ) -> None:
-    """A request that is invalid is not repeated."""
-    reset_litellm(monkeypatch)
+    """A request that is invalid is not repeated. Without a policy none is: a request has moved to
+    the other backends of its model."""
     use(monkeypatch, row("a"), **settings)
     assert retries_after("tiny", error, {}) == retries
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"model_group_retry_policy": {"other": POLICY}}, {"num_retries": 3}], ids=str
-)
-def test_without_a_policy_there_are_no_retries(
-    monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> None:
-    """A request has moved to the other backends of its model."""
-    reset_litellm(monkeypatch)
-    use(monkeypatch, row("a"), **settings)
-    assert retries_after("tiny", BackendTimeout("No."), {}) == 0

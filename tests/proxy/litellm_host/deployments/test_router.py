@@ -7,14 +7,9 @@ from typing import Any
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.router import Row, foreign, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, row, use
 from toolgate_proxy.litellm_host.deployments import router
 from toolgate_proxy.routing.deployments import Placement
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def bases(model: str | None) -> set[str | None]:

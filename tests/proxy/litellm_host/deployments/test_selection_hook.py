@@ -9,7 +9,7 @@ import litellm
 import pytest
 from litellm.router import Router
 
-from tests.support.litellm.router import Row, foreign, made, reset_litellm, row, use
+from tests.support.litellm.router import Row, foreign, made, row, use
 from toolgate_proxy.litellm_host.deployments.router import placement_of
 from toolgate_proxy.litellm_host.deployments.selection import (
     Selection,
@@ -42,11 +42,6 @@ class Prefers(PrefixAffinity):
         owner: str = "",
     ) -> Placement | None:
         return next((place for place in weights if place.api_base == f"http://{self._name}"), None)
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 @pytest.fixture
@@ -98,33 +93,34 @@ async def test_every_litellm_strategy_avoids_backends_that_are_down(
     assert await picked(router, 5) <= {"a", "b", "c"}
 
 
-async def test_deployment_order_overrides_the_preference(
+ORDERED = (row("a", order=1), row("b", order=1), row("c", order=2))
+TAGGED = (row("a", tags=["mine"]), row("b", tags=["mine"]), row("c"))
+BLOCKED = (row("a"), row("b"), row("c", info={"blocked": True}))
+MINE = {"metadata": {"tags": ["mine"]}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "settings", "request_", "gone", "expected"),
+    [
+        (ORDERED, {}, {}, "", {"a", "b"}),
+        (ORDERED, {}, {}, "ab", {"c"}),
+        (TAGGED, {"enable_tag_filtering": True}, MINE, "", {"a", "b"}),
+        (BLOCKED, {}, {}, "", {"a", "b"}),
+    ],
+    ids=["order", "next order", "tags", "blocked"],
+)
+async def test_settings_of_deployments_override_the_preference(
     deployments: Deployments,
+    rows: tuple[Row, ...],
+    settings: Row,
+    request_: Row,
+    gone: str,
+    expected: set[str],
 ) -> None:
-    router = made(row("a", order=1), row("b", order=1), row("c", order=2))
+    router = made(*rows, **settings)
     hooked("c", deployments)
-    assert await picked(router, 40) == {"a", "b"}
-
-
-async def test_next_order_is_used_when_the_first_is_down(deployments: Deployments) -> None:
-    router = made(row("a", order=1), row("b", order=1), row("c", order=2))
-    hooked("c", deployments)
-    down(deployments, row("a"), row("b"))
-    assert await picked(router) == {"c"}
-
-
-async def test_deployment_tags_override_the_preference(deployments: Deployments) -> None:
-    router = made(
-        row("a", tags=["mine"]), row("b", tags=["mine"]), row("c"), enable_tag_filtering=True
-    )
-    hooked("c", deployments)
-    assert await picked(router, 40, metadata={"tags": ["mine"]}) == {"a", "b"}
-
-
-async def test_blocked_deployment_is_not_preferred(deployments: Deployments) -> None:
-    router = made(row("a"), row("b"), row("c", info={"blocked": True}))
-    hooked("c", deployments)
-    assert await picked(router, 40) == {"a", "b"}
+    down(deployments, *map(row, gone))
+    assert await picked(router, 40, **request_) == expected
 
 
 @pytest.mark.parametrize("name", ["metadata", "litellm_metadata"])

@@ -16,14 +16,11 @@ from tests.support.documents import worker
 from tests.support.documents.pdfs import in_base64
 from tests.support.litellm.router import made, reset_litellm, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
-from tests.support.servers.script import Script, call
-from toolgate_proxy.context import RequestContext
+from tests.support.servers.script import Script
 from toolgate_proxy.documents.reader import Documents
-from toolgate_proxy.litellm_host.context import carry
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.provider import custom_provider
 from toolgate_proxy.litellm_host.provider.stream import PassThroughStream
-from toolgate_proxy.server.response_headers import own_headers
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 
@@ -102,48 +99,6 @@ async def test_our_stream_is_recognised_by_litellms_router_and_proxy(
     await stream.aclose()
 
 
-async def test_requested_usage_is_sent_in_the_last_chunk(
-    recorder: Recorder, backend: FakeBackend
-) -> None:
-    backend.scripts["hi"] = Script(("Hello",))
-    stream = await ask("hi", stream=True, stream_options={"include_usage": True})
-    chunks = [chunk async for chunk in stream]
-    assert chunks[-1].choices == []
-    assert chunks[-1].usage.completion_tokens > 0
-    assert not any(chunk.choices == [] for chunk in chunks[:-1])
-
-
-async def test_broken_stream_is_logged_as_a_failure(
-    recorder: Recorder, backend: FakeBackend
-) -> None:
-    backend.scripts["bad"] = Script(("Hello there",), error_after=2)
-    stream = await ask("bad", stream=True)
-
-    async def read() -> None:
-        async for _ in stream:
-            pass
-
-    with pytest.raises(litellm.InternalServerError):
-        await read()
-    await recorder.settled()
-    assert [failure.message for failure in recorder.failures] == ["It broke."]
-    assert not recorder.responses
-
-
-async def test_error_before_the_first_chunk_is_raised_by_the_call(
-    recorder: Recorder, backend: FakeBackend
-) -> None:
-    """So that the response still has the error's status."""
-    error = {"message": "No.", "code": "context_length_exceeded", "param": "messages"}
-    backend.scripts["bad"] = Script(("x",), error_status=400, error=error)
-    for stream in (True, False):
-        with pytest.raises(litellm.BadRequestError) as refusal:
-            await ask("bad", stream=stream)
-        ours = carried(refusal.value)
-        assert ours is not None
-        assert (ours.code, ours.param) == ("context_length_exceeded", "messages")
-
-
 @pytest.mark.parametrize("stream", [True, False])
 async def test_litellms_router_has_fallbacks_for_prompts_that_are_too_long(
     recorder: Recorder, backend: FakeBackend, stream: bool
@@ -188,14 +143,6 @@ async def test_custom_tools_are_refused(recorder: Recorder, backend: FakeBackend
     assert (ours.code, ours.param) == ("unsupported_parameter", "tools")
 
 
-async def test_abandoned_stream_is_closed(recorder: Recorder, backend: FakeBackend) -> None:
-    backend.scripts["hang"] = Script(("Hello there",), hang_after=2)
-    stream = await ask("hang", stream=True)
-    await anext(stream)
-    await stream.aclose()
-    assert await backend.idle_within(1.0)
-
-
 async def test_stream_keeps_its_chunks_for_billing(
     recorder: Recorder, backend: FakeBackend
 ) -> None:
@@ -206,24 +153,6 @@ async def test_stream_keeps_its_chunks_for_billing(
     assert stream.chunks == chunks
     texts = [choice.delta.content or "" for chunk in stream.chunks for choice in chunk.choices]
     assert "".join(texts) == "one two three"
-
-
-@pytest.mark.parametrize("stream", [True, False])
-async def test_request_context_records_tokens_and_enforcement(
-    recorder: Recorder, backend: FakeBackend, stream: bool
-) -> None:
-    backend.scripts["look"] = Script((call("look", {}),))
-    tool = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-    context = RequestContext("mine")
-    carry(context)
-    response = await ask("look", tools=[tool], stream=stream)
-    if stream:
-        assert [chunk async for chunk in response]
-    assert context.complete
-    assert context.counted
-    assert context.completion_tokens > 0
-    assert own_headers(context)["x-toolgate-enforced"] == "full"
-    assert backend.requests[-1].request_id.startswith("mine.chatcmpl-")
 
 
 @pytest.mark.parametrize("name", ["pre_call_rules", "post_call_rules"])

@@ -17,16 +17,10 @@ from litellm.proxy import proxy_server
 from litellm.proxy._types import ProxyException
 from litellm.proxy.db.exception_handler import PrismaDBExceptionHandler
 
-from tests.support.litellm.router import reset_litellm
 from toolgate_core.errors import RateLimited
 from toolgate_proxy.litellm_host.errors import host_error
 from toolgate_proxy.litellm_host.provider import patches
 from toolgate_proxy.provider import toolgate
-
-
-@pytest.fixture(autouse=True)
-def _fresh_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
-    reset_litellm(monkeypatch)
 
 
 def test_registering_twice_patches_once() -> None:
@@ -73,15 +67,6 @@ def test_all_openai_parameters_reach_the_provider() -> None:
 
 def test_stop_sequences_are_not_truncated_to_four() -> None:
     assert litellm.utils.validate_openai_optional_params(stop=["a"] * 5) == ["a"] * 5
-
-
-def test_allowed_tools_is_accepted_and_invalid_tool_choice_rejected() -> None:
-    validate = litellm.main.validate_chat_completion_tool_choice
-    allowed = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": []}}
-    assert validate(allowed) == validate(tool_choice=allowed, model="m") == allowed
-    assert validate("auto") == "auto"
-    with pytest.raises(Exception, match="tool_choice"):
-        validate({"type": "nonsense"})
 
 
 def test_only_our_providers_streams_are_opened_before_the_response(

@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, whole
+from tests.support.apis.sdk_requests import WEATHER, asked
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script, call
 
@@ -95,14 +95,3 @@ async def test_disconnect_ends_the_backend_request(
     assert len(backend.requests) == 1
     assert await backend.idle_within(1.0)
     assert backend.left
-
-
-async def test_lost_grammars_are_reloaded(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
-    backend.scripts |= SCRIPTS
-    params = asked("call", tools=[WEATHER])
-    await whole(client, **params)
-    backend.loaded.clear()
-    backend.loads.clear()
-    answer, _ = await whole(client, **params)
-    assert answer[0][2][0][0] == "get_weather"
-    assert backend.loads == [("get_weather",)]

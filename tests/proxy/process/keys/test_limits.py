@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.apis.sdk_requests import asked
 from tests.support.servers.fake_backend import FakeBackend
-from tests.support.servers.http_client import bearer, http_client, openai_client
+from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key, put, until_status
@@ -133,17 +133,6 @@ async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> Non
     for _ in range(4):  # one after the other there is always room: the answer's end frees its place
         assert (await call(**asked())).status_code == 200
         assert (await call(**asked(stream=True))).status_code == 200
-
-
-async def test_finished_request_frees_its_place_at_once(
-    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
-) -> None:
-    backend.scripts["hi"] = Script(("Hello there, friend",))
-    sent, _ = await make_key(redis_of_gateway.url, gateway, max_parallel_requests=1)
-    async with openai_client(gateway, sent) as client:
-        for _ in range(10):
-            stream = await client.chat.completions.create(**asked(stream=True))
-            assert [chunk async for chunk in stream]
 
 
 async def test_disconnected_response_is_charged_for_what_was_generated(caller: Any) -> None:

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.support.schemas.residual_calls import BAD, TAGS, UNIQUE
-from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, call
@@ -22,7 +22,10 @@ from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
 
 CHAT = "/v1/chat/completions"
-SECRETS = ("swordfish", "secret_tool", "secret_property", "set_tags", "/tags", "Traceback")
+SECRETS = (
+    *("swordfish", "secret_tool", "secret_property", "set_tags", "/tags", "Traceback"),
+    *(MASTER_KEY, KEY),
+)
 
 
 def tool(name: str, **schema: Any) -> dict[str, Any]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 
 from tests.proxy.process.metrics.test_request_metrics import read, value
+from tests.support.alert_rules import missing_series
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.fake_provider import OUTPUT, PROMPT, FakeProvider, running
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
+from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.server.launcher import make_config
 
 BODIES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -68,3 +72,17 @@ async def test_tokens_and_times_of_a_hosted_model(hosting: str, surface: str, st
     assert value(samples, "toolgate_request_seconds_count", **labels) == 1
     for name in ("toolgate_first_token_seconds_count", "toolgate_inter_token_seconds_count"):
         assert value(samples, name, **labels) == stream
+
+
+MODELS = ["--model", "tiny", "--model", "other=tiny"]
+
+
+def test_a_new_gateway_has_each_series_of_the_alert_rules(
+    tmp_path: Path, spare_backend: FakeBackend, redis_of_gateway: RedisServer
+) -> None:
+    with serving(MODELS, spare_backend.url, tmp_path / "log", redis_of_gateway.url) as gateway:
+        headers = bearer(MASTER_KEY)
+        text = httpx.get(f"{gateway.url}/toolgate/metrics", headers=headers, timeout=60).text
+    assert missing_series(text, backend=False) == []
+    for model in ("tiny", "other"):
+        assert f'toolgate_failed_requests_total{{model="{model}"}} 0.0' in text

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
+from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
 from tests.support.litellm.guards import TOOLS, Change, changed, refusal, use_callback
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
-from tests.support.servers.script import Script, call
+from tests.support.litellm.own_route import Gateway
 
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 CALL_TYPES = {
     "chat": "acompletion",
     "responses": "aresponses",
@@ -43,20 +41,6 @@ class AtDeployment(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are n
         self, request_data: dict[str, Any], response_chunk: Any, call_type: Any
     ) -> Any:
         return None if self._change is None else changed(response_chunk, self._change)
-
-
-@pytest.fixture(autouse=True)
-def _script(gateway: Gateway) -> None:
-    gateway.configure(keepalive_seconds=0)
-    gateway.backend.scripts["call"] = Script((call("look", {"a": "ZZZZ"}),))
-
-
-async def ask(gateway: Gateway, api: str, content: str = "hi", **params: Any) -> Response:
-    return await gateway.ask(body_of(api, content, **params), path=PATHS[api])
-
-
-def shown(response: Response) -> str:
-    return b"".join(response.bodies).decode()
 
 
 @APIS
@@ -106,7 +90,7 @@ async def test_calls_that_it_changes_are_validated(
 ) -> None:
     for new, code in (("Q", None), ("Y", "tool_schema_violation")):
         use_callback(monkeypatch, AtDeployment(lambda text, new=new: text.replace("Z", new)))  # type: ignore[misc]
-        response = await ask(gateway, api, "call", stream=stream, tools=TOOLS[api])
+        response = await ask(gateway, api, content="call", stream=stream, tools=TOOLS[api])
         assert response.context.error_code == code
 
 

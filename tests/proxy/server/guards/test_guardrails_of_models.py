@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
 from tests.support.litellm.guards import Guardrail, Masking, WholeGuardrail, use_callback
-from tests.support.litellm.own_route import PATHS, Gateway, Response, asked, body_of, ours
+from tests.support.litellm.own_route import Gateway, asked, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
-
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 
 
 @pytest.fixture(autouse=True)
 def _models(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    gateway.configure(keepalive_seconds=0)
     guarded = ours(gateway.backend, guardrails=["no-names", "whole", "masking"])
     free = ours(gateway.backend, "free")
     free["model_info"]["id"] = "free"
     use(monkeypatch, guarded, free)
-
-
-async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
-    return await gateway.ask(body_of(api, **params), path=PATHS[api])
-
-
-def shown(response: Response) -> str:
-    return b"".join(response.bodies).decode()
 
 
 @APIS

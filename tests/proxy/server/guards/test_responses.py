@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apis.outcomes import RANDOM
+from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
 from tests.support.litellm.guards import (
     HIDDEN,
     Guardrail,
@@ -16,24 +17,8 @@ from tests.support.litellm.guards import (
     use_callback,
 )
 from tests.support.litellm.log_events import log_events
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
+from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
-
-APIS = pytest.mark.parametrize("api", list(PATHS))
-STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
-
-
-@pytest.fixture(autouse=True)
-def _without_comments(gateway: Gateway) -> None:
-    gateway.configure(keepalive_seconds=0)
-
-
-async def ask(gateway: Gateway, api: str, **params: Any) -> Response:
-    return await gateway.ask(body_of(api, **params), path=PATHS[api])
-
-
-def shown(response: Response) -> str:
-    return b"".join(response.bodies).decode()
 
 
 def hidden(text: str) -> str:
