@@ -193,7 +193,8 @@ def _credentials(headers: Iterable[Header]) -> frozenset[str]:
     if not servers():
         headers = [each for each in headers if each[0].startswith(PREFIX)]
     names = [name.decode("latin-1") for name, _ in headers]
-    return upstream_credential_headers(names) - _key_headers() if names else frozenset()
+    found: frozenset[str] = upstream_credential_headers(names) if names else frozenset()
+    return found - _key_headers() if found else found
 
 
 def _forwarded_names() -> frozenset[str]:
