@@ -217,6 +217,7 @@ class _Exchange:
         answers = kept_answers(surface.call_type, values, client.seal)
         engine = here.engine.keeping(answers)
         async with failover.respond(engine, *places, context) as (answer, events):
+            await host.answers(stream=request.stream)
             events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:

@@ -56,6 +56,7 @@ def respond(
     async def begin(
         request: ChatRequest, deployment: Deployment
     ) -> AsyncIterator[tuple[ChatResponse, Events]]:
+        context.deployment = deployment
         responding = compaction.respond(engine, request, deployment, context)
         async with responding as (response, events):
             first_batch = await _first_batch(events)
