@@ -74,8 +74,10 @@ class RequestContext:
     """The tokens that it was settled by."""
     form: Form | None = None
     """The API in whose form errors and headers are. None: OpenAI's."""
+    host_headers: Mapping[str, str] = field(default_factory=dict)
+    """Response headers in which LiteLLM describes the response."""
     extra_headers: dict[str, str] = field(default_factory=dict)
-    """Further response headers: rate limits."""
+    """Further response headers: rate limits, and those of hooks."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -106,6 +108,8 @@ class RequestContext:
     """Monotonic time of the first event with output of a stream."""
     last_event: float | None = None
 
+    deployment: object = None
+    """The Deployment to which the request was sent last."""
     enforced: Literal["full", "residual", "none"] | None = None
     fallback: str | None = None
     """The model to which the request went on, because `model` failed."""
@@ -282,6 +286,7 @@ class RequestContext:
         """Note that the request goes on to another model; None: that it failed at all of them."""
         self.fallback, self.attempted_fallbacks = fallback, attempted
         self.is_fallback, self.error_code, self.cache_key = False, None, None
+        self.host_headers = {}
 
     def note_fallback(self) -> None:
         """Note that another provider's model responds, so that nothing is enforced, whatever an

@@ -66,6 +66,7 @@ class Failover:
         async def begin(
             request: ChatRequest, deployment: Deployment
         ) -> AsyncIterator[tuple[ChatResponse, Events]]:
+            context.deployment = deployment
             respond = tool_loop.respond if request.compaction is None else compaction.respond
             async with respond(engine, request, deployment, context) as (response, events):
                 first_batch = await _first_batch(events)

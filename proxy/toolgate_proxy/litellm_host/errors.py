@@ -107,6 +107,8 @@ class HostRefused(ToolgateError):
         self.code = CODES.get(status, "server_error")  # type: ignore[misc]
 
 
+EXPIRED = "expired_key"
+"""LiteLLM's only type of a 401 that tells more than the status."""
 TYPES = {401: "authentication_error", 403: "permission_error", 429: "requests"}
 CODES = {
     400: "invalid_request",
@@ -139,11 +141,11 @@ def own_error(exception: Exception) -> ToolgateError:
     if isinstance(detail, dict):
         detail = detail.get("error", detail)
     param = getattr(exception, "param", None)
-    kind = exception.type if isinstance(exception, ProxyException) and status != 401 else None
+    kind = exception.type if isinstance(exception, ProxyException) else None
     return HostRefused(
         cleaned(str(detail or exception)),
         status,
-        kind=kind,
+        kind=kind if status != 401 or kind == EXPIRED else None,
         param=param if isinstance(param, str) and param != "None" else None,
         retry_after=_retry_after(getattr(exception, "headers", None)),
     )

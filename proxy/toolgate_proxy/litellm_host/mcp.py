@@ -17,7 +17,7 @@ from ..api.shared.mcp import MCP, ListedTool, Listing, McpOutcome
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
-from .mcp_credentials import TOKENS, McpCredentials, Sent
+from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
 from .mcp_patches import ToolCallFailed, noted_failures
 from .private_names import either
 
@@ -57,10 +57,7 @@ def _of_anthropic(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def server_names() -> list[str]:
     """Return the names of the servers that LiteLLM knows."""
-    from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
-
-    servers = global_mcp_server_manager.get_registry().values()
-    return [str(each.server_name or each.alias or each.name) for each in servers]
+    return [str(each.server_name or each.alias or each.name) for each in servers()]
 
 
 async def listings(
@@ -82,7 +79,7 @@ async def listings(
 
 
 async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) -> Listing:
-    servers = LiteLLMServers(caller, {}, sent)
+    unlisted = LiteLLMServers(caller, {}, sent)
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         process = either(Handler, "process_mcp_tools_without_openai_transform")
@@ -98,9 +95,9 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
         )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
-        return Listing(servers, error="The MCP server does not respond.")
+        return Listing(unlisted, error="The MCP server does not respond.")
     if not tools:
-        return Listing(servers, error="The MCP server has no tools that this key may use.")
+        return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
     listed = tuple(_tool(each) for each in tools)
     return Listing(LiteLLMServers(caller, servers_of, sent), listed)

@@ -1,24 +1,31 @@
 """Credentials that clients send for MCP servers: `headers` and `authorization` of an entry of
-`tools`, `authorization_token` of one of `mcp_servers`, and the headers `x-mcp-SERVER-HEADER` and
-`x-mcp-auth` of the request.
+`tools`, `authorization_token` of one of `mcp_servers`, and headers of the request:
+`x-mcp-SERVER-HEADER`, those in `extra_headers` of a server, and `x-mcp-auth`, or what
+`mcp_client_side_auth_header_name` says instead.
 
 From the body on, a request has placeholders instead of them, so that hooks, log events, errors and
 stored data never have them; nor have hooks and log events the headers. They go to LiteLLM's
-manager, for the servers that the headers or the entry name.
+manager, for the servers that the headers, the entry or the configuration name. A header from which
+the gateway reads its own keys goes to none.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from litellm.proxy._experimental.mcp_server.utils import logging_safe_mcp_headers
+from litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp import MCPRequestHandler
+from litellm.proxy._experimental.mcp_server.utils import (
+    logging_safe_mcp_headers,
+    upstream_credential_headers,
+)
 
 from toolgate_core.errors import InvalidRequest
 
 from ..api.shared.mcp import MCP
+from ..keys.header import KEY_HEADERS, Header
 from ..shared_tools import SharedTools, not_deferred
 
 HEADERS = "headers"
@@ -27,10 +34,8 @@ ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
 """LiteLLM's names of headers for one server."""
-PREFIX, AUTH = b"x-mcp-", "x-mcp-auth"
-"""What names of headers with credentials begin with, and LiteLLM's older one, which is for each
-server that an entry names."""
-NO_CREDENTIALS = (b"x-mcp-servers", b"x-mcp-access-groups")
+PREFIX = b"x-mcp-"
+"""What names of headers with credentials begin with, whatever is configured."""
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
@@ -60,15 +65,22 @@ class McpCredentials:
     """By placeholder."""
     _of_servers: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
     """Headers of the request, by the alias of the server."""
+    _forwarded: dict[str, str] = field(default_factory=dict, repr=False)
+    """Headers of the request that the configuration of a server names."""
     _token: str | None = field(default=None, repr=False)
 
-    def take(self, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    def take(self, headers: Iterable[Header]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
-        for name, value in _with_credentials(headers):
-            text = value.decode("latin-1")
+        forwarded, sent = _forwarded_names(), {*_credentials(headers)}
+        for raw, value in headers:
+            name, text = raw.decode("latin-1"), value.decode("latin-1")
+            if name not in sent | forwarded:
+                continue
             if not HEADER_VALUE.fullmatch(text):
                 raise _wrong(name, "a header of printable ASCII characters")
-            if name == AUTH:
+            if name in forwarded:
+                self._forwarded[name] = text
+            if name == MCPRequestHandler.get_mcp_client_side_auth_header_name().lower():
                 self._token = text
             elif (found := OF_SERVER.fullmatch(name)) is not None:
                 self._of_servers.setdefault(found[1], {})[_proper(found[2])] = text
@@ -95,18 +107,18 @@ class McpCredentials:
         """Return the credentials of an entry in OpenAI's form."""
         given = self._given(entry)
         headers: dict[str, str] = given.get(HEADERS, {})
-        servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
+        of_servers = {alias: {**sent} for alias, sent in self._of_servers.items()}
         for name, value in headers.items():
             if (found := OF_SERVER.fullmatch(name)) is not None:
-                servers.setdefault(found[1].lower(), {})[_proper(found[2])] = value
+                of_servers.setdefault(found[1].lower(), {})[_proper(found[2])] = value
         url = str(entry.get("server_url", ""))
         named = url.rpartition("/")[2].lower()
         for name in TOKENS:
             if token := given.get(name):
                 value = f"Bearer {token.removeprefix('Bearer ')}"
-                servers.setdefault(named, {})["Authorization"] = value
+                of_servers.setdefault(named, {})["Authorization"] = value
         token = None if url == ALL_SERVERS else self._token
-        return Sent(servers or None, _unlogged(headers) or None, token)
+        return Sent(of_servers or None, {**self._forwarded, **_unlogged(headers)} or None, token)
 
     def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for name, kind in PLACES:
@@ -160,18 +172,43 @@ class McpCredentials:
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
 
 
+def servers() -> Collection[Any]:
+    """Return the servers that LiteLLM knows."""
+    from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp_server_manager
+
+    known: Mapping[str, Any] = global_mcp_server_manager.get_registry()
+    return known.values()
+
+
 def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Return the scope of a request without headers for MCP servers."""
-    hidden = {name.encode("latin-1") for name, _ in _with_credentials(scope["headers"])}
+    hidden = {name.encode("latin-1") for name in _credentials(scope["headers"])}
     if not hidden:
         return scope
     return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
 
 
-def _with_credentials(headers: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[str, bytes]]:
-    for name, value in headers:
-        if name.startswith(PREFIX) and name not in NO_CREDENTIALS:
-            yield name.decode("latin-1"), value
+def _credentials(headers: Iterable[Header]) -> frozenset[str]:
+    """Return the names of a request's headers with credentials for MCP servers."""
+    if not servers():
+        headers = [each for each in headers if each[0].startswith(PREFIX)]
+    names = [name.decode("latin-1") for name, _ in headers]
+    found: frozenset[str] = upstream_credential_headers(names) if names else frozenset()
+    return found - _key_headers() if found else found
+
+
+def _forwarded_names() -> frozenset[str]:
+    """Return the names of the headers that servers get by their configuration."""
+    named = {name.lower() for server in servers() for name in server.extra_headers or ()}
+    return frozenset(named) - _key_headers()
+
+
+def _key_headers() -> frozenset[str]:
+    """Return the names of the headers from which keys of the gateway are read."""
+    from litellm.proxy import proxy_server  # importing it reads the environment
+
+    own = str(proxy_server.general_settings.get("litellm_key_header_name") or "").lower()
+    return frozenset((own, *(name.decode() for name in KEY_HEADERS)))
 
 
 def _proper(header: str) -> str:
@@ -185,9 +222,11 @@ def _is_entry(entry: object, kind: str) -> bool:
 
 
 def _unlogged(headers: Mapping[str, str]) -> dict[str, str]:
-    """Return the headers without those that LiteLLM's log events would show."""
+    """Return the headers, by lower-case names, without those that LiteLLM's log events would
+    show."""
     logged = {name.lower(): value for name, value in logging_safe_mcp_headers(headers).items()}
-    return {name: value for name, value in headers.items() if logged.get(name.lower()) != value}
+    named = {name.lower(): value for name, value in headers.items()}
+    return {name: value for name, value in named.items() if logged.get(name) != value}
 
 
 def _wrong(path: str, expected: str) -> InvalidRequest:

@@ -95,6 +95,18 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName(
         f"{HOOKS}.update_request_status", "alerts about hanging requests", ("litellm_call_id",)
     ),
+    # Headers of responses, on our own route.
+    PrivateName(
+        "litellm.proxy.common_request_processing:ProxyBaseLLMRequestProcessing.get_custom_headers",
+        "`x-litellm-…` headers of responses",
+        ("user_api_key_dict", "model_id", "response_cost", "hidden_params", "request_data"),
+    ),
+    PrivateName(
+        f"{ROUTER}.set_response_headers",
+        "headers about limits of models",
+        ("response", "model_group"),
+    ),
+    PrivateName(f"{HOOKS}.get_proxy_hook", "headers about limits of keys", ("hook",)),
     # Hooks and guardrails on responses, on our own route.
     PrivateName(
         f"{HOOKS}.during_call_hook",
@@ -237,8 +249,18 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("raw_headers",),
     ),
     PrivateName(
+        "litellm.proxy._experimental.mcp_server.utils:upstream_credential_headers",
+        "headers for MCP servers",
+        ("header_names",),
+    ),
+    PrivateName(
+        "litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler"
+        ".get_mcp_client_side_auth_header_name",
+        "headers for MCP servers",
+    ),
+    PrivateName(
         "litellm.proxy._experimental.mcp_server.mcp_server_manager:MCPServerManager.get_registry",
-        "names of MCP servers in metrics",
+        "names of MCP servers in metrics, and their headers",
     ),
     PrivateName(f"{MCP}._parse_mcp_result", "failed calls of MCP servers", ("result",)),
     PrivateName(

@@ -62,7 +62,8 @@ def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[He
         for name, value in given
         if name not in replaced and len(value) <= MAX_OTHER and not _is_zero_cost(name, value)
     ]
-    return [*kept, *((name.encode(), own_value(value)) for name, value in own.items())]
+    added = ((name.encode(), own_value(value)) for name, value in own.items())
+    return [*kept, *(each for each in added if not _is_zero_cost(*each))]
 
 
 def own_headers(context: RequestContext) -> dict[str, str]:
@@ -72,6 +73,7 @@ def own_headers(context: RequestContext) -> dict[str, str]:
         headers[REQUEST_ID] = context.request_id
         if context.form is not None and context.form.request_id_header:
             headers[context.form.request_id_header] = context.request_id
+    headers |= context.host_headers
     headers |= context.extra_headers
     if context.omitted_tools:
         headers["x-toolgate-omitted-tools"] = ",".join(context.omitted_tools)

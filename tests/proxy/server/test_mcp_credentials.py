@@ -16,7 +16,7 @@ from litellm.proxy._experimental.mcp_server.mcp_server_manager import global_mcp
 
 from tests.support.litellm.fallbacks import BROKEN, configure
 from tests.support.litellm.mcp import LOOKUP, serving
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
+from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, body_of
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
@@ -25,6 +25,7 @@ from toolgate_proxy.server.logs import log_filters
 from toolgate_proxy.shared_tools import SharedTools, as_own
 
 SECRET = "s3cret-of-the-client"
+TOKEN_HEADER = "mcp_client_side_auth_header_name"
 TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
@@ -181,6 +182,55 @@ async def test_the_header_without_a_server_is_for_those_of_the_entries(
     assert other.sent("authorization")["tools/list"] == {"Bearer own"}
 
 
+@pytest.mark.parametrize("api", PATHS)
+async def test_headers_of_the_request_go_to_the_servers_that_are_configured_so(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], api: str
+) -> None:
+    """An entry's own goes first. The gateway's key goes to none."""
+    shop, other = shops
+    configured = {each.name: each for each in global_mcp_server_manager.get_registry().values()}
+    configured["shop"].extra_headers = ["X-Tenant", "x-own", "Authorization", "X-API-Key"]
+    configured["other"].extra_headers = ["x-other", "authorization"]
+    sent = {"x-tenant": SECRET, "x-other": "o", "x-own": "sent", "x-not": "n", "x-api-key": MASTER}
+    own = {} if api == "messages" else {"headers": {"X-Own": "own"}}
+    response = await ask(gateway, api, entry(api, **own), entry(api, "other"), sent=sent)
+    assert response.status == 200, response.bodies
+    for method in ("initialize", "tools/list", "tools/call"):
+        assert shop.sent("x-tenant")[method] == {SECRET}
+        assert shop.sent("x-own")[method] == {own.get("headers", {}).get("X-Own", "sent")}
+    assert other.sent("x-other")["tools/list"] == {"o"}
+    got = [sent for each in shops for _, sent in each.requests]
+    assert MASTER not in str(got)
+    assert not any("x-not" in each for each in got)
+    assert not any("x-tenant" in each for _, each in other.requests)
+
+
+async def test_the_configuration_renames_the_header_without_a_server(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, _ = shops
+    monkeypatch.setitem(proxy_server.general_settings, TOKEN_HEADER, "X-Shop-Token")
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.auth_type = "bearer_token"
+    sent = {"x-shop-token": f"Bearer {SECRET}", "x-mcp-auth": "Bearer other"}
+    response = await ask(gateway, "responses", entry("responses"), sent=sent)
+    assert response.status == 200, response.bodies
+    assert shop.sent("authorization")["tools/call"] == {f"Bearer {SECRET}"}
+
+
+async def test_the_header_without_a_server_is_never_that_of_the_key(
+    gateway: Gateway, shops: tuple[HttpShop, HttpShop], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop, _ = shops
+    monkeypatch.setitem(proxy_server.general_settings, TOKEN_HEADER, "Authorization")
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.auth_type = "bearer_token"
+    body = body_of("responses", tools=[entry("responses")])
+    response = await gateway.ask(body, path=PATHS["responses"])
+    assert response.status == 200, response.bodies
+    assert MASTER not in str(shop.requests)
+
+
 async def test_an_entry_for_all_servers_gives_none_the_header(
     gateway: Gateway, shops: Shops
 ) -> None:
@@ -220,7 +270,9 @@ async def test_nobody_else_sees_credentials(
     given: Json = {TOKEN[api]: SECRET}
     if api != "messages":
         given["headers"] = {"X-Tenant": SECRET, "x-mcp-shop-x-key": SECRET, "X-Other": SECRET}
-    sent = {"x-mcp-shop-x-other": SECRET, "x-mcp-auth": SECRET}
+    monkeypatch.setitem(proxy_server.general_settings, TOKEN_HEADER, "x-shop-token")
+    names = ("x-mcp-shop-x-other", "x-mcp-auth", "x-shop-token", "x-tenant")
+    sent = dict.fromkeys(names, SECRET)
     response = await ask(gateway, api, entry(api, **given), sent=sent, stream=stream)
     assert response.status == 200, response.bodies
     await until(lambda: seen.ended)

@@ -13,7 +13,9 @@ import pytest
 from tests.support.litellm.own_route import Gateway, chat
 from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY
+from toolgate_proxy.server.response_headers import own_headers
 
+NOWHERE = "http://127.0.0.1:9"
 GENERATE = b"POST /v1/toolgate/generate"
 
 
@@ -81,3 +83,15 @@ async def test_a_refused_connection_takes_the_backend_out_of_the_rotation(
     ]
     assert not state.up
     assert state.error == "connection failed: Connection refused"
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_header_has_the_deployment_that_answers(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
+) -> None:
+    gone = row("a", group="tiny", api_base=NOWHERE, api_key=KEY, weight=1)
+    here = row("b", group="tiny", api_base=gateway.backend.url, api_key=KEY, weight=0)
+    use(monkeypatch, gone, here)
+    response = await gateway.ask(chat(stream=stream))
+    assert response.status == 200
+    assert own_headers(response.context)["x-litellm-model-id"] == "b"

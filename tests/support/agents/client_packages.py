@@ -71,7 +71,8 @@ def node_packages(source: Path, name: str) -> Path:
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_api_clients"}
-    agents, hosted = {"test_agents_sdk"}, {"test_hosted_tools_clients"}
+    agents = {"test_agents_sdk", "test_team_gateway"}
+    hosted = {"test_hosted_tools_clients"}
     needs = {
         _make_node_folder: libraries | hosted,
         _make_codex: {"test_codex", "test_codex_stack", "test_page_snippets", "test_long_work"},

@@ -22,6 +22,7 @@ TYPES = {
     408: "timeout_error",
     413: "request_too_large",
     415: "invalid_request_error",
+    422: "invalid_request_error",
     429: "rate_limit_error",
     503: "overloaded_error",
     504: "timeout_error",

@@ -49,6 +49,8 @@ RESPONSE_HOOKS = (
     STREAM,
 )
 """Hooks that read or change a response, or run while it is made."""
+PIPELINES = "_guardrail_pipelines"
+"""Where LiteLLM keeps the guardrails of the policies of a request, in its metadata."""
 UNSUPPORTED = (
     "async_pre_request_hook",
     "async_pre_routing_hook",
@@ -84,6 +86,15 @@ def reads_responses() -> bool:
     )
 
 
+def acts_on_response(data: dict[str, Any]) -> bool:
+    """Return whether a callback reads or changes the response to a request. A guardrail may be for
+    prompts only, or for other requests. `data`: of the request."""
+    places = (data.get(name) or {} for name in ("metadata", "litellm_metadata"))
+    return any(PIPELINES in place for place in places) or any(
+        _acts(each, data) for each in _active()
+    )
+
+
 def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]:
     """Return the guardrails of a request's stream that must read its whole response. LiteLLM does
     not run them on streams, or only on the text of chat completions. `data`: of the request."""
@@ -92,7 +103,7 @@ def guardrails_of_whole_responses(data: dict[str, Any]) -> list[CustomGuardrail]
         for each in _active()
         if isinstance(each, CustomGuardrail)
         and (_reads_chat_text(each) if is_unified(each) else _reads_only_whole(each))
-        and each.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call) is True
+        and _runs_after(each, data)
     ]
 
 
@@ -137,17 +148,18 @@ def counts_keys(context: RequestContext) -> bool:
     return not context.authenticated or auth.has_database()
 
 
-def without_inert(log: Any) -> None:
+def without_inert(log: Any, *, counted: bool) -> None:
     """Make one request's logging object skip callbacks that have no effect on it.
 
     Those are LiteLLM's own counters of deployments and keys, a third of a log event's processor
-    time. Not for the requests of `counts_keys`, and only if our own selection chose the deployment:
-    the router's needs them.
+    time. Only if our own selection chose the deployment: the router's needs them. `counted`:
+    LiteLLM counts the use of the key, so that only the router's counters have no effect.
     """
     combined = log.get_combined_callback_list
+    is_left_out = _is_of_router if counted else _is_inert
 
     def observers(*args: Any, **kwargs: Any) -> list[Any]:
-        return [each for each in combined(*args, **kwargs) if not _is_inert(each)]
+        return [each for each in combined(*args, **kwargs) if not is_left_out(each)]
 
     log.get_combined_callback_list = observers
 
@@ -167,6 +179,21 @@ def _reading(callback: CustomLogger) -> Iterable[str]:
     only observe them after a success."""
     observes = type(callback).__module__.startswith(INTEGRATIONS)
     return RESPONSE_HOOKS if observes else (*RESPONSE_HOOKS, POST_CALL[0])
+
+
+def _runs_after(guardrail: CustomGuardrail, data: dict[str, Any]) -> bool:
+    """Return whether a guardrail runs on the response to a request."""
+    runs = guardrail.should_run_guardrail(data=data, event_type=GuardrailEventHooks.post_call)
+    return runs is True
+
+
+def _acts(callback: CustomLogger, data: dict[str, Any]) -> bool:
+    hooks = {*_reading(callback)} - {MODERATION}
+    if isinstance(callback, CustomGuardrail):
+        hooks -= {STREAM, POST_CALL[0]}
+        if _runs_after(callback, data):
+            return True
+    return any(_overrides(callback, hook) for hook in hooks)
 
 
 def _reads_chat_text(guardrail: CustomGuardrail) -> bool:
@@ -190,8 +217,12 @@ def _is_guardrail(callback: object) -> bool:
     return isinstance(callback, CustomGuardrail)
 
 
+def _is_of_router(callback: object) -> bool:
+    return type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER)
+
+
 def _is_inert(callback: object) -> bool:
-    if type(getattr(callback, "__self__", None)).__module__.startswith(ROUTER):
+    if _is_of_router(callback):
         return True
     module = type(callback).__module__
     return module.startswith((*INERT, OWN)) and not module.startswith(OPTIONAL)

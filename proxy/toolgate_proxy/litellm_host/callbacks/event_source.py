@@ -61,6 +61,8 @@ class EventSource:
 def _content(item: Any) -> bytes:
     if isinstance(item, bytes):
         return item
+    if isinstance(item, BaseModel) and getattr(item, "response", None) is None:
+        return item.model_dump_json(exclude_none=True).encode()
     content = item
     if isinstance(item, BaseModel):
         content = item.model_dump(mode="json", exclude_none=True)

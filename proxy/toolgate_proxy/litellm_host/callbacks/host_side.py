@@ -42,6 +42,7 @@ from ..deployments.router import Asker, Target, is_foreign
 from ..errors import own_errors
 from ..mcp_credentials import without_credentials
 from .collected import Collected
+from .litellm_headers import model_id_of
 from .request_data import RequestData
 from .request_events import RequestEvents
 from .response_guard import ResponseGuard
@@ -207,12 +208,27 @@ class HostSide:
                 self.guard.start()
         return self._of_fallback
 
+    async def answers(self, *, stream: bool) -> None:
+        """Note which deployment answers, in log events and headers."""
+        row = self._choice.answering(self._route, self._context.deployment)
+        if self._events is None:
+            if (deployment_id := model_id_of(row)) is not None:
+                self._context.host_headers = {"x-litellm-model-id": deployment_id}
+            return
+        self._events.chosen(row)
+        if stream:
+            await self._events.describe(self._route.model)
+
     async def shown(self, whole: Whole, request: ChatRequest) -> Mapping[str, Any]:
         """Return the body of a whole response, and store it. Raise ToolgateError."""
         if self.guard is not None:
-            return await self.guard.body(whole, self._route.model, request)
-        await whole.keep()
-        return whole.body()
+            body = await self.guard.body(whole, self._route.model, request)
+        else:
+            await whole.keep()
+            body = whole.body()
+        if self._events is not None:
+            await self._events.completed(self._route.model, body)
+        return body
 
     def guarded(
         self, guard: ResponseGuard, stream: Stream, events: Events, request: ChatRequest
@@ -233,7 +249,10 @@ class HostSide:
 
     async def replaced(self, error: ToolgateError) -> ToolgateError:
         """Return the error that a hook returns instead, or `error`."""
-        return error if self._events is None else await self._events.replaced(error)
+        if self._events is None:
+            return error
+        await self._events.describe(self._route.model, error)
+        return await self._events.replaced(error)
 
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
         """Send LiteLLM's log event in the background. A stream that the client closed after it had

@@ -42,6 +42,7 @@ from .configured import (
     wants_post_call,
     without_inert,
 )
+from .litellm_headers import headers_of, litellm_headers
 from .request_data import GUARDRAILS, RequestData
 
 logger = logging.getLogger("toolgate")
@@ -57,6 +58,8 @@ class RequestEvents:
         self._routed = False
         """LiteLLM's router chose the deployment."""
         self._failure_hook_done = False
+        self._made: Any = None
+        """LiteLLM's object of a whole response, once it has its cost."""
         self._first_event: datetime.datetime | None = None
 
     async def before(self, guardrails: Sequence[Any]) -> dict[str, Any]:
@@ -131,6 +134,19 @@ class RequestEvents:
         self._routed = False
         self._data.next_model(fallbacks)
 
+    async def describe(self, model: str, error: ToolgateError | None = None) -> None:
+        """Note LiteLLM's headers of a stream, or of an error. Never raises."""
+        with _contained():
+            made = await litellm_headers(self._data, model)
+            raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
+            self._data.context.host_headers = {**raised, **made}
+
+    async def completed(self, model: str, whole: Mapping[str, Any]) -> None:
+        """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
+        with _contained():
+            self._made = await self._priced(model, whole, False, datetime.datetime.now())
+            self._data.context.host_headers = await litellm_headers(self._data, model, self._made)
+
     async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
         """Create the success event. `model`: its name in the router; `whole`: the response body.
         Never raises."""
@@ -202,24 +218,16 @@ class RequestEvents:
     ) -> None:
         from litellm.proxy import proxy_server
 
-        data = await self._data.described(model, stream=stream)
-        log, began = self._data.logging, self._data.began
-        response = _response(self._data.call_type, whole, stream=stream)
+        response = self._made
+        if response is None:
+            response = await self._priced(model, whole, stream, ended)
+        data, log, began = await self._data.prepared(), self._data.logging, self._data.began
         if stream:
             either(log, "update_completion_start_time")(
                 completion_start_time=self._first_event or ended
             )
-        params = self._data.row["litellm_params"] if self._data.row is not None else {}
-        litellm.utils.update_response_metadata(
-            result=response,
-            logging_obj=log,
-            model=params.get("model"),
-            kwargs={**data, "api_base": params.get("api_base")},
-            start_time=began,
-            end_time=ended,
-        )
-        if not (self._routed or counts_keys(self._data.context)):
-            without_inert(log)
+        if not self._routed:
+            without_inert(log, counted=counts_keys(self._data.context))
         moments = {"start_time": began, "end_time": ended}
         hit = self._data.context.cache_key is not None
         if stream:
@@ -235,6 +243,25 @@ class RequestEvents:
             await hooks.post_call_success_hook(
                 data=data, user_api_key_dict=self._data.caller, response=response
             )
+
+    async def _priced(
+        self, model: str, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
+    ) -> Any:
+        """Return LiteLLM's object of a response, with its cost."""
+        data = await self._data.described(model, stream=stream)
+        log = self._data.logging
+        log.model_call_details["cache_hit"] = self._data.context.cache_key is not None
+        response = _response(self._data.call_type, whole, stream=stream)
+        params = self._data.row["litellm_params"] if self._data.row is not None else {}
+        litellm.utils.update_response_metadata(
+            result=getattr(response, "response", response),  # of the last event of a stream
+            logging_obj=log,
+            model=params.get("model"),
+            kwargs={**data, "api_base": params.get("api_base")},
+            start_time=self._data.began,
+            end_time=ended,
+        )
+        return response
 
     async def _failed(self, model: str, error: ToolgateError) -> None:
         from litellm.proxy import proxy_server

@@ -28,6 +28,7 @@ from ..errors import HostRefused
 from .configured import (
     AFTER_DEPLOYMENT,
     STREAM_OF_DEPLOYMENT,
+    acts_on_response,
     guardrails_of_whole_responses,
     having,
     is_unified,
@@ -67,6 +68,8 @@ class ResponseHooks:
 
     async def whole(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body as the hooks leave it. Raise their exceptions, and ToolgateError."""
+        if not acts_on_response(await self._data.prepared()):
+            return body
         response = self._form.response(body)
         before = body_of(response)
         data = await self._described(stream=False)
@@ -93,6 +96,12 @@ class ResponseHooks:
     ) -> AsyncGenerator[bytes, None]:
         """Yield the events as the hooks leave them. `whole` makes the whole response at the end. It
         is stored if they change nothing. Raise their exceptions, and ToolgateError."""
+        if not acts_on_response(await self._data.prepared()):
+            async with aclosing(frames) as parts:
+                async for part in parts:
+                    yield part
+            await whole().keep()
+            return
         data = await self._described(stream=True)
         guardrails = guardrails_of_whole_responses(data)
         is_held = any(not self._form.is_chat or not is_unified(each) for each in guardrails)

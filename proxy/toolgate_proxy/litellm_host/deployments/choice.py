@@ -26,6 +26,7 @@ class Events(Protocol):
 class Choice:
     def __init__(self) -> None:
         self._held = ExitStack()
+        self._chosen: Row | None = None
 
     @asynccontextmanager
     async def target(
@@ -44,9 +45,17 @@ class Choice:
                     assert events is not None  # a model whose strategy is None has events
                     prompt = body.get("messages") or body.get("input")
                     target = await events.choose(route.model, prompt, slots.taken, self._held)
+            self._chosen = target.row
             if events is not None:
                 events.chosen(target.row)
             yield target
+
+    def answering(self, route: ModelRoute, deployment: object) -> Row:
+        """Return the row of the model that is at a Deployment: the chosen one, or an
+        alternative."""
+        assert self._chosen is not None  # a request is sent to a chosen one
+        rows = [self._chosen, *(target.row for target in route.targets)]
+        return selection().row_at(rows, deployment) or self._chosen
 
     def alternatives(self, route: ModelRoute, tried: Deployment) -> list[Placement]:
         """Return the other placements of the model."""

@@ -166,6 +166,14 @@ class Selection:
                     return [placement]
         return []
 
+    def row_at(self, rows: Sequence[Row], deployment: object) -> Row | None:
+        """Return the first row at a Deployment."""
+        for row in rows:
+            placement = placement_of(row)
+            if placement is not None and self._deployments.at(placement) is deployment:
+                return row
+        return None
+
     def _is_up(self, row: Row) -> bool:
         placement = placement_of(row)
         return placement is None or self._deployments.at(placement).state.up

@@ -220,11 +220,14 @@ def test_callbacks_of_the_router_itself_are_ignored() -> None:
     assert not model_route().events
 
 
-def test_log_events_skip_ignored_callbacks() -> None:
+@pytest.mark.parametrize("counted", [False, True])
+def test_log_events_skip_ignored_callbacks(counted: bool) -> None:
+    """Where LiteLLM counts the use of the key, only those of the router."""
     observer = having("async_log_success_event")
     router = Router(model_list=[row("a")])
     log = logging_object()
     held = [router.deployment_callback_on_success, limit_hook, observer]
     assert log.get_combined_callback_list(None, held) == held
-    callbacks.without_inert(log)
-    assert log.get_combined_callback_list(None, held) == [observer]
+    callbacks.without_inert(log, counted=counted)
+    left = [limit_hook, observer] if counted else [observer]
+    assert log.get_combined_callback_list(None, held) == left

@@ -1,6 +1,6 @@
-"""Tests of Codex and Claude Code through a gateway with all that teams configure: LiteLLM's
-database, on the stand-in for the client that prisma generates, guardrails, the response cache, and
-a model that fails, so that each answer comes from its fallback."""
+"""Tests of Codex, Claude Code and the OpenAI Agents SDK through a gateway with all that teams
+configure: LiteLLM's database, on the stand-in for the client that prisma generates, guardrails, the
+response cache, and a model that fails, so that each answer comes from its fallback."""
 
 from __future__ import annotations
 
@@ -16,11 +16,14 @@ import pytest
 import yaml
 
 from tests.proxy.process.clients import test_claude_code, test_codex
+from tests.support.agents.agent_cli import run_program
+from tests.support.agents.client_packages import client_python
 from tests.support.litellm.prisma_stand_in import Prisma
 from tests.support.litellm.shared_tables import add_key, configure, install, logged, shared
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import serving
 from tests.support.servers.redis_server import RedisServer
+from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 from toolgate_proxy.server.launcher import Route, make_config
 from toolgate_proxy.stack.processes import free_port
@@ -41,6 +44,8 @@ ANSWERED: tuple[Scenario, ...] = (
     test_claude_code.test_claude_runs_two_commands_of_one_turn,
 )
 MODULES: tuple[ModuleType, ...] = (test_codex, test_claude_code)
+RESULT, HANDED_OFF = "Sunny in Oslo.", '{"assistant": "speaker"}'
+"""What the tools of the agents return."""
 
 
 @dataclass(frozen=True)
@@ -122,3 +127,32 @@ def check_rows(team: Team, key: str) -> None:
 def test_a_client_works(team: Team, key: str, tmp_path: Path, scenario: Scenario) -> None:
     scenario(team.url, team.backend, tmp_path)
     check_rows(team, key)
+
+
+def test_the_agents_sdk_works(team: Team, key: str, tmp_path: Path) -> None:
+    """Its second run is answered from the cache, which costs the key nothing."""
+    asked = [
+        f"How is Oslo ({api}, {form})?"
+        for api in ("responses", "chat")
+        for form in ("whole", "streamed")
+    ]
+    team.backend.scripts |= {
+        **dict.fromkeys(asked, Script((call("get_weather", {"city": "Oslo"}),))),
+        RESULT: Script((call("transfer_to_speaker", {}),)),
+        HANDED_OFF: Script(("Oslo is sunny.",)),
+    }
+    for _ in range(2):
+        lines = run_program(
+            client_python(),
+            "use_agents_team.py",
+            tmp_path,
+            team.url,
+            checks=8,
+            GATEWAY_KEY=key,
+            REFUSED_WORD="no-pre_call",
+        )
+        assert [line.split(": ", 1)[1] for line in lines if "How is" in line] == [
+            f"{question} Oslo is sunny." for question in asked
+        ]
+        check_rows(team, key)
+    assert len(team.backend.requests) < 2 * 3 * len(asked)

@@ -1,5 +1,5 @@
-"""The same requests for a model of ours and for one of LiteLLM's, in one gateway: statuses, hooks,
-log events, rows and refusals are the same, but for the differences listed here."""
+"""The same requests for a model of ours and for one of LiteLLM's, in one gateway: statuses,
+headers, hooks, log events, rows and refusals are the same, but for the differences listed here."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import litellm
@@ -23,6 +24,7 @@ from tests.support.servers import fake_provider
 from tests.support.servers.fake_provider import FakeProvider
 from tests.support.servers.script import Script
 from toolgate_proxy.app import Gateway as App
+from toolgate_proxy.server.response_headers import own_headers, response_headers
 
 MINE, THEIRS = "tiny", "hosted"
 GUARDED = "blocked by a guardrail"
@@ -33,6 +35,7 @@ REFUSED: dict[str, dict[str, Any]] = {
     "blocked key": {"blocked": True},
     "budget": {"spend": 2.0, "max_budget": 1.0},
     "rate limit": {"rpm_limit": 0},
+    "expired key": {"expires": datetime(2020, 1, 1, tzinfo=UTC)},
     "other model": {"models": ["another"]},
     "guardrail": {},
 }
@@ -49,6 +52,7 @@ OF_A_MODEL = (
 SAME_FOR_NO_TWO = re.compile(f"{OF_ONE_REQUEST}|{OF_A_MODEL}")
 DIFFERENT = {
     r"\.attempted_retries$|\.max_retries$": "our route repeats requests without counting",
+    r"event\.hidden_params\.litellm_model_name$": "LiteLLM notes it of whole responses only",
     r"litellm_overhead_time_ms$": "measured by LiteLLM's handler",
     r"additional_headers|\.supported_openai_params": "what LiteLLM knows of its own providers",
     r"_tokens_details|additional_usage_values|usage(_object)?\.cost$": (
@@ -61,6 +65,21 @@ DIFFERENT = {
     r"error_information\.|error_str$": "how a model failed: it is ours, or a provider",
 }
 """Fields of rows and events, and why they differ."""
+DESCRIBING = re.compile(r"x-litellm-|x-ratelimit-|rate_limit_type$|reset_at$|retry-after$")
+HEADERS_OF_ONE = re.compile(r"-(call-id|id|name|group|ms)$|^reset_at$")
+DIFFERENT_HEADERS = {
+    r"-(attempted|max)-retries$": "our route repeats requests without counting",
+    r"-(overhead|callback)-duration-ms$": "measured by LiteLLM's handler",
+}
+"""Headers of responses, and why they differ."""
+OF_REFUSALS = r"-(call-id|version|rpm-limit)$|^(rate_limit_type|reset_at|retry-after)$"
+"""LiteLLM's refusals have them on some APIs, and none if its authentication refuses."""
+OTHER_TYPES = {"auth_error": "authentication_error", "throttling_error": "requests"}
+"""LiteLLM's types of errors, and OpenAI's for them."""
+OF_STREAMS = r"-response-duration-ms$"
+"""LiteLLM's handler has waited for the first event."""
+OF_A_FALLBACK = r"-(response-cost|key-spend)$"
+"""LiteLLM does not note the cost of a message that a fallback made."""
 
 
 class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
@@ -80,10 +99,10 @@ class Recorder(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not r
     ) -> None:
         self.events.append(("failure_hook", type(original_exception).__name__))
 
-    async def async_log_success_event(self, kwargs: Any, *_: Any) -> None:
+    async def async_log_success_event(self, kwargs: Any, *_: Any, **__: Any) -> None:
         self.events.append(("success", kwargs["standard_logging_object"]))
 
-    async def async_log_failure_event(self, kwargs: Any, *_: Any) -> None:
+    async def async_log_failure_event(self, kwargs: Any, *_: Any, **__: Any) -> None:
         self.events.append(("failure", kwargs["standard_logging_object"]))
 
 
@@ -131,6 +150,10 @@ class Seen:
 
     def __init__(self, response: Response, events: list[tuple[str, Any]], rows: list[Any]) -> None:
         self.response = response
+        sent = response_headers(response.messages[0]["headers"], own_headers(response.context))
+        self.headers = {
+            name.decode(): value.decode() for name, value in sent if DESCRIBING.match(name.decode())
+        }
         self.names = [name for name, _ in events]
         self.told = [told for _, told in events if isinstance(told, str)]
         self.fields = {
@@ -186,6 +209,18 @@ def different(mine: Seen, theirs: Seen) -> list[str]:
     return sorted(found)
 
 
+def different_headers(mine: Seen, theirs: Seen, *listed: str) -> list[str]:
+    """Return the headers that differ, and should not. `listed`: differences besides the usual."""
+    found = []
+    for name in sorted({*mine.headers, *theirs.headers}):
+        a, b = mine.headers.get(name), theirs.headers.get(name)
+        expected = HEADERS_OF_ONE.search(name) and (a is None) is (b is None)
+        known = any(re.search(pattern, name) for pattern in (*DIFFERENT_HEADERS, *listed))
+        if not (a == b or expected or known):
+            found.append(f"{name}: {a!r}, not {b!r}")
+    return found
+
+
 APIS = pytest.mark.parametrize("api", list(PATHS))
 
 
@@ -202,6 +237,9 @@ async def test_events_and_rows_of_an_answer_are_the_same(
             recorder,
             body_of(api, stream=stream) | {"model": model + suffix},
             api,
+            max_budget=100.0,
+            rpm_limit=100,
+            tpm_limit=100_000,
         )
         for model in (MINE, THEIRS)
     ]
@@ -209,6 +247,11 @@ async def test_events_and_rows_of_an_answer_are_the_same(
     assert mine.names == theirs.names
     assert different(mine, theirs) == []
     assert any(path.endswith("row.spend") for path in mine.fields)
+    of_a_fallback = [OF_A_FALLBACK] if suffix and api == "messages" else []
+    of_streams = [OF_STREAMS] if stream else []
+    assert different_headers(mine, theirs, *of_a_fallback, *of_streams) == []
+    assert ("x-litellm-key-spend" in mine.headers) is not stream
+    assert "success" in mine.names
 
 
 @APIS
@@ -216,7 +259,8 @@ async def test_events_and_rows_of_an_answer_are_the_same(
 async def test_refusals_are_the_same(
     gateway: Gateway, database: Database, recorder: Recorder, api: str, case: str
 ) -> None:
-    """LiteLLM's `code` is the status as text; ours is a name. Messages has Anthropic's types."""
+    """LiteLLM's `code` is the status as text; ours is a name. Messages has Anthropic's types.
+    LiteLLM's `param` may be the text "None"."""
     content = GUARDED if case == "guardrail" else "hi"
     mine, theirs = [
         await seen(
@@ -234,4 +278,15 @@ async def test_refusals_are_the_same(
     assert different(mine, theirs) == []
     said, expected = (each.response.json["error"]["message"] for each in (mine, theirs))
     assert said.replace(MINE, THEIRS)[:30] == expected[:30]
+    assert different_headers(mine, theirs, OF_REFUSALS) == []
+    assert theirs.headers.keys() <= mine.headers.keys()
+    our_error, their_error = (each.response.json["error"] for each in (mine, theirs))
+    assert _param(our_error) == _param(their_error)
+    if api != "messages":
+        assert our_error["type"] == OTHER_TYPES.get(their_error["type"], their_error["type"])
     assert gateway.backend.requests == []
+
+
+def _param(error: dict[str, Any]) -> str:
+    """It may be the end of the key."""
+    return str(error.get("param")).split("...", 1)[0]

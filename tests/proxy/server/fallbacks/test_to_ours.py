@@ -48,7 +48,8 @@ async def test_a_model_that_responds_has_no_headers_of_fallbacks(
 ) -> None:
     response = await ask(gateway, api, model="large")
     assert response.status == 200
-    assert not [name for name in own_headers(response.context) if name.startswith("x-litellm")]
+    named = [name for name in own_headers(response.context) if name.startswith("x-litellm")]
+    assert named == ["x-litellm-model-id"]
 
 
 @APIS
