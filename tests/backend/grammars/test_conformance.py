@@ -130,7 +130,7 @@ def test_masks_of_open_objects_accept_every_valid_instance(opened: list[Result])
 
 def test_nearly_all_real_schemas_are_fully_enforced_by_masks(real_results: list[Result]) -> None:
     outcomes = Counter(result.judged.outcome for result in real_results)
-    assert outcomes["masked"] >= 0.9 * len(real_results)
+    assert outcomes["masked"] >= 0.85 * len(real_results)
     assert outcomes["refused"] < 0.01 * len(real_results)
 
 

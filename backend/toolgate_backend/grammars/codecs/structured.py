@@ -186,10 +186,11 @@ class StructuredGrammar(ABC):
             ways = [f"{further} {after}", *filter(None, [first])]
             first = self.rules.add("further", " | ".join(ways))
         for member, each in zip(reversed(written), reversed(node.members), strict=True):
-            ways = [[f"{member} {after}"], [f"{self._separated(True, member)} {after}"]]
+            begun, going_on = [f"{member} {after}"], [f"{self._separated(True, member)} {after}"]
             if not each.required:
-                ways = [[*ways[0], *filter(None, [first])], [*ways[1], after]]
-            first, after = (self.rules.add("members", " | ".join(way)) for way in ways)
+                begun, going_on = [*begun, *filter(None, [first])], [*going_on, after]
+            first = self.rules.add("members", " | ".join(begun))
+            after = self.rules.add("members", " | ".join(going_on))
         if not first:
             raise GrammarRefused("no object satisfies it", "")
         return first

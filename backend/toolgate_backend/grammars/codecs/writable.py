@@ -41,8 +41,8 @@ def _is_finite(node: Node, finite: set[str]) -> bool:
         case Object(members, further, _, some):
             known = {each.name: _is_finite(each.value, finite) for each in members}
             more = further is not None and _is_finite(further.value, finite)
-            needed = all(known[each.name] for each in members if each.required)
-            return needed and (not some or more or any(known.values()))
+            has_required = all(known[each.name] for each in members if each.required)
+            return has_required and (not some or more or any(known.values()))
         case Array(first, further, least):
             count = min(len(first), least)
             needed = [_is_finite(each, finite) for each in first[:count]]

@@ -183,7 +183,7 @@ class _Body:
         self._known: dict[str, bool] = {}
 
     def is_finite(self, tree: Tree[Any]) -> bool:
-        first = tree.children[0] if tree.children else None
+        first: Any = tree.children[0] if tree.children else None
         match tree.data:
             case "expansions":
                 return any(map(self.is_finite, tree.children))

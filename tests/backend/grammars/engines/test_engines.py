@@ -11,8 +11,9 @@ import pytest
 
 from toolgate_backend.errors import BackendError, GrammarRefused
 from toolgate_backend.grammars.engines import llguidance_matcher
-from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, Engine
+from toolgate_backend.grammars.engines.engine import MAX_PREFIX_BYTES, CompiledGrammar, Engine
 from toolgate_backend.grammars.engines.llguidance_engine import LLGuidanceEngine
+from toolgate_backend.grammars.engines.llguidance_matcher import Matchers, new_matcher
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.call_form import CallForm
 from toolgate_backend.tokens.masks import words_per_row
@@ -210,7 +211,7 @@ TEXT: /(?s:.{0,4096})/ "\n</p>\n"
 VALUE: TEXT & ~CLOSED
 value[lazy]: VALUE
 """
-    grammar = engine._compiled(lark, {}, ())
+    grammar = CompiledGrammar(Matchers(lambda: new_matcher(engine._tokenizer, lark, {})))
     row = np.empty(words_per_row(vocabulary.size), dtype=np.int32)
     matcher, failed = grammar.matcher(), False
     for token in vocabulary.encode("x</p>x\n</p" + "\n" * 40):

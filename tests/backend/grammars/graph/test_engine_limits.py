@@ -9,6 +9,8 @@ from tests.support.grammars.graph_walks import Pair, graphs_of
 from toolgate_backend.errors import BackendError
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar
 from toolgate_backend.grammars.engines import llguidance_matcher
+from toolgate_backend.grammars.engines.engine import CompiledGrammar
+from toolgate_backend.grammars.engines.llguidance_matcher import Matchers, new_matcher
 from toolgate_backend.tokens import masks
 
 LARK = r"""start: value
@@ -26,7 +28,8 @@ def test_a_limit_of_the_engine_ends_one_text_only(
 ) -> None:
     monkeypatch.setattr(llguidance_matcher, "PAUSE_SECONDS", 60)
     found = model("qwen3")
-    compiled = found.compiler._llguidance._compiled(LARK, {})
+    tokenizer = found.compiler._llguidance._tokenizer
+    compiled = CompiledGrammar(Matchers(lambda: new_matcher(tokenizer, LARK, {})))
     grammar = MeasuredGrammar(compiled, None, 0, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
     node, failed = graph.root, False
