@@ -34,7 +34,7 @@ def test_the_second_reply_contains_the_measurements(
     first, grammar = examine(compiler, wanted)
     assert first.measurements_follow
     assert grammar is not None
-    second = add_measurements(completion, wanted, first, grammar)
+    second = add_measurements(compiler, completion, wanted, first, grammar)
     assert not second.measurements_follow
     assert second.verdict is not None
     assert second.verdict.least_tokens
@@ -58,6 +58,6 @@ def test_a_worker_that_runs_out_of_memory_while_measuring_is_replaced(
     first, grammar = examine(compiler, wanted)
     assert grammar is not None
     assert not first.replace_worker
-    second = add_measurements(completion, wanted, first, grammar)
+    second = add_measurements(compiler, completion, wanted, first, grammar)
     assert second.replace_worker
     assert not second.measurements_follow
