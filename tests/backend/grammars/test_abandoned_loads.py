@@ -22,7 +22,7 @@ ENDLESS = "endless"
 def endless(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The keys of the endless loads that were begun."""
     begun: list[str] = []
-    load = GrammarStore._compile
+    load = GrammarStore._load_or_compile
 
     def load_or_run_on(self: GrammarStore, key: str, *, name: str, **source: Any) -> Any:
         if name != ENDLESS:
@@ -31,7 +31,7 @@ def endless(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         while True:
             pass
 
-    monkeypatch.setattr(GrammarStore, "_compile", load_or_run_on)
+    monkeypatch.setattr(GrammarStore, "_load_or_compile", load_or_run_on)
     return begun
 
 

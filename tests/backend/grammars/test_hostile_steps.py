@@ -21,6 +21,7 @@ from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
 from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
 from toolgate_backend.grammars.completions.hints import hints_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
+from toolgate_backend.grammars.engines.engine import empty_grammar
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
 from toolgate_core.dialects.codecs import Json
@@ -33,7 +34,7 @@ from toolgate_core.schema.limits import SchemaLimits, check_limits
 from toolgate_core.schema.preparation.prepare import prepare
 
 Schema = dict[str, Any]
-NO_GRAMMAR: Any = None
+NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 MEASURING: dict[str, Callable[[Schema], object]] = {
     "backend.grammars.compiled_grammar:growth": growth,
@@ -72,6 +73,7 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
+    "backend.grammars.codecs.factory:rules_of_call",
     "backend.grammars.codecs.gemma:GemmaGrammar",
     "backend.grammars.codecs.nested:NestedGrammar",
     "backend.grammars.codecs.pythonic:PythonicGrammar",
@@ -84,6 +86,7 @@ PARTS = {
     "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
     "backend.grammars.completions.detours:detours",
+    "backend.grammars.engines.llguidance_matcher:new_matcher",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {

@@ -104,7 +104,7 @@ async def test_a_failure_of_a_rank_is_no_verdict_on_the_schema(
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(ranks.stores[1], "_compile", out_of_memory)
+        patched.setattr(ranks.stores[1], "_load_or_compile", out_of_memory)
         with pytest.raises(BackendUnavailable, match="MemoryError") as failed:
             await registry.load([tool])
     assert (failed.value.status, failed.value.retry_after) == (503, 2)

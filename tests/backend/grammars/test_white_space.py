@@ -40,4 +40,4 @@ def test_a_name_has_no_disputed_characters(judge: Judge) -> None:
     assert judged.outcome == "masked"
     for instance, found in zip(instances, judged.instances, strict=True):
         valid = jsonschema_rs.is_valid(schema, instance)
-        assert found.taken == (valid and not DISPUTED & set("".join(instance))), instance
+        assert found.taken == (valid and not {*DISPUTED} & {*"".join(instance)}), instance
