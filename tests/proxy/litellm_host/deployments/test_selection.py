@@ -94,6 +94,55 @@ def test_requests_with_a_common_key_go_to_one_deployment(
 
 
 @pytest.mark.parametrize("strategy", OWN_STRATEGIES)
+def test_short_prompts_go_to_any_deployment(selection: Selection, strategy: str) -> None:
+    rows = [row("a"), row("b"), row("c")]
+    assert chosen(selection, rows, strategy, SHORT, 60) == {"a", "b", "c"}
+
+
+def test_long_prompts_go_to_any_deployment_without_affinity(deployments: Deployments) -> None:
+    rows = [row("a"), row("b"), row("c")]
+    assert len(chosen(Selection(deployments, None), rows, "simple-shuffle", BODY, 60)) == 3
+
+
+def test_simple_shuffle_chooses_by_weight(selection: Selection) -> None:
+    rows = [row("a", weight=3), row("b", weight=1), row("c", weight=0)]
+    picked = [
+        selection.choose("tiny", targets(rows), "simple-shuffle", SHORT).row["model_info"]["id"]
+        for _ in range(800)
+    ]
+    assert picked.count("c") == 0
+    assert 0.65 < picked.count("a") / len(picked) < 0.85
+
+
+def test_least_busy_chooses_by_in_flight_requests(
+    selection: Selection, deployments: Deployments
+) -> None:
+    rows = [row("a"), row("b"), row("c")]
+    loads = {each["model_info"]["id"]: deployments.at(placement_of(each)).load for each in rows}  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        for name in ("a", "a", "b", "c"):
+            stack.enter_context(loads[name].running())
+        assert chosen(selection, rows, "least-busy", SHORT, 40) == {"b", "c"}
+        stack.enter_context(loads["c"].running())
+        assert chosen(selection, rows, "least-busy", SHORT, 20) == {"b"}
+        assert chosen(selection, rows, "simple-shuffle", SHORT, 60) == {"a", "b", "c"}
+    assert chosen(selection, rows, "least-busy", SHORT, 60) == {"a", "b", "c"}
+
+
+def test_least_busy_distributes_requests_evenly(
+    selection: Selection, deployments: Deployments
+) -> None:
+    rows = [row("a"), row("b")]
+    with ExitStack() as stack:
+        for _ in range(6):
+            placement = selection.choose("tiny", targets(rows), "least-busy", SHORT).placement
+            assert placement is not None
+            stack.enter_context(deployments.at(placement).load.running())
+        loads = [deployments.at(placement_of(each)).load.requests for each in rows]  # type: ignore[arg-type]
+    assert loads == [3, 3]
+
+
+@pytest.mark.parametrize("strategy", OWN_STRATEGIES)
 @pytest.mark.parametrize("body", [BODY, SHORT], ids=["long", "short"])
 def test_backend_that_is_down_gets_no_request_unless_all_are_down(
     selection: Selection, deployments: Deployments, strategy: str, body: Row
