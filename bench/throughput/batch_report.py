@@ -1,14 +1,12 @@
-"""The measurements of batches.py as tables of ratios and as plots."""
+"""The measurements of batches.py as tables of ratios."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from bench.support.ratios import interval, ratio, ratios
+from bench.support.ratios import ratio
 from bench.throughput.clients import Engine
 from tests.support.markdown import table
-from tests.support.plots import bars
 
 
 @dataclass(frozen=True)
@@ -126,28 +124,3 @@ def _median(measured: Sequence[Measured]) -> str:
         lambda each: each.tokens,
     )
     return ", ".join(f"{statistics.median(map(value, measured)):,.0f}" for value in values)
-
-
-def write_plots(found: Found, directory: Path, model: str) -> None:
-    """Plot Toolgate ÷ vLLM, free and strict, with intervals, for each cell."""
-    cells = _cells(found)
-    found_ratios = {
-        f"{engine} ÷ {base}": [
-            ratios(
-                [each.tokens_per_second for each in found[f"{engine} · direct", cell]],
-                [each.tokens_per_second for each in found[BASES[base], cell]],
-            )
-            for cell in cells
-        ]
-        for engine in ADAPTERS
-        for base in ("vLLM, free", "vLLM, strict")
-    }
-    bars(
-        directory / f"throughput-{model}.svg",
-        f"Tokens/s, Toolgate ÷ vLLM, by streams × tools ({model})",
-        "ratio",
-        [f"{cell.batch} × {cell.tools}" for cell in cells],
-        {name: [statistics.median(each) for each in some] for name, some in found_ratios.items()},
-        {name: [interval(each) for each in some] for name, some in found_ratios.items()},
-        line_at=1.0,
-    )

@@ -33,7 +33,6 @@ from bench.throughput.batch_report import (
     Measured,
     drafts_report,
     report,
-    write_plots,
 )
 from bench.throughput.clients import (
     Bias,
@@ -210,5 +209,3 @@ async def run(options: argparse.Namespace) -> None:
             cells = [Cell(batch, tools) for tools in options.tools for batch in options.batches]
             found = await measure_all(clients, options.rounds, cells)
     print(drafts_report(found) if options.drafts else report(found))
-    if options.plots is not None and not options.drafts:
-        write_plots(found, options.plots, model.name)

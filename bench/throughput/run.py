@@ -1,6 +1,6 @@
 """Tokens per second under enforcement, compared with vLLM and LiteLLM.
 
-    python -m bench throughput MODEL_DIR [--rounds N] [--tokens N] [--drafts] [--plots DIR]
+    python -m bench throughput MODEL_DIR [--rounds N] [--tokens N] [--drafts]
     python -m bench throughput MODEL_DIR --constant-load [--rounds N] [--streams 16 64 256]
         [--seconds 6] [vLLM options, such as --load-format dummy --gpu-memory-utilization 0.25]
 
@@ -30,7 +30,6 @@ def main() -> int:
     group.add_argument("--tools", type=int, nargs="+", default=batches.TOOLS)
     group.add_argument("--tokens", type=int, default=64, help="maximum tokens of a response")
     group.add_argument("--drafts", action="store_true", help="measure speculative decoding")
-    group.add_argument("--plots", type=Path, help="directory of the SVG files")
     group = parser.add_argument_group("constant load")
     group.add_argument("--constant-load", action="store_true")
     group.add_argument("--streams", type=int, nargs="+", default=(16, 64, 256))

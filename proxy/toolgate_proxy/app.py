@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
-from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, owner_of
+from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, surface_of
 from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
@@ -65,7 +65,7 @@ class Gateway:
             await self._app(scope, receive, send)
             return
         context = context_of(scope)
-        context.form = owner_of(scope["path"], Headers(scope=scope))
+        context.form = surface_of(scope["path"], Headers(scope=scope))
         try:
             await self._router(scope, receive, send)
         except ToolgateError as error:

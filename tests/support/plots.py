@@ -14,8 +14,6 @@ from matplotlib.figure import Figure
 
 COLOURS = ("#0b6bcb", "#d9822b", "#4c9a52", "#8e5ba6", "#8a8a8a", "#c23b3b")
 GREY, BLACK = "#e4e4e4", "#333333"
-GROUP_WIDTH = 0.8
-"""Width of a group of bars. Groups are 1 apart."""
 
 
 def lines(
@@ -32,40 +30,6 @@ def lines(
             xs, ys = [x for x, _ in points], [y for _, y in points]
             axes.plot(xs, ys, color=colour, label=name)
         axes.set_xlabel(x_label)
-        _end(figure, axes, path, named=len(series) > 1)
-
-
-def bars(
-    path: Path,
-    title: str,
-    y_label: str,
-    groups: Sequence[str],
-    series: Mapping[str, Sequence[float]],
-    low_high: Mapping[str, Sequence[tuple[float, float]]] | None = None,
-    line_at: float | None = None,
-) -> None:
-    """Groups of bars. `series[name][i]` is a bar of group i; `low_high[name][i]` is its error bar.
-
-    `line_at` is the height of a dashed line.
-    """
-    width = GROUP_WIDTH / len(series)
-    with _style():
-        figure, axes = _begin(title, y_label)
-        for at, (name, heights) in enumerate(series.items()):
-            places = [group + (at + 0.5) * width - GROUP_WIDTH / 2 for group in range(len(groups))]
-            colour = COLOURS[at % len(COLOURS)]
-            axes.bar(places, heights, width * 0.92, color=colour, label=name)
-            if low_high is not None and name in low_high:
-                ends = list(zip(heights, low_high[name], strict=True))
-                # The bootstrap interval can lie completely above or below the bar's height.
-                below = [max(0.0, height - low) for height, (low, _) in ends]
-                above = [max(0.0, high - height) for height, (_, high) in ends]
-                axes.errorbar(
-                    places, heights, yerr=[below, above], fmt="none", ecolor=BLACK, capsize=3
-                )
-        if line_at is not None:
-            axes.axhline(line_at, color=BLACK, linestyle="--", linewidth=1)
-        axes.set_xticks(range(len(groups)), groups)
         _end(figure, axes, path, named=len(series) > 1)
 
 

@@ -97,7 +97,8 @@ class RateLimited(ToolgateError):
     WebSocket connections, or the size of the bodies that are sent at the same time. The error's
     `type` is the unit of the limit: `requests` or `tokens`.
 
-    Wait as long as Retry-After says.
+    Wait as long as Retry-After says. Without it, the request alone exceeds the limit: make it
+    smaller.
     """
 
     status = 429

@@ -15,6 +15,6 @@ COMPACT = Compact()
 SURFACES: tuple[Surface, ...] = (COMPLETIONS, RESPONSES, MESSAGES)
 
 
-def owner_of(path: str, headers: Container[str]) -> Surface | None:
+def surface_of(path: str, headers: Container[str]) -> Surface | None:
     """Return the surface in whose form errors at this path are."""
     return next((surface for surface in SURFACES if surface.owns(path, headers)), None)

@@ -188,7 +188,7 @@ class Choice:
         value in it."""
         released, invalid = await self._calls.release(self._check_plan(events))
         if invalid is not None and self._resampling is not None:
-            self.resample = self._resampling.resample(invalid, self.token_count)
+            self.resample = self._resampling.after(invalid, self.token_count)
             self._segmenter, self._stops, begun = self._resampling.restored()
             if self.resample.in_call:
                 self._calls.resume(begun)

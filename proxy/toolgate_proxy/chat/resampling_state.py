@@ -105,9 +105,9 @@ class ResamplingState:
         """The tokens recorded so far, without those of invalid calls."""
         return (*self._before_call, *(each.id for each in self._call))
 
-    def resample(self, invalid: InvalidCall, spent: int) -> Resample:
-        """`spent`: tokens of the choice in all attempts. Raises ToolSchemaViolation if the choice
-        can't be sampled again."""
+    def after(self, invalid: InvalidCall, spent: int) -> Resample:
+        """Return what to sample after an invalid call. `spent`: tokens of the choice in all
+        attempts. Raise ToolSchemaViolation if the choice can't be sampled again."""
         self.attempts += 1
         self._failures += 1
         remaining = None if self._budget is None else self._budget - spent

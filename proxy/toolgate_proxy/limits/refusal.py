@@ -1,6 +1,8 @@
 """The 429 of a request that exceeds a limit of its key.
 
-The wait of `Retry-After` comes from the counter: `wait_ms` of admit.lua or memory_counter.py.
+The wait of `Retry-After` comes from the counter: `ms` of admit.lua, or memory_counter.py. Other
+429s are those of sizes of bodies (key_bounds.py), of wrong keys (keys/failed_attempts.py) and of
+LiteLLM (litellm_host/errors.py).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 from toolgate_core.errors import MethodNotAllowed, ModelNotFound, RouteNotFound, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
-from ..api.surfaces import owner_of
+from ..api.surfaces import surface_of
 from ..context import SCOPE, RequestContext
 from ..keys.permissions import nearest
 from .deployments.known_models import model_not_found
@@ -73,7 +73,7 @@ def _with_missing_routes(original: Any) -> Any:
         request_id = None
         if isinstance(context, RequestContext):
             context.error_code, request_id = missing.code, context.request_id
-        surface = owner_of(request.url.path, request.headers)
+        surface = surface_of(request.url.path, request.headers)
         body = surface.error(missing, None, request_id) if surface else missing.body()
         return JSONResponse(body, missing.status, error.headers)
 

@@ -21,7 +21,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import Scope
 
-from ..api.surfaces import MESSAGES, owner_of
+from ..api.surfaces import MESSAGES, surface_of
 from ..background import without_owner
 from ..context import RequestContext
 from ..litellm_host import auth
@@ -62,7 +62,7 @@ ASK_SECONDS = 1.0
 async def answer(litellm: Forwarding, scope: Scope, context: RequestContext) -> Response | None:
     """Answer a request for models, or return None if LiteLLM answers it. Raise ToolgateError."""
     model = scope[MATCH]["id"]
-    anthropic = owner_of(scope["path"], Headers(scope=scope)) is MESSAGES
+    anthropic = surface_of(scope["path"], Headers(scope=scope)) is MESSAGES
     if not auth.is_ours():
         await authorize(scope, context)
         return await _of_litellm(litellm, scope, model)

@@ -11,7 +11,7 @@ from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_proxy.api.chat_completions.surface import ChatCompletions
 from toolgate_proxy.api.responses.surface import Responses
 from toolgate_proxy.api.surface import is_streamed
-from toolgate_proxy.api.surfaces import MESSAGES, SURFACES, owner_of
+from toolgate_proxy.api.surfaces import MESSAGES, SURFACES, surface_of
 from toolgate_proxy.backend_client.event_stream import SseParser
 from toolgate_proxy.keys.permissions import may_open
 
@@ -107,7 +107,7 @@ def test_all_messages_paths_of_litellm_have_a_surface() -> None:
 def test_errors_have_the_form_of_the_path(
     path: str, headers: tuple[str, ...], name: str | None
 ) -> None:
-    surface = owner_of(path, headers)
+    surface = surface_of(path, headers)
     assert (surface and surface.name) == name
 
 

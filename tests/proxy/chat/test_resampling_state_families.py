@@ -44,7 +44,7 @@ def test_the_last_call_is_sampled_again_without_those_before_it(
         ended += [len(fed)] * sum(isinstance(event, CallEnd) for event in events)
         if len(ended) == len(golden.calls):
             break
-    again = state.resample(InvalidCall("f", NOT_JSON, ""), spent=0)
+    again = state.after(InvalidCall("f", NOT_JSON, ""), spent=0)
     restored, _, events = state.restored()
     assert ended[-2] <= len(again.accepted) < ended[-1]
     assert list(again.accepted) == fed[: len(again.accepted)]

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
-from ...tool_search import CATALOGUES, InvalidPattern
+from ...tool_index import CATALOGUES, InvalidPattern
 from .tool_changes import ToolChanges
 
 Method = Literal["bm25", "regex"]

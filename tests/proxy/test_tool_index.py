@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.shared_data import BFCL, DATA, records
-from toolgate_proxy.tool_search import MAX_PATTERN, Catalogue, Catalogues, InvalidPattern
+from toolgate_proxy.tool_index import MAX_PATTERN, Catalogue, Catalogues, InvalidPattern
 
 
 def tool(name: str, description: str = "", *arguments: str) -> dict[str, Any]:
