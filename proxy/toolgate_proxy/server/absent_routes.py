@@ -11,7 +11,7 @@ from starlette.types import Scope
 
 from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError
 
-from ..api.surfaces import owner_of
+from ..api.surfaces import surface_of
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.providers import named_providers, passed_through
@@ -86,7 +86,7 @@ async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
     meant, extra = found["path"], found["extra"]
     if found["first"]:
         meant, extra = found["first"], found["again"]
-    context.form = owner_of(meant, Headers(scope=scope))
+    context.form = surface_of(meant, Headers(scope=scope))
     await check_key(scope, context)
     raise RouteNotFound(
         f"There is no such route. The client adds {meant!r} or its end to its base URL. "

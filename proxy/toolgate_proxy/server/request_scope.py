@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import ToolgateError
 
 from ..admin.routes import exposition
-from ..api.surfaces import owner_of
+from ..api.surfaces import surface_of
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, RequestContext, context_of
 from ..keys.header import KEY_HEADERS, Header, key_of
@@ -109,7 +109,7 @@ def _refusing(error: ToolgateError) -> ASGIApp:
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         context = context_of(scope)
-        context.form = owner_of(scope["path"], Headers(scope=scope))
+        context.form = surface_of(scope["path"], Headers(scope=scope))
         await Reply(send, context).fail(error)
 
     return app
