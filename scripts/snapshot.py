@@ -126,7 +126,7 @@ class Backend:
                 events = _events(golden.text, ids, golden.reasoning_open)
                 self.streams.append((name, events, {"tools": TOOLS}))
 
-    async def __call__(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         if request.method == "GET":
             return JSONResponse(self.infos[request.path_params["model"]])
         body = await request.json()
@@ -194,6 +194,8 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
         text = CHANGING.sub(r"\1null", text)
         for at, each in enumerate(dict.fromkeys(IDS.findall(text))):
             text = text.replace(each, f"id-{at}")
+        if "backend_unavailable" in text:
+            sys.exit(f"The scripted backend did not answer {asked!r}: {text[:300]}")
         head = [answer.status_code, answer.headers.get("content-type")]
         found[f"streams/{model}/{number}/{api}/{way}"] = [*head, *text.splitlines()]
     return found
@@ -230,7 +232,7 @@ def variables() -> dict[str, str]:
 
 async def gateway() -> dict[str, Any]:
     backend = Backend()
-    paths = [Route("/{model}/v1/toolgate/{what}", backend, methods=["GET", "POST", "PUT"])]
+    paths = [Route("/{model}/v1/toolgate/{what}", backend.respond, methods=["GET", "POST", "PUT"])]
     app = Starlette(routes=paths)
     server = uvicorn.Server(uvicorn.Config(app, port=PORT + 1, log_level="error"))
     serving = asyncio.create_task(server.serve())
