@@ -182,8 +182,10 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
     found: dict[str, Any] = {}
     cases = [(n, api, way) for n in range(len(backend.streams)) for api in APIS
              for way in ("whole", "once", "parts")]  # fmt: skip
+    first: dict[str, int] = {}
     for number, api, way in cases:
         model, _, params = backend.streams[number]
+        place = number - first.setdefault(model, number)  # new streams of others do not change it
         asked, text = f"stream {number} {way} {api}", ""
         begun = backend.begun[asked] = asyncio.Event()
         body = request_of(api, params, asked) | {"model": model, "stream": way != "whole"}
@@ -197,7 +199,7 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
         if "backend_unavailable" in text:
             sys.exit(f"The scripted backend did not answer {asked!r}: {text[:300]}")
         head = [answer.status_code, answer.headers.get("content-type")]
-        found[f"streams/{model}/{number}/{api}/{way}"] = [*head, *text.splitlines()]
+        found[f"streams/{model}/{place}/{api}/{way}"] = [*head, *text.splitlines()]
     return found
 
 
