@@ -3,7 +3,9 @@ not define: vLLM's and Toolgate's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -27,17 +29,50 @@ def data_event(data: bytes) -> bytes:
     return b"data: " + data.replace(b"\n", b" ") + b"\n\n"
 
 
+class WrittenList(list[Any], ABC):
+    """A list whose JSON was written before, in parts. Nobody changes it."""
+
+    @abstractmethod
+    def parts(self, *, escaped: bool) -> Sequence[bytes]:
+        """Return the JSON. `escaped`: with LINE_ENDS."""
+
+
+MARK = secrets.token_hex()
+"""Stands for the JSON of a list. Clients don't know it."""
+
+
+def json_parts(value: Mapping[str, Any], *, escaped: bool = False) -> list[bytes]:
+    """Return the JSON of an object, in parts that are not copied if they were written before: that
+    of a WrittenList which the object or its `response` has. `escaped`: with LINE_ENDS."""
+    for name, member in value.items():
+        if isinstance(member, WrittenList):
+            inner = member.parts(escaped=escaped)
+        elif name == "response" and isinstance(member, Mapping):
+            inner = json_parts(member, escaped=escaped)
+        else:
+            continue
+        before, _, after = _json({**value, name: MARK}, escaped).partition(b'"%b"' % MARK.encode())
+        return [before, *inner, after]
+    return [_json(value, escaped)]
+
+
+def _json(value: Mapping[str, Any], escaped: bool) -> bytes:
+    written = orjson.dumps(value)
+    return with_escaped_line_ends(written) if escaped else written
+
+
 def typed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Return events that have their type in `event:` and in their data."""
-    return with_escaped_line_ends(
-        b"".join(
-            b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
-            for event in events
-        )
-    )
+    parts: list[bytes] = []
+    for event in events:
+        data = json_parts(event, escaped=True)
+        parts += (b"event: ", event["type"].encode(), b"\ndata: ", *data, b"\n\n")
+    return b"".join(parts)
 
 
 def with_escaped_line_ends(events: bytes) -> bytes:
+    if events.isascii():
+        return events
     for character, escaped in LINE_ENDS.items():
         if character in events:
             events = events.replace(character, escaped)

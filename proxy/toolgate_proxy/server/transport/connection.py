@@ -10,7 +10,7 @@ an event in the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Send
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
-from ...api.shared.output import COMMENT, data_event
+from ...api.shared.output import COMMENT, data_event, json_parts
 from ...api.surface import Stream
 from ...context import RequestContext
 from ...keys.header import Header
@@ -110,9 +110,9 @@ class Reply:
             await self._begin_once(200, EVENTS)
             await self._end(data)
 
-    async def json(self, shown: object) -> None:
+    async def json(self, shown: Mapping[str, Any]) -> None:
         """Send a whole response."""
-        content = orjson.dumps(shown)
+        content = b"".join(json_parts(shown))
         async with self._lock:
             await self._begin_once(200, (*JSON, _length(content)))
             await self._end(content)
