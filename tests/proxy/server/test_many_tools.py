@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import re
 import tracemalloc
 from typing import Any
 
@@ -11,13 +12,14 @@ import pytest
 
 from tests.support.effort import repeats
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of
-from tests.support.servers.script import Script
+from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.shared.tool_entries import MAX_TOOLS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.server.transport import known_tools
 
 Json = dict[str, Any]
+QUERY = {"query": "tool"}
 SCHEMA = {"type": "object", "properties": {"room": {"type": "string"}}}
 SEARCHES: dict[str, Json] = {
     "chat": {"type": "tool_search"},
@@ -98,6 +100,48 @@ async def test_memory_does_not_grow_with_requests(
         tracemalloc.stop()
     assert len(known._known) == 1
     assert grown < len(tools)
+
+
+DIFFERENT = re.compile(
+    rb'"[a-z_]*id":"[^"]*"|"(?:created|created_at|completed_at)":[0-9]+|: waiting\n\n|'
+    rb'event: ping\ndata: {"type":"ping"}\n\n'
+)
+"""Ids and times, and what keeps a slow stream alive."""
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("api", SEARCHES)
+async def test_responses_are_those_of_unknown_tools(
+    gateway: Gateway, known: known_tools.KnownTools, api: str, stream: bool
+) -> None:
+    tools = many(api, 400).replace("Does 7.", "Finds é and \u2028.")
+    tools = f'{tools[:-1]}, {{"type": "web_search_20250305", "name": "x"}}, {many(api, 300)[1:]}'
+    found: list[bytes] = []
+    for kept in (0, 10**9, 10**9):
+        known._max_cost = kept
+        gateway.backend.turns = [Script((call(SEARCHES[api].get("name", "tool_search"), QUERY),))]
+        gateway.backend.turns.append(Script(("Hello",)))
+        content = request(api, tools, "unknown", stream=stream)
+        response = await gateway.ask(content, path=path_of(api))
+        assert response.status == 200, response.bodies[0][:1000]
+        found.append(DIFFERENT.sub(b"", b"".join(response.bodies)))
+    assert len(known._known) == 1
+    assert found[0] == found[1] == found[2]
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_stored_response_has_all_tools(gateway: Gateway, stream: bool) -> None:
+    content = request("responses", many("responses", 1_000), "hi", stream=stream)
+    for _ in range(2):
+        response = await gateway.ask(content, path=PATHS["responses"])
+        sent = response.events[-1]["response"] if stream else response.json
+        assert len(sent["tools"]) == 1_001
+        path = f"{PATHS['responses']}/{sent['id']}"
+        stored = await gateway.ask(b"", path=path, method="GET")
+        assert stored.json == sent
+        if stream:
+            replayed = await gateway.ask(b"", path=path, method="GET", query="stream=true")
+            assert replayed.events == response.events
 
 
 @pytest.mark.parametrize("api", SEARCHES)

@@ -9,8 +9,8 @@ from typing import Any
 
 import orjson
 
+from ...shared_json import Part, SharedText, WrittenList
 from ...shared_tools import DEFERRED
-from ..shared.output import WrittenList, with_escaped_line_ends
 from ..shared.web_search import NAME as WEB_SEARCH
 from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 
@@ -40,14 +40,9 @@ class SharedRun:
     tools: Sequence[dict[str, Any]]
 
     @cached_property
-    def written(self) -> bytes:
-        """The JSON of the tools, with commas between them."""
-        return orjson.dumps(self.tools)[1:-1]
-
-    @cached_property
-    def escaped(self) -> bytes:
-        """The same as events have it."""
-        return with_escaped_line_ends(self.written)
+    def json(self) -> SharedText:
+        """The tools with commas between them."""
+        return SharedText(orjson.dumps(self.tools)[1:-1])
 
 
 Shown = dict[str, Any] | SharedRun
@@ -65,17 +60,12 @@ class OfferedTools(WrittenList):
                 self.append(entry)
         self._shown = shown
 
-    def parts(self, *, escaped: bool) -> list[bytes]:
-        parts = [b"["]
+    def parts(self) -> list[Part]:
+        parts: list[Part] = []
         for entry in self._shown:
-            if isinstance(entry, SharedRun):
-                parts.append(entry.escaped if escaped else entry.written)
-            else:
-                written = orjson.dumps(entry)
-                parts.append(with_escaped_line_ends(written) if escaped else written)
-            parts.append(b",")
-        parts[max(1, len(parts) - 1) :] = [b"]"]
-        return parts
+            parts.append(b"," if parts else b"[")
+            parts.append(entry.json if isinstance(entry, SharedRun) else orjson.dumps(entry))
+        return [*parts, b"]"]
 
 
 def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:

@@ -3,9 +3,7 @@ not define: vLLM's and Toolgate's."""
 
 from __future__ import annotations
 
-import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -14,6 +12,7 @@ from toolgate_core import wire
 from toolgate_core.deltas import Finish
 
 from ...chat.response import ChatResponse
+from ...shared_json import Part, SharedText, json_parts
 
 COMMENT = b": waiting\n\n"
 """Clients of server-sent events ignore comments."""
@@ -29,45 +28,19 @@ def data_event(data: bytes) -> bytes:
     return b"data: " + data.replace(b"\n", b" ") + b"\n\n"
 
 
-class WrittenList(list[Any], ABC):
-    """A list whose JSON was written before, in parts. Nobody changes it."""
-
-    @abstractmethod
-    def parts(self, *, escaped: bool) -> Sequence[bytes]:
-        """Return the JSON. `escaped`: with LINE_ENDS."""
-
-
-MARK = secrets.token_hex()
-"""Stands for the JSON of a list. Clients don't know it."""
-
-
-def json_parts(value: Mapping[str, Any], *, escaped: bool = False) -> list[bytes]:
-    """Return the JSON of an object, in parts that are not copied if they were written before: that
-    of a WrittenList which the object or its `response` has. `escaped`: with LINE_ENDS."""
-    for name, member in value.items():
-        if isinstance(member, WrittenList):
-            inner = member.parts(escaped=escaped)
-        elif name == "response" and isinstance(member, Mapping):
-            inner = json_parts(member, escaped=escaped)
-        else:
-            continue
-        before, _, after = _json({**value, name: MARK}, escaped).partition(b'"%b"' % MARK.encode())
-        return [before, *inner, after]
-    return [_json(value, escaped)]
-
-
-def _json(value: Mapping[str, Any], escaped: bool) -> bytes:
-    written = orjson.dumps(value)
-    return with_escaped_line_ends(written) if escaped else written
-
-
 def typed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Return events that have their type in `event:` and in their data."""
     parts: list[bytes] = []
     for event in events:
-        data = json_parts(event, escaped=True)
+        data = map(_escaped, json_parts(event, orjson.dumps))
         parts += (b"event: ", event["type"].encode(), b"\ndata: ", *data, b"\n\n")
     return b"".join(parts)
+
+
+def _escaped(part: Part) -> bytes:
+    if isinstance(part, SharedText):
+        return part.made(with_escaped_line_ends)
+    return with_escaped_line_ends(part)
 
 
 def with_escaped_line_ends(events: bytes) -> bytes:

@@ -21,10 +21,11 @@ from starlette.types import Message, Receive, Send
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import RequestTimeout, ToolgateError
 
-from ...api.shared.output import COMMENT, data_event, json_parts
+from ...api.shared.output import COMMENT, data_event
 from ...api.surface import Stream
 from ...context import RequestContext
 from ...keys.header import Header
+from ...shared_json import json_parts, plain
 
 EVENTS: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -112,7 +113,7 @@ class Reply:
 
     async def json(self, shown: Mapping[str, Any]) -> None:
         """Send a whole response."""
-        content = b"".join(json_parts(shown))
+        content = b"".join(map(plain, json_parts(shown, orjson.dumps)))
         async with self._lock:
             await self._begin_once(200, (*JSON, _length(content)))
             await self._end(content)

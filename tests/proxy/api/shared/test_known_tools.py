@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +20,8 @@ from toolgate_proxy.api.messages import request as messages
 from toolgate_proxy.api.responses import request as responses
 from toolgate_proxy.api.responses.shown_tools import offered
 from toolgate_proxy.api.shared import tool_entries
-from toolgate_proxy.api.shared.output import json_parts
 from toolgate_proxy.api.surface import Client
+from toolgate_proxy.shared_json import json_parts, plain
 from toolgate_proxy.shared_tools import SharedTools
 
 Json = dict[str, Any]
@@ -85,7 +85,8 @@ def read(api: str, tools: list[Any], *, engine: Any = None, **params: Any) -> An
     except InvalidRequest as error:
         return type(error), error.message, error.param
     shown = offered(asked.repeated.get("tools", ()), {f"t{at}" for at in range(9)} | {"a", "shell"})
-    assert json.loads(b"".join(json_parts({"tools": shown}))) == {"tools": [*shown]}
+    written = b"".join(map(plain, json_parts({"tools": shown}, orjson.dumps)))
+    assert written == orjson.dumps({"tools": [*shown]})
     return (
         asked.tools,
         asked.messages,
