@@ -21,6 +21,7 @@ BENCHMARKS = {
     "drafts": "drafts",
     "interference": "interference",
     "affinity": "affinity",
+    "agent-tools": "agent_tools",
 }
 """Module of each benchmark."""
 

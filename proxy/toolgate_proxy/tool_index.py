@@ -14,6 +14,7 @@ import sqlite3
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -186,36 +187,55 @@ MAX_SIZE = 20_000_000
 Functions = Sequence[Mapping[str, Any]]
 
 
+class SharedFunctions(list[Mapping[str, Any]]):
+    """Functions that many requests have in common, so nobody changes them."""
+
+    @cached_property
+    def digest(self) -> bytes:
+        return _digest(self)
+
+
+def _digest(tools: Functions) -> bytes:
+    return hashlib.sha256(orjson.dumps([dict(tool) for tool in tools])).digest()
+
+
 class Catalogues:
     """Catalogues that were searched lately: the requests of one conversation have the same tools.
-    Those that were not used for the longest time are dropped first."""
+    Those that were not used for the longest time are dropped first. Each sender has its own, so
+    that nobody can tell from the time of a search which tools another one has searched."""
 
     def __init__(self, max_size: int = MAX_SIZE) -> None:
         self._max_size = max_size
-        self._made: OrderedDict[bytes, Catalogue] = OrderedDict()
+        self._made: OrderedDict[tuple[str, bytes], Catalogue] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    async def ranked(self, tools: Functions, query: str, limit: int) -> list[str]:
-        """As Catalogue.ranked."""
-        return await self._search(tools, lambda catalogue: catalogue.ranked(query, limit))
+    async def ranked(
+        self, tools: Functions, query: str, limit: int, *, owner: str = ""
+    ) -> list[str]:
+        """As Catalogue.ranked. `owner`: the sender."""
+        return await self._search(tools, owner, lambda catalogue: catalogue.ranked(query, limit))
 
-    async def matching(self, tools: Functions, pattern: str, limit: int) -> list[str]:
+    async def matching(
+        self, tools: Functions, pattern: str, limit: int, *, owner: str = ""
+    ) -> list[str]:
         """As Catalogue.matching. Raise InvalidPattern."""
-        return await self._search(tools, lambda catalogue: catalogue.matching(pattern, limit))
+        return await self._search(
+            tools, owner, lambda catalogue: catalogue.matching(pattern, limit)
+        )
 
     async def _search(
-        self, tools: Functions, search: Callable[[Catalogue], list[str]]
+        self, tools: Functions, owner: str, search: Callable[[Catalogue], list[str]]
     ) -> list[str]:
         def found() -> list[str]:
+            digest = tools.digest if isinstance(tools, SharedFunctions) else _digest(tools)
             # One at a time: an index is not made twice, and SQLite's connection is not shared.
             with self._lock:
-                return search(self._catalogue(tools))
+                return search(self._catalogue(tools, (owner, digest)))
 
         return await asyncio.to_thread(found)
 
-    def _catalogue(self, tools: Functions) -> Catalogue:
-        key = hashlib.sha256(orjson.dumps([dict(tool) for tool in tools])).digest()
+    def _catalogue(self, tools: Functions, key: tuple[str, bytes]) -> Catalogue:
         known = self._made.get(key)
         if known is not None:
             self._made.move_to_end(key)

@@ -15,7 +15,7 @@ from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import KINDS, Tokens
 from ..request_fields import as_integer
-from ..shared_tools import not_deferred
+from ..shared_tools import SharedTools, not_deferred
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -91,7 +91,11 @@ def _prompt(body: Mapping[str, Any]) -> int:
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     texts: list[str] = []
     for name in TEXTS:
-        _collect(body.get(name), texts, parts=False)
+        value = body.get(name)
+        if isinstance(value, SharedTools):
+            texts += value.kept("texts", _texts)
+        else:
+            _collect(value, texts, parts=False)
     files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
     return tokens + files + text_tokens(texts)
 
@@ -113,6 +117,13 @@ def _has_summary(entry: object) -> bool:
     content = entry.get("content")
     parts = [entry, *content] if isinstance(content, list) else [entry]
     return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in parts)
+
+
+def _texts(tools: SharedTools) -> list[str]:
+    """Return all texts in tools that requests share."""
+    texts: list[str] = []
+    _collect(tools, texts, parts=False)
+    return texts
 
 
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:

@@ -16,6 +16,8 @@ from typing import Any
 from toolgate_core.errors import GatewayStopped
 
 from ..sealing import SealBroken, Sealer
+from ..shared_json import Part, json_parts, plain
+from .deflated import deflated
 
 PURPOSE, EVENTS_PURPOSE = "response", "response events"
 RESPONSE_MAX_BYTES = 8_000_000
@@ -29,8 +31,6 @@ IN_THREAD = 50_000
 bytes of sealed records, or characters of a response."""
 COMPRESSED_FROM = 256
 """Bytes from which a record is compressed."""
-LEVEL = 1
-"""zlib's fastest level. Higher ones save a few percent."""
 PLAIN, DEFLATED = b"\0", b"\1"
 
 Json = dict[str, Any]
@@ -123,9 +123,12 @@ async def sealed(
 
 
 def seal_json(sealer: Sealer, owner: str, purpose: str, value: Json) -> bytes:
+    return sealer.seal(_compressed(json_parts(value, _json)), purpose=purpose, owner=owner)
+
+
+def _json(value: object) -> bytes:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    data = _compressed(text.encode("utf-8", "surrogatepass"))
-    return sealer.seal(data, purpose=purpose, owner=owner)
+    return text.encode("utf-8", "surrogatepass")
 
 
 class RecordTooLarge(Exception):
@@ -167,10 +170,10 @@ def open_json(
     return value, len(text)
 
 
-def _compressed(data: bytes) -> bytes:
-    if len(data) < COMPRESSED_FROM:
-        return PLAIN + data
-    return DEFLATED + zlib.compress(data, LEVEL)
+def _compressed(parts: Sequence[Part]) -> bytes:
+    if sum(len(plain(part)) for part in parts) < COMPRESSED_FROM:
+        return PLAIN + b"".join(map(plain, parts))
+    return DEFLATED + deflated(parts)
 
 
 def is_large(value: object) -> bool:

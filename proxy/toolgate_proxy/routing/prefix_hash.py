@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from ..shared_tools import not_deferred
+from ..shared_tools import SharedTools, not_deferred
 
 MIN_BYTES = 1024
 """Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
@@ -101,6 +101,15 @@ def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
 
 
 def _bytes(value: object) -> bytes:
+    return value.kept("prefix", _cut) if isinstance(value, SharedTools) else _written(value)
+
+
+def _cut(tools: SharedTools) -> bytes:
+    """Return what a prefix has of tools that requests share."""
+    return _written(tools)[:MAX_BYTES]
+
+
+def _written(value: object) -> bytes:
     value = _without_marks(value)
     try:
         return orjson.dumps(value, default=repr)
@@ -114,7 +123,7 @@ def _without_marks(value: object) -> object:
     those that it has found to its tools."""
     if isinstance(value, list):
         return [
-            _without_marks(each)
+            _without_marks(_in_prompt(each))
             for _, each in not_deferred(value)
             if not (_is_billing(each) or _is_deferred(each))
         ]
@@ -125,6 +134,13 @@ def _without_marks(value: object) -> object:
             if name != MARK
         }
     return value
+
+
+def _in_prompt(tool: object) -> object:
+    """Return a tool; a namespace without its deferred tools."""
+    if isinstance(tool, Mapping) and isinstance(inner := tool.get("tools"), list):
+        return {**tool, "tools": [each for each in inner if not _is_deferred(each)]}
+    return tool
 
 
 def _is_billing(block: object) -> bool:

@@ -18,6 +18,7 @@ from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParam
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
+from ..api.shared.tool_entries import MAX_TOOLS
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
@@ -51,7 +52,8 @@ MAX_DEPTH = 200
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
-"""Maximum number of entries of an array, and of members of an object, at the top of a body."""
+"""Maximum number of entries of an array, and of members of an object, at the top of a body. `tools`
+have a bound of their own."""
 MAX_NAME = 128
 """Maximum length of the name of a parameter, in characters."""
 
@@ -95,9 +97,10 @@ def check_bounds(values: dict[str, Any]) -> None:
         if len(name) > MAX_NAME:
             raise unknown(name, BY_NAME)
         bounded = isinstance(value, dict | list) and name not in TOKEN_PARAMETERS
-        if bounded and len(value) > MAX_ENTRIES:
+        most = MAX_TOOLS if name == "tools" else MAX_ENTRIES
+        if bounded and len(value) > most:
             raise InvalidRequest(
-                f"{name!r} has {len(value):,} entries, but at most {MAX_ENTRIES:,} are allowed. "
+                f"{name!r} has {len(value):,} entries, but at most {most:,} are allowed. "
                 "Remove some.",
                 param=name,
             )

@@ -25,9 +25,9 @@ from ..response_store.connection_turns import ConnectionTurns
 from ..state import gateway
 from .authorization import check_key, route_path
 from .body_guard import check_bounds
-from .client import owner_of_body
+from .client import owner_of, owner_of_body
 from .socket_turn import Turn, error_message
-from .transport.body import LARGE, from_json
+from .transport.body import LARGE, from_json, with_known_tools
 from .transport.socket_protocol import SOCKET, BoundedSocket
 
 PATH = re.compile(r"(?:/openai)?(?:/v1)?/responses")
@@ -73,14 +73,22 @@ class ResponsesSocket:
             await send({"type": "websocket.accept"})
             socket.as_bytes = True
             turns = stack.enter_context(gateway().conversations.connection(owner))
-            await _Connection(self._app, scope, receive, send, turns).run()
+            sender = owner_of(scope, context)
+            await _Connection(self._app, scope, receive, send, turns, sender).run()
 
 
 class _Connection:
     def __init__(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send, turns: ConnectionTurns
+        self,
+        app: ASGIApp,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        turns: ConnectionTurns,
+        owner: str,
     ) -> None:
         self._app = app
+        self._owner = owner
         self._scope = scope
         self._receive = receive
         self._send = send
@@ -131,10 +139,11 @@ class _Connection:
         large = len(message) > LARGE
         admitted = cache(partial(self._socket.finish, len(message)))  # has an effect once
         try:
-            body = await asyncio.to_thread(read, message) if large else read(message)
+            parse = partial(read, message, self._owner)
+            body = await asyncio.to_thread(parse) if large else parse()
             turn = Turn(body, len(message), self._turns, self._text, self._gone, admitted)
             previous = body.get("previous_response_id")
-            del message, body
+            del message, body, parse
             await turn.run(self._app, self._scope)
         except ToolgateError as error:
             await self._text(error_message(error.status, error.body()))
@@ -162,10 +171,10 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": closing})
 
 
-def read(message: bytes) -> dict[str, Any]:
+def read(message: bytes, owner: str) -> dict[str, Any]:
     """The body of `POST /v1/responses` that a message stands for. `stream` has no effect: clients
-    send either value. Raises InvalidRequest and RequestTooLarge."""
-    event = from_json(message)
+    send either value. `owner`: the sender. Raises InvalidRequest and RequestTooLarge."""
+    event = with_known_tools(message, owner, check_bounds) or from_json(message)
     if not isinstance(event, dict) or event.pop("type", None) != "response.create":
         raise InvalidRequest(
             "A message must be an object with the type `response.create`, and the fields of a "

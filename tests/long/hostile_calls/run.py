@@ -3,6 +3,7 @@
     python -m tests.long hostile-calls --calls 100000 --out FILE
     python -m tests.long hostile-calls --seed 17                  # one of them again
     python -m tests.long hostile-calls --found --calls 5000       # only tools that were found
+    python -m tests.long hostile-calls --families qwen3 glm45     # only seeds of these families
 
 Each seed is a gateway and a backend with one adapter and a random model in the form of one family.
 The tools are those of `walks`. The temperatures are 0 to 2, with biases that make the model
@@ -21,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from random import Random
@@ -57,6 +58,11 @@ def settings(seed: int) -> tuple[str, str]:
     """Family and adapter: after all families, each with the other adapter."""
     rounds, at = divmod(seed, len(FAMILIES))
     return FAMILIES[at], ADAPTERS[(at + rounds) % 2]
+
+
+def seeds_of(families: Container[str], first: int) -> Iterator[int]:
+    """Yield the seeds of the families, from the first one on."""
+    return (seed for seed in count(first) if settings(seed)[0] in families)
 
 
 def run(seed: int, sets: int, concurrency: int, *, found: bool) -> Outcome:
@@ -103,6 +109,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--concurrency", type=int, default=48)
     parser.add_argument("--found", action="store_true", help="a search has found all tools")
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES, metavar="NAME")
     options = parser.parse_args()
     exit_on_sigterm()
     started = partial(run, sets=options.sets, concurrency=options.concurrency, found=options.found)
@@ -112,6 +119,6 @@ def main() -> int:
     else:
         runs = Runs(options.out)
         while runs.total("calls: complete") < options.calls:
-            runs.add(started(next(runs.missing(count(options.first)))))
+            runs.add(started(next(runs.missing(seeds_of(options.families, options.first)))))
             runs.reread()
     return runs.report("seeds", *labelled(runs.done.values()))

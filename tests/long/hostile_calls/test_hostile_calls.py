@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import islice
 from random import Random
 from typing import Any
 
@@ -26,6 +27,14 @@ def test_all_families_come_with_both_adapters() -> None:
     drawn = [run.settings(seed) for seed in range(2 * len(run.FAMILIES))]
     assert len(set(drawn)) == len(drawn)
     assert {family for family, _ in drawn} == {n for n, each in DIALECTS.items() if each.calls}
+
+
+def test_the_families_can_be_limited() -> None:
+    wanted = run.FAMILIES[3], run.FAMILIES[1]
+    seeds = [*islice(run.seeds_of(wanted, first=2), 4)]
+    assert seeds[0] >= 2
+    assert len({run.settings(seed) for seed in seeds}) == 4
+    assert {run.settings(seed)[0] for seed in seeds} == {*wanted}
 
 
 def test_the_biases_are_different() -> None:

@@ -39,9 +39,10 @@ def run_claude(
     *options: str,
     model: str = "tiny",
     program: Path | None = None,
+    **more: str,
 ) -> ClaudeRun:
     """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`. `program`:
-    another one than that of the clients' packages."""
+    another one than that of the clients' packages. `more` is added to its environment."""
     home, work = folders(folder)
     command, path = launched(program or claude_command(), url, model)
     environment = {
@@ -50,6 +51,7 @@ def run_claude(
         "CLAUDE_CONFIG_DIR": str(home / ".claude"),
         "TOOLGATE_API_KEY": key,
         "CLAUDE_CODE_MAX_RETRIES": "0",
+        **more,
     }
     command += ["-p", task, "--output-format", "stream-json", "--verbose", *options]
     return ClaudeRun(work, *run(command, work, environment))

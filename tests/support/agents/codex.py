@@ -101,10 +101,12 @@ def run_codex(
     return CodexRun(work, *run(command, work, environment))
 
 
-def launch_codex(url: str, key: str, folder: Path, task: str, *options: str) -> CodexRun:
+def launch_codex(
+    url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny"
+) -> CodexRun:
     """Runs `toolgate launch codex -- exec`."""
     home, work = folders(folder)
-    command, path = launched(codex_command(), url)
+    command, path = launched(codex_command(), url, model)
     environment = {**path, "HOME": str(home), "CODEX_HOME": str(home), "TOOLGATE_API_KEY": key}
     command += [*EXEC, "--sandbox", "danger-full-access", *options, task]
     return CodexRun(work, *run(command, work, environment))

@@ -159,6 +159,11 @@ def wait_ready(server: Server, contender: str, log: Path, ready_timeout: float) 
     raise NotStarted(f"{contender} {how}:\n{tail}")
 
 
+def log_of(label: str, model: Path) -> Path:
+    """Return the path of a server's log."""
+    return OUT / f"{label}-{model.name}.server.log"
+
+
 @contextmanager
 def running(
     contender: str,
@@ -176,7 +181,7 @@ def running(
     `env` override the defaults. Raises NotStarted.
     """
     port, known = free_port(), list[psutil.Process]()
-    log = OUT / f"{label or contender}-{model.name}.server.log"
+    log = log_of(label or contender, model)
     nicely = ["nice", "-n", str(nice), *command(contender, model, port, max_model_len, flags)]
     process = spawn(nicely, environment(contender, env), log)
     try:

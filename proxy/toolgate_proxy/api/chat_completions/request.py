@@ -58,7 +58,7 @@ def parse_request(
         parsed.request["parallel_tool_calls"] = False
     runners = {name: tool for name, tool in mcp.runners.items() if tools.has(name)}
     if method:
-        runners[NAME] = ToolSearch(method, tools, finds_any=choice == "required")
+        runners[NAME] = ToolSearch(method, tools, client.owner, finds_any=choice == "required")
         parsed.request["hidden_tools"] = frozenset({NAME})
     if values.get("reasoning", {}).get("exclude"):
         parsed.request.setdefault("include_reasoning", False)

@@ -108,7 +108,8 @@ def parse_request(
 
 
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
-    searches = {name: ToolSearch(method, tools) for name, method in reader.searches.items()}
+    owner = reader.client.owner
+    searches = {name: ToolSearch(each, tools, owner) for name, each in reader.searches.items()}
     offered: dict[str, GatewayTool] = {**searches, **reader.web_searches, **reader.web_fetches}
     offered |= {each.tool.name: each.runner for each in reader.mcp.offered}
     return {name: tool for name, tool in offered.items() if tools.has(name)}

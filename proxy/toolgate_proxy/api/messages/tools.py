@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
@@ -88,8 +87,8 @@ class ToolReader:
         known = None if self.mcp.offered else self._known(tools)
         given = enumerate(tools) if known is None else not_deferred(tools)
         own = [self._entry(entry, path) for path, entry in self._offered(given)]
-        later = () if known is None else chain.from_iterable(known.by_name.values())
-        self.eager.update(each.function["name"] for each in (*own, *later) if each.eager)
+        self.eager |= frozenset() if known is None else known.eager
+        self.eager.update(each.function["name"] for each in own if each.eager)
         listed = [
             function_entry(each.path, each.tool.function(), deferred=each.deferred)
             for each in self.mcp.offered

@@ -114,7 +114,7 @@ def parse_request(
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:
     offered: dict[str, GatewayTool] = {}
     if reader.search == "server":
-        offered[SEARCH] = ToolSearch("bm25", tools)
+        offered[SEARCH] = ToolSearch("bm25", tools, reader.client.owner)
     if reader.web_search is not None:
         offered[WEB_SEARCH] = reader.web_search
     for entry in reader.mcp:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import orjson
+
+from ...shared_json import Part, SharedText, WrittenList
+from ...shared_tools import DEFERRED
 from ..shared.web_search import NAME as WEB_SEARCH
 from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 
@@ -27,10 +33,45 @@ def full_name(namespace: str, name: str) -> str:
     return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
 
 
-def found(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class SharedRun:
+    """Deferred tools that follow each other in an array that requests share."""
+
+    tools: Sequence[dict[str, Any]]
+
+    @cached_property
+    def json(self) -> SharedText:
+        """The tools with commas between them."""
+        return SharedText(orjson.dumps(self.tools)[1:-1])
+
+
+Shown = dict[str, Any] | SharedRun
+"""A tool as the response repeats it, or several."""
+
+
+class OfferedTools(WrittenList):
+    """The tools of a response."""
+
+    def __init__(self, shown: Sequence[Shown]) -> None:
+        for entry in shown:
+            if isinstance(entry, SharedRun):
+                self += entry.tools
+            else:
+                self.append(entry)
+        self._shown = shown
+
+    def parts(self) -> list[Part]:
+        parts: list[Part] = []
+        for entry in self._shown:
+            parts.append(b"," if parts else b"[")
+            parts.append(entry.json if isinstance(entry, SharedRun) else orjson.dumps(entry))
+        return [*parts, b"]"]
+
+
+def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """Return those of the tools of a response that the model knows by `names`."""
     kept = []
-    for entry in shown:
+    for entry in _single(shown):
         if entry["type"] == "namespace":
             namespace = entry["name"]
             inner = [each for each in entry["tools"] if full_name(namespace, each["name"]) in names]
@@ -40,24 +81,36 @@ def found(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[s
     return kept
 
 
-def offered(shown: Iterable[dict[str, Any]], names: Container[str]) -> list[dict[str, Any]]:
+def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """The tools of a response, without invalid ones that the model is not offered. Deferred ones
     stay: a search can find them."""
-    kept = []
+    kept: list[Shown] = []
     for entry in shown:
-        if entry["type"] == "mcp":
+        if isinstance(entry, SharedRun) or entry["type"] == "mcp":
             kept.append(entry)
         elif entry["type"] == "namespace":
             namespace = entry["name"]
             inner = [
                 tool
                 for tool in entry["tools"]
-                if "defer_loading" in tool or full_name(namespace, tool["name"]) in names
+                if DEFERRED in tool or full_name(namespace, tool["name"]) in names
             ]
             kept += [{**entry, "tools": inner}] if inner else []
-        elif "defer_loading" in entry or _name(entry) in names:
+        elif DEFERRED in entry or _name(entry) in names:
             kept.append(entry)
-    return kept
+    has_runs = any(isinstance(entry, SharedRun) for entry in kept)
+    return OfferedTools(kept) if has_runs else [*_single(kept)]
+
+
+def is_deferred(shown: Mapping[str, Any]) -> bool:
+    """Return whether a tool, or all tools of a namespace, are deferred."""
+    inner = shown.get("tools")
+    return all(map(is_deferred, inner)) if inner else DEFERRED in shown
+
+
+def _single(shown: Iterable[Shown]) -> Iterator[dict[str, Any]]:
+    for entry in shown:
+        yield from entry.tools if isinstance(entry, SharedRun) else (entry,)
 
 
 def _name(shown: Mapping[str, Any]) -> str:
@@ -69,8 +122,8 @@ def _name(shown: Mapping[str, Any]) -> str:
 def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return a function, a custom tool or a built-in tool as the response repeats it."""
     shown = {name: entry.get(name) for name in FIELDS[kind]}
-    if entry.get("defer_loading"):
-        shown["defer_loading"] = True
+    if entry.get(DEFERRED):
+        shown[DEFERRED] = True
     if kind == "custom" and shown["format"] is None:
         shown["format"] = {"type": "text"}
     return shown

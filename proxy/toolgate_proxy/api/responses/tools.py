@@ -3,25 +3,42 @@ clients run, searches, and hosted tools, which no model is offered."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from operator import itemgetter
+from typing import Any
 
-from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.pointer import member_path
+from toolgate_core.errors import InvalidRequest, InvalidTools
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, unknown_value
-from ..shared.hosted_tools import HostedTools
+from ...request_fields import Fields
+from ...shared_tools import DEFERRED, SharedTools
+from ..shared.hosted_tools import HostedTools, is_hosted
 from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
-from ..shared.tool_entries import Entry, function_entry, parse_entries, read_toolset
+from ..shared.tool_entries import (
+    Entry,
+    function_entry,
+    known_by_name,
+    parse_entries,
+    read_toolset,
+)
 from ..shared.tool_search import search_function
 from ..shared.tools import other_form
 from ..shared.web_search import FUNCTION, Domains, WebSearch, read_domains
+from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .builtin_tools.table import builtin_tool, function_of
-from .shown_tools import DEFAULT_NAMESPACE, FIELDS, SEARCH, full_name, shown_tool
+from .known_array import KnownArray, Searcher, with_runs
+from .shown_tools import SEARCH, Shown, shown_tool
+from .tool_entry import (
+    SEARCH_FIELDS,
+    check_fields,
+    client_entry,
+    in_own_words,
+    search_tool,
+    unknown_type,
+)
 
 WEB_SEARCHES = (
     "web_search",
@@ -31,27 +48,6 @@ WEB_SEARCHES = (
 )
 """Types of web searches, which the gateway runs if the operator has configured a search engine."""
 WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
-EXECUTIONS = ("client", "server")
-SEARCH_FIELDS = ("type", "execution", "description", "parameters")
-
-
-def search_tool(fields: Fields) -> dict[str, Any]:
-    """Return a search of the client as a function. Raise InvalidRequest and
-    UnsupportedParameter."""
-    execution = fields.text("execution")
-    if execution not in (None, *EXECUTIONS):
-        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
-    fields.check_known(SEARCH_FIELDS)
-    function: dict[str, Any] = {"name": SEARCH}
-    if (description := fields.text("description")) is not None:
-        function["description"] = description
-    if (parameters := fields.mapping("parameters")) is not None:
-        function["parameters"] = parameters
-    return function
-
-
-IGNORED_FIELDS = ("defer_loading", "output_schema", "allowed_callers")
-"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 
 
 @dataclass
@@ -63,7 +59,7 @@ class ToolReader:
     open_objects: bool = False
     client: Client = ANY_CLIENT
     on_invalid: OnInvalid = refuse
-    shown: tuple[dict[str, Any], ...] = ()
+    shown: tuple[Shown, ...] = ()
     """The tools of the request as the response repeats them."""
     web_search: WebSearch | None = None
     """The web search that the request offers."""
@@ -71,21 +67,18 @@ class ToolReader:
     """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
     """The types of the built-in tools, which are their names."""
-    search: Literal["client", "server"] | None = None
+    search: Searcher | None = None
     """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter, which name the entry."""
-        entries: list[Entry] = []
-        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
-        self.shown = tuple(tool for tool in shown if tool is not None)
-        self._alone = frozenset(
-            entry.name
-            for entry in entries
-            if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
-        )
+        known: KnownArray | None = None
+        if isinstance(tools, SharedTools) and not self.client.mcp:
+            # Which tools an MCP server has is not in the array.
+            known = tools.kept("Responses", _read_apart)
+        entries = self._all(tools) if known is None else self._with_rest(known)
         if self.search is None:
             entries = [replace(entry, deferred=False) for entry in entries]
         return read_toolset(
@@ -94,7 +87,27 @@ class ToolReader:
             hosted=self.hosted,
             on_invalid=self.on_invalid,
             optional=self.mcp_names,
+            known=None if known is None else known.deferred,
         )
+
+    def _all(self, tools: Sequence[object]) -> list[Entry]:
+        entries: list[Entry] = []
+        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
+        self.shown = tuple(tool for tool in shown if tool is not None)
+        self._alone = _alone(entries)
+        return entries
+
+    def _with_rest(self, known: KnownArray) -> list[Entry]:
+        """Return the tools that are loaded, after the rest was read."""
+        entries, shown = [*known.loaded], []
+        for at, entry in known.rest:
+            made: list[Entry] = []
+            shown.append(self._read(entry, f"tools[{at}]", made))
+            entries += ((at, each) for each in made)
+        self.shown = known.with_rest(shown)
+        self.builtins |= known.builtins
+        self.search, self._alone = known.search, known.alone
+        return [entry for _, entry in sorted(entries, key=itemgetter(0))]
 
     @property
     def mcp_names(self) -> frozenset[str]:
@@ -118,7 +131,7 @@ class ToolReader:
         if (other := other_form(entry, "the Responses API")) is not None:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
         if kind in ("function", "custom"):
-            entries.append(_entry(kind, entry, path, namespace))
+            entries.append(client_entry(kind, entry, path, namespace))
             return shown_tool(kind, entry)
         if kind == "namespace" and not namespace:
             return self._read_namespace(entry, path, entries)
@@ -134,7 +147,7 @@ class ToolReader:
             entries.append(function_entry(path, FUNCTION))
             return {name: entry.get(name) for name in WEB_SEARCH_FIELDS}
         if (builtin := builtin_tool(entry)) is not None and not namespace:
-            _check_fields(builtin.type, entry, path)
+            check_fields(builtin.type, entry, path)
             self.builtins.add(builtin.type)
             entries.append(function_entry(path, function_of(builtin, Fields(entry, path))))
             return shown_tool(builtin.type, entry)
@@ -142,12 +155,12 @@ class ToolReader:
             return self._read_mcp(Fields(entry, path), entries)
         if self.hosted.leaves_out(entry, path):
             return None
-        raise _unknown_type(kind, path)
+        raise unknown_type(kind, path)
 
     def _read_mcp(self, fields: Fields, entries: list[Entry]) -> dict[str, Any]:
         made = read_entry(fields, self.client.mcp[fields.place])
         self.mcp.append(made)
-        deferred = fields.flag("defer_loading") is True
+        deferred = fields.flag(DEFERRED) is True
         for tool in made.allowed:
             entries.append(function_entry(fields.place, tool.function(), deferred=deferred))
         return {
@@ -169,7 +182,7 @@ class ToolReader:
     def _read_namespace(
         self, entry: dict[str, Any], path: str, entries: list[Entry]
     ) -> dict[str, Any]:
-        _check_fields("namespace", entry, path)
+        check_fields("namespace", entry, path)
         fields = Fields(entry, path)
         name, description = fields.text("name"), fields.text("description")
         if not name:
@@ -193,7 +206,7 @@ class ToolReader:
             [self._in_namespace(entry) for entry in entries],
             on_invalid,
             open_objects=self.open_objects,
-            words=_in_own_words,
+            words=in_own_words,
         )
 
     def _in_namespace(self, entry: Entry) -> Entry:
@@ -203,57 +216,46 @@ class ToolReader:
         return replace(entry, namespace=entry.name or "") if is_alone else entry
 
 
-def _entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
-    _check_fields(kind, entry, path)
-    fields = Fields(entry, path)
-    fields.text("description")
-    # In the order of the request, as templates show it.
-    kept = {
-        name: value
-        for name, value in entry.items()
-        if name in FIELDS[kind] and name != "type" and value is not None
-    }
-    if namespace and isinstance(kept.get("name"), str):
-        kept["name"] = full_name(namespace, kept["name"])
-    if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
-        inner = {key: value for key, value in form.items() if key != "type"}
-        kept["format"] = {"type": "grammar", "grammar": inner}
-    deferred = fields.flag("defer_loading") is True
-    own = "" if namespace == DEFAULT_NAMESPACE else namespace
-    return Entry(path, {"type": kind, kind: kept}, deferred, own)
-
-
-def _in_own_words(text: str) -> str:
-    for nested, own in (("].function", "]"), ("].custom", "]"), ("].format.grammar", "].format")):
-        text = text.replace(nested, own)
-    return text
-
-
-def _unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:
-    path = f"{path}.type"
-    if not isinstance(kind, str):
-        return InvalidTools(f'{path!r} must be a string, for example "function".', param=path)
-    return UnsupportedParameter(
-        f'{path!r} is {kind!r}, which is not supported. Use the type "function", "custom" or '
-        '"namespace".',
-        param=path,
+def _read_apart(tools: SharedTools) -> KnownArray | None:
+    """Read an array apart from a request. None: it must be read with each, to find its first
+    error, or because its deferred tools are loaded or have the names of others."""
+    reader = ToolReader(HostedTools(omit=False))
+    loaded: list[tuple[int, Entry]] = []
+    deferred: list[Entry] = []
+    shown: list[dict[str, Any] | None] = []
+    rest: list[tuple[int, Any]] = []
+    for at, tool in enumerate(tools):
+        made: list[Entry] = []
+        try:
+            shown.append(reader._read(tool, f"tools[{at}]", made))
+        except InvalidRequest:
+            kind = tool.get("type") if isinstance(tool, dict) else None
+            if not isinstance(kind, str) or not is_hosted(kind) or kind.startswith(SEARCH):
+                return None
+            shown.append(None)
+            rest.append((at, tool))
+        for entry in made:
+            if entry.deferred:
+                deferred.append(entry)
+            else:
+                loaded.append((at, entry))
+    known = known_by_name(deferred, {WEB_SEARCH, *(entry.name for _, entry in loaded)})
+    if known is None or reader.search is None:
+        return None
+    return KnownArray(
+        loaded,
+        known,
+        with_runs(shown),
+        rest,
+        alone=_alone(deferred),
+        builtins=frozenset(reader.builtins),
+        search=reader.search,
     )
 
 
-def _check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
-    known = FIELDS[kind]
-    for name, value in entry.items():
-        if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
-            place = member_path(path, name)
-            raise UnsupportedParameter(
-                f"{place!r} is not supported. A tool of the type {kind!r} has the members "
-                f"{', '.join(known)}.",
-                param=place,
-            )
-    callers = entry.get("allowed_callers")
-    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
-        raise UnsupportedParameter(
-            f"{f'{path}.allowed_callers'!r} must contain 'direct'. Programs of the model can't "
-            "call tools here.",
-            param=f"{path}.allowed_callers",
-        )
+def _alone(entries: Iterable[Entry]) -> frozenset[str | None]:
+    return frozenset(
+        entry.name
+        for entry in entries
+        if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
+    )

@@ -80,7 +80,7 @@ class HostedTools:
     def leaves_out(self, entry: object, path: str) -> bool:
         """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
         kind = entry.get("type") if isinstance(entry, dict) else None
-        if not isinstance(entry, dict) or not isinstance(kind, str) or not _is_hosted(kind):
+        if not isinstance(entry, dict) or not isinstance(kind, str) or not is_hosted(kind):
             return False
         if not self.omit:
             raise UnsupportedParameter(
@@ -104,5 +104,5 @@ class HostedTools:
 
 
 @lru_cache(maxsize=256)
-def _is_hosted(kind: str) -> bool:
+def is_hosted(kind: str) -> bool:
     return kind in HOSTED or VERSIONED.fullmatch(kind) is not None

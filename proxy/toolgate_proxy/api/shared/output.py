@@ -12,6 +12,7 @@ from toolgate_core import wire
 from toolgate_core.deltas import Finish
 
 from ...chat.response import ChatResponse
+from ...shared_json import Part, SharedText, json_parts
 
 COMMENT = b": waiting\n\n"
 """Clients of server-sent events ignore comments."""
@@ -29,15 +30,22 @@ def data_event(data: bytes) -> bytes:
 
 def typed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Return events that have their type in `event:` and in their data."""
-    return with_escaped_line_ends(
-        b"".join(
-            b"event: " + event["type"].encode() + b"\ndata: " + orjson.dumps(event) + b"\n\n"
-            for event in events
-        )
-    )
+    parts: list[bytes] = []
+    for event in events:
+        data = map(_escaped, json_parts(event, orjson.dumps))
+        parts += (b"event: ", event["type"].encode(), b"\ndata: ", *data, b"\n\n")
+    return b"".join(parts)
+
+
+def _escaped(part: Part) -> bytes:
+    if isinstance(part, SharedText):
+        return part.made(with_escaped_line_ends)
+    return with_escaped_line_ends(part)
 
 
 def with_escaped_line_ends(events: bytes) -> bytes:
+    if events.isascii():
+        return events
     for character, escaped in LINE_ENDS.items():
         if character in events:
             events = events.replace(character, escaped)

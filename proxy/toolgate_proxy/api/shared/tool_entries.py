@@ -4,7 +4,7 @@ until the conversation adds them."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,6 +15,7 @@ from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool
 from toolgate_core.toolset import Toolset
 
 from ...shared_tools import DEFERRED, FUNCTIONS, SharedTools
+from ...tool_search import SharedFunctions
 from .hosted_tools import HostedTools
 from .tools import function_name, function_of, read_tools
 
@@ -98,6 +99,8 @@ class KnownEntries:
     by_name: Mapping[str, list[Entry]]
     searchable: Sequence[Mapping[str, Any]]
     """As functions."""
+    eager: frozenset[str] = frozenset()
+    """The names of those whose input is streamed before it is complete."""
 
 
 def known_entries(
@@ -117,21 +120,29 @@ def known_entries(
     def known(shared: SharedTools) -> KnownEntries | None:
         if not all(_is_apart(tool) or is_search(tool) for _, tool in shared.others):
             return None
-        by_name: dict[str, list[Entry]] = {}
         try:
-            for at, tool in shared.deferred:
-                entry = read(tool, f"tools[{at}]")
-                if entry.name is None or not TOOL_NAME.fullmatch(entry.name):
-                    return None
-                by_name.setdefault(entry.name, []).append(entry)
+            entries = [read(tool, f"tools[{at}]") for at, tool in shared.deferred]
         except InvalidRequest:
             return None
-        names = {function_name(tool) for _, tool in shared.others} | {search_name}
-        if not names.isdisjoint(by_name):
-            return None
-        return KnownEntries(by_name, [each[0].function for each in by_name.values()])
+        names = (function_name(tool) for _, tool in shared.others)
+        return known_by_name(entries, {search_name, *names})
 
     return tools.kept(api, known) if isinstance(tools, SharedTools) else None
+
+
+def known_by_name(deferred: Iterable[Entry], others: Set[str | None]) -> KnownEntries | None:
+    """Return deferred entries for `read_toolset`. None: one has an invalid name, or one of the
+    `others`."""
+    by_name: dict[str, list[Entry]] = {}
+    for entry in deferred:
+        if entry.name is None or entry.name in others or not TOOL_NAME.fullmatch(entry.name):
+            return None
+        by_name.setdefault(entry.name, []).append(entry)
+    return KnownEntries(
+        by_name,
+        SharedFunctions(each[0].function for each in by_name.values()),
+        frozenset(name for name, each in by_name.items() if any(entry.eager for entry in each)),
+    )
 
 
 def _is_apart(tool: object) -> bool:

@@ -75,6 +75,8 @@ class ToolSearch:
     method: Method
     tools: Toolset
     """After the history was read."""
+    owner: str = ""
+    """The sender."""
     finds_any: bool = False
     """Whether it finds the first tools if none has words of the query: a call is required, and
     there may be no other tool."""
@@ -93,7 +95,7 @@ class ToolSearch:
         searched = self.tools.searchable
         search = CATALOGUES.matching if self.method == "regex" else CATALOGUES.ranked
         try:
-            names = await search(searched, query, MAX_FOUND)
+            names = await search(searched, query, MAX_FOUND, owner=self.owner)
         except InvalidPattern as error:
             return GatewayResult(str(error), Found(error=str(error)), result="error")
         if self.finds_any and not names:

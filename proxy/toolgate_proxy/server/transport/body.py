@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
 from functools import partial
 from io import BytesIO
 from typing import Any
@@ -23,7 +22,7 @@ from toolgate_core.errors import (
 
 from ...json_values import exceeds
 from ...limits.key_bounds import BodyReservation
-from .known_tools import KNOWN_TOOLS, MIN_SIZE
+from .known_tools import KNOWN_TOOLS, MIN_SIZE, Check
 
 MAX_VALUES = 500_000
 """Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
@@ -57,10 +56,11 @@ class RequestBody:
         return body
 
     async def parsed(
-        self, scope: Scope, check: Callable[[dict[str, Any]], None] | None = None
+        self, scope: Scope, check: Check | None = None, *, owner: str | None = None
     ) -> dict[str, Any]:
         """The body's JSON object, for which `check` raises no error. Accepts the same JSON as
-        LiteLLM, but no forms. Raises InvalidRequest and RequestTooLarge."""
+        LiteLLM, but no forms. `owner`: who sent it; its tools may be those of the sender's earlier
+        bodies. Raises InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -69,8 +69,8 @@ class RequestBody:
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
         if self.size > LARGE:
-            return await asyncio.to_thread(_object, self.content, check)
-        return _object(self.content, check)
+            return await asyncio.to_thread(_object, self.content, check, owner)
+        return _object(self.content, check, owner)
 
     @property
     def content(self) -> bytes:
@@ -185,10 +185,19 @@ def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> 
         raise InvalidRequest("The body is not valid JSON.") from error
 
 
-def _object(content: bytes, check: Callable[[dict[str, Any]], None] | None) -> dict[str, Any]:
-    if check is not None and len(content) >= MIN_SIZE:
-        parse = partial(from_json, size=len(content))
-        if (known := KNOWN_TOOLS.values(content, parse, check)) is not None:
+def with_known_tools(content: bytes, owner: str, check: Check) -> dict[str, Any] | None:
+    """Return the object of a body, or of a message, with the tools of earlier ones of its sender.
+    None: it has no such tools, or is to be read without them. `check`: for which the object raises
+    no error."""
+    if len(content) < MIN_SIZE:
+        return None
+    return KNOWN_TOOLS.values(content, owner, partial(from_json, size=len(content)), check)
+
+
+def _object(content: bytes, check: Check | None, owner: str | None) -> dict[str, Any]:
+    if check is not None and owner is not None:
+        known = with_known_tools(content, owner, check)
+        if known is not None:
             return known
     values = from_json(content)
     if not isinstance(values, dict):

@@ -10,7 +10,7 @@ an event in the stream.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
@@ -25,6 +25,7 @@ from ...api.shared.output import COMMENT, data_event
 from ...api.surface import Stream
 from ...context import RequestContext
 from ...keys.header import Header
+from ...shared_json import json_parts, plain
 
 EVENTS: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -110,9 +111,9 @@ class Reply:
             await self._begin_once(200, EVENTS)
             await self._end(data)
 
-    async def json(self, shown: object) -> None:
+    async def json(self, shown: Mapping[str, Any]) -> None:
         """Send a whole response."""
-        content = orjson.dumps(shown)
+        content = b"".join(map(plain, json_parts(shown, orjson.dumps)))
         async with self._lock:
             await self._begin_once(200, (*JSON, _length(content)))
             await self._end(content)

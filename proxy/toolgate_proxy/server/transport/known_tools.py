@@ -3,6 +3,9 @@
 Clients send the same tools with each request of a conversation, and reading 10,000 of them takes
 0.4 s. A body that has a known text after `"tools":` is parsed with a short text in its place: that
 JSON texts are valid does not depend on which value is in a place.
+
+Each sender has arrays of its own, so that nobody can tell from the time of a response which tools
+another one has sent.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -29,8 +32,9 @@ PLACES = 3
 """Places of a body that are looked at from each end."""
 MIN_SIZE = 50_000
 """Fewest bytes of an array that is kept. Others are read as fast as they are found."""
-MAX_COST = 64_000_000
-"""Bytes of memory of all arrays that are kept, as they are estimated."""
+MAX_COST = 128_000_000
+"""Bytes of memory of all arrays that are kept, as they are estimated: 80 MB for 10,000 real tools,
+which take 50 with what was read of them."""
 VALUE_COST = 100
 """Bytes of a value, without its text."""
 WIDE = (*(bytes([first]) for first in range(0xF0, 0xF5)), rb"\ud", rb"\uD")
@@ -49,6 +53,7 @@ Check = Callable[[Values], None]
 
 @dataclass(frozen=True)
 class _Known:
+    owner: str
     text: bytes
     tools: SharedTools
     values: int
@@ -62,18 +67,19 @@ class KnownTools:
 
     def __init__(self, max_cost: int = MAX_COST, min_size: int = MIN_SIZE) -> None:
         self._max_cost, self._min_size = max_cost, min_size
-        self._known: OrderedDict[bytes, _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, bytes], _Known] = OrderedDict()
         self._cost = 0
         self._lock = Lock()
         self._mark = secrets.token_hex()
         """Stands for an array. Clients don't know it."""
 
-    def values(self, content: bytes, parse: Parse, check: Check) -> Values | None:
+    def values(self, content: bytes, owner: str, parse: Parse, check: Check) -> Values | None:
         """Return the object of a body, in which the tools are SharedTools. None: it has no tools
-        that are kept, or it must be read without them to say what is wrong."""
+        that are kept, or it must be read without them to say what is wrong. `owner`: who sent it.
+        """
         for at in _places(content):
             try:
-                known = self._at(content, at) or self._learnt(content, at, check)
+                known = self._at(content, owner, at) or self._learnt(content, owner, at, check)
                 if known is None:
                     continue
                 end = at + len(known.text)
@@ -87,12 +93,12 @@ class KnownTools:
             return {**values, TOOLS: self._keep(known)}
         return None
 
-    def _at(self, content: bytes, at: int) -> _Known | None:
+    def _at(self, content: bytes, owner: str, at: int) -> _Known | None:
         with self._lock:
-            latest = [*reversed(self._known.values())]
+            latest = [each for each in reversed(self._known.values()) if each.owner == owner]
         return next((each for each in latest if content.startswith(each.text, at)), None)
 
-    def _learnt(self, content: bytes, at: int, check: Check) -> _Known | None:
+    def _learnt(self, content: bytes, owner: str, at: int, check: Check) -> _Known | None:
         """Return the array at a place; None if it is not kept. Raise JSONDecodeError, and the
         errors of `check`."""
         text = content[at : content.rfind(b"]") + 1]
@@ -111,26 +117,36 @@ class KnownTools:
             return None
         check({TOOLS: tools})
         cost = _cost(text, values) + len(text) * _width(text)
-        return _Known(text, SharedTools(tools), values, cost)
+        return _Known(owner, text, SharedTools(tools), values, cost)
 
     def _keep(self, known: _Known) -> SharedTools:
         """Return the tools that requests share."""
-        if known.cost > self._max_cost or _has_credentials(known.tools):
+        key = known.owner, known.text
+        is_new = key not in self._known
+        if is_new and (known.cost > self._max_cost or _has_credentials(known.tools)):
             return known.tools  # of this request only
         with self._lock:
-            if known.text not in self._known:
-                self._known[known.text] = known
+            if key not in self._known:
+                self._known[key] = known
                 self._cost += known.cost
-            self._known.move_to_end(known.text)
+            self._known.move_to_end(key)
+            kept = self._known[key]
             while self._cost > self._max_cost:
                 _, dropped = self._known.popitem(last=False)
                 self._cost -= dropped.cost
-            return known.tools
+            return kept.tools
 
 
-def _has_credentials(tools: SharedTools) -> bool:
-    others = (tool for _, tool in tools.others if isinstance(tool, dict))
-    return any(not CREDENTIALS.isdisjoint(tool) for tool in others)
+def _has_credentials(tools: Iterable[object]) -> bool:
+    """Return whether tools, or those of namespaces, have credentials."""
+    for tool in tools:
+        if isinstance(tool, dict):
+            inner = tool.get("tools")
+            if not CREDENTIALS.isdisjoint(tool) or (
+                isinstance(inner, list) and _has_credentials(inner)
+            ):
+                return True
+    return False
 
 
 def _places(content: bytes) -> Iterator[int]:

@@ -40,8 +40,8 @@ def damaged(draw: st.DrawFn) -> str:
     return text[:at] + draw(st.sampled_from(["", *DAMAGES])) + text[at:]
 
 
-def read(known: KnownTools, content: bytes) -> dict[str, Any] | None:
-    return known.values(content, partial(body.from_json, size=len(content)), check_bounds)
+def read(known: KnownTools, content: bytes, owner: str = "me") -> dict[str, Any] | None:
+    return known.values(content, owner, partial(body.from_json, size=len(content)), check_bounds)
 
 
 @settings(max_examples=repeats(200, nightly=3000))
@@ -78,6 +78,16 @@ def test_the_tools_of_a_later_body_are_the_same_objects(form: str) -> None:
     assert isinstance(first["tools"], SharedTools)
     assert first["tools"] is later["tools"] is other["tools"]
     assert later == json.loads(form % TEXT)
+
+
+def test_each_sender_has_tools_of_its_own() -> None:
+    known, content = KnownTools(), f'{{"tools": {TEXT}}}'.encode()
+    mine, others, again = (read(known, content, owner) for owner in ("me", "other", "me"))
+    assert mine is not None
+    assert others is not None
+    assert again is not None
+    assert mine == others
+    assert mine["tools"] is again["tools"] is not others["tools"]
 
 
 @pytest.mark.parametrize("member", ["authorization", "headers"])
@@ -125,10 +135,11 @@ async def test_errors_are_those_of_a_body_with_other_tools(
     async def refused(tools: str) -> ToolgateError:
         sent = body.RequestBody(f'{{"tools": {tools}, {rest}}}'.encode())
         with pytest.raises(error) as raised:
-            await sent.parsed(scope, check_bounds)
+            await sent.parsed(scope, check_bounds, owner="me")
         return raised.value
 
-    await body.RequestBody(f'{{"tools": {TEXT}}}'.encode()).parsed(scope, check_bounds)
+    first = body.RequestBody(f'{{"tools": {TEXT}}}'.encode())
+    await first.parsed(scope, check_bounds, owner="me")
     known, unknown = await refused(TEXT), await refused(TEXT.replace("{", "{ "))
     assert (known.message, known.param) == (unknown.message, unknown.param)
 

@@ -46,17 +46,17 @@ class ResponseStream:
         self._sent = 0
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
-        data = b""
+        first: list[bytes] = []
         if not self._sent:
             start = self._body.at_start()
-            data = b"".join(self._numbered(first_events(start)))
+            first = self._numbered(first_events(start))
             self._live = begin(start, self._repeated, self._client)
         added = list(self._output.add(events))
         written = self._numbered(added)
         if self._live is not None:
             for event, sent in zip(added, written, strict=True):
                 self._live.add(event, len(sent))
-        return data + b"".join(written)
+        return b"".join((*first, *written))
 
     async def keep(self) -> None:
         body = self._body.at_end(self._output)
