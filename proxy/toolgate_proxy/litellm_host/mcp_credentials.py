@@ -193,8 +193,12 @@ def _credentials(headers: Collection[Header]) -> frozenset[str]:
     """Return the names of a request's headers with credentials for MCP servers."""
     named = headers if servers() else [each for each in headers if each[0].startswith(PREFIX)]
     names = [name.decode("latin-1") for name, _ in named]
-    found: frozenset[str] = upstream_credential_headers(names) if names else frozenset()
-    return found - _key_headers(headers) if found else found
+    if not names:
+        return frozenset()
+    # LiteLLM hides `authorization` only from log events.
+    hidden = {"authorization"} & _forwarded_names(headers)
+    found: frozenset[str] = upstream_credential_headers(names)
+    return found - _key_headers(headers) | hidden
 
 
 def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:

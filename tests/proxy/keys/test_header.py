@@ -54,7 +54,7 @@ def test_the_same_key_may_be_sent_twice() -> None:
 
 @pytest.mark.parametrize("names", combinations(KEY_HEADERS, 2))
 def test_the_header_that_litellm_prefers_decides(names: tuple[bytes, bytes]) -> None:
-    sent = [(names[1], b"sk-2"), (names[0], b"sk-1")]
+    sent = [(names[1], b"Bearer sk-2"), (names[0], b"Bearer sk-1")]
     found, _ = user_api_key_auth.get_api_key(
         **{
             argument: dict(sent).get(header.encode(), b"").decode() or None
@@ -64,7 +64,7 @@ def test_the_header_that_litellm_prefers_decides(names: tuple[bytes, bytes]) -> 
         route="/v1/chat/completions",
         request=Request({"type": "http", "headers": sent}),
     )
-    assert key_of(sent) == key_of(reversed(sent)) == found == "sk-1"
+    assert key_of(sent) == key_of(reversed(sent)) == found.removeprefix("Bearer ") == "sk-1"
 
 
 def test_a_header_with_two_keys_is_refused() -> None:

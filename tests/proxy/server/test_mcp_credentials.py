@@ -28,6 +28,8 @@ from toolgate_proxy.shared_tools import SharedTools, as_own
 SECRET = "s3cret-of-the-client"
 TOKEN_HEADER = "mcp_client_side_auth_header_name"
 TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
+OF_AUTHORIZATION = "incoming_bearer_token"
+"""What LiteLLM gives hooks before a tool call, which may check or exchange the token."""
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
 Shops = tuple[HttpShop, HttpShop]
@@ -73,8 +75,9 @@ class Seen(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str
     ) -> Json:
-        # The headers there do not show themselves.
-        self.texts += [repr(data), repr({**data["secret_fields"]["raw_headers"]})]
+        self.texts.append(repr({**data, OF_AUTHORIZATION: None}))
+        if "secret_fields" in data:  # whose headers do not show themselves; a tool call has none
+            self.texts.append(repr({**data["secret_fields"]["raw_headers"]}))
         return data
 
     async def async_log_success_event(
