@@ -1,8 +1,8 @@
 """Reads the API key of a request from its headers.
 
 This is the only parser of API keys: the own route, the checks before LiteLLM and our `custom_auth`
-get the same key from a request. It accepts the headers and schemes that LiteLLM accepts
-(`get_api_key` in litellm/proxy/auth/user_api_key_auth.py).
+get the same key from a request. It accepts the headers and schemes that LiteLLM accepts, in its
+order (`get_api_key` in litellm/proxy/auth/user_api_key_auth.py).
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from collections.abc import Iterable
 from toolgate_core.errors import InvalidKey
 
 KEY_HEADERS = (
-    b"authorization",
     b"x-litellm-api-key",
+    b"authorization",
     b"api-key",
     b"x-api-key",
     b"x-goog-api-key",
     b"ocp-apim-subscription-key",
 )
+"""The first of these headers that a request has decides. The others may be credentials of the
+client for MCP servers or for providers."""
 SCHEME = re.compile(rb"\s*(?:bearer|basic)\s+", re.IGNORECASE)
 """HTTP schemes are case-insensitive (RFC 9110, section 11.1). LiteLLM takes a key after `Basic`
 as it is."""
@@ -32,15 +34,19 @@ Header = tuple[bytes, bytes]
 
 
 def key_of(headers: Iterable[Header]) -> str | None:
-    """Return the API key in the headers of an ASGI scope. Raises InvalidKey if there are
-    several."""
-    keys = {_key(value) for name, value in headers if name in KEY_HEADERS} - {b""}
-    if len(keys) > 1:
-        raise InvalidKey("The request has several different API keys. Send one.")
-    return keys.pop().decode("latin-1") if keys else None
+    """Return the API key in the headers of an ASGI scope. Raises InvalidKey if a header is there
+    several times with different keys."""
+    found: dict[bytes, str] = {}
+    for name, value in headers:
+        if name in KEY_HEADERS and (key := key_in(value)) and found.setdefault(name, key) != key:
+            raise InvalidKey(
+                f"The request has several {name.decode()!r} headers with different keys. Send one."
+            )
+    return next((found[name] for name in KEY_HEADERS if name in found), None)
 
 
-def _key(value: bytes) -> bytes:
+def key_in(value: bytes) -> str:
+    """Return the API key in the value of a header, without its scheme."""
     if signature := AWS_SIGNATURE.match(value):
-        return signature[1]
-    return SCHEME.sub(b"", value, count=1).strip()
+        return signature[1].decode("latin-1")
+    return SCHEME.sub(b"", value, count=1).strip().decode("latin-1")

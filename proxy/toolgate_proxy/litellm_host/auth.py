@@ -150,6 +150,12 @@ def is_master_key(sent: str) -> bool:
     return hmac.compare_digest(_bytes(sent), _bytes(held))
 
 
+def is_key(sent: str) -> bool:
+    """Return whether it is the master key, or a virtual key in any state."""
+    key_sync = gateway().key_sync
+    return is_master_key(sent) or (key_sync is not None and sent in key_sync.key_cache)
+
+
 def is_ours() -> bool:
     """Return whether LiteLLM's configuration names our `custom_auth`."""
     from litellm.proxy import proxy_server

@@ -5,8 +5,8 @@
 
 From the body on, a request has placeholders instead of them, so that hooks, log events, errors and
 stored data never have them; nor have hooks and log events the headers. They go to LiteLLM's
-manager, for the servers that the headers, the entry or the configuration name. A header from which
-the gateway reads its own keys goes to none.
+manager, for the servers that the headers, the entry or the configuration name. A header with a key
+of the gateway goes to none: `Authorization` is for servers only beside `x-litellm-api-key`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ from litellm.proxy._experimental.mcp_server.utils import (
 from toolgate_core.errors import InvalidRequest
 
 from ..api.shared.mcp import MCP
-from ..keys.header import KEY_HEADERS, Header
+from ..keys.header import KEY_HEADERS, Header, key_in, key_of
 from ..shared_tools import SharedTools, not_deferred
+from . import auth
 
 HEADERS = "headers"
 TOKENS = ("authorization", "authorization_token")
@@ -69,9 +70,9 @@ class McpCredentials:
     """Headers of the request that the configuration of a server names."""
     _token: str | None = field(default=None, repr=False)
 
-    def take(self, headers: Iterable[Header]) -> None:
+    def take(self, headers: Collection[Header]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
-        forwarded, sent = _forwarded_names(), {*_credentials(headers)}
+        forwarded, sent = _forwarded_names(headers), _credentials(headers)
         for raw, value in headers:
             name, text = raw.decode("latin-1"), value.decode("latin-1")
             if name not in sent | forwarded:
@@ -188,27 +189,38 @@ def without_credentials(scope: MutableMapping[str, Any]) -> MutableMapping[str, 
     return {**scope, "headers": [each for each in scope["headers"] if each[0] not in hidden]}
 
 
-def _credentials(headers: Iterable[Header]) -> frozenset[str]:
+def _credentials(headers: Collection[Header]) -> frozenset[str]:
     """Return the names of a request's headers with credentials for MCP servers."""
-    if not servers():
-        headers = [each for each in headers if each[0].startswith(PREFIX)]
-    names = [name.decode("latin-1") for name, _ in headers]
-    found: frozenset[str] = upstream_credential_headers(names) if names else frozenset()
-    return found - _key_headers() if found else found
+    named = headers if servers() else [each for each in headers if each[0].startswith(PREFIX)]
+    names = [name.decode("latin-1") for name, _ in named]
+    if not names:
+        return frozenset()
+    # LiteLLM hides `authorization` only from log events.
+    hidden = {"authorization"} & _forwarded_names(headers)
+    found: frozenset[str] = upstream_credential_headers(names)
+    return found - _key_headers(headers) | hidden
 
 
-def _forwarded_names() -> frozenset[str]:
+def _forwarded_names(headers: Iterable[Header]) -> frozenset[str]:
     """Return the names of the headers that servers get by their configuration."""
-    named = {name.lower() for server in servers() for name in server.extra_headers or ()}
-    return frozenset(named) - _key_headers()
+    named = frozenset(name.lower() for server in servers() for name in server.extra_headers or ())
+    return named - _key_headers(headers) if named else named
 
 
-def _key_headers() -> frozenset[str]:
-    """Return the names of the headers from which keys of the gateway are read."""
+def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
+    """Return the names of the headers in which a request may have a key of the gateway."""
     from litellm.proxy import proxy_server  # importing it reads the environment
 
-    own = str(proxy_server.general_settings.get("litellm_key_header_name") or "").lower()
-    return frozenset((own, *(name.decode() for name in KEY_HEADERS)))
+    known = frozenset(name.decode() for name in KEY_HEADERS)
+    own = proxy_server.general_settings.get("litellm_key_header_name")
+    if own or proxy_server.user_custom_auth not in (None, auth.authenticate):
+        return known | {str(own).lower()}  # the others may be read, too
+    key = key_of(headers)
+    return known - {
+        name.decode()
+        for name, value in headers
+        if name in KEY_HEADERS and (sent := key_in(value)) != key and not auth.is_key(sent)
+    }
 
 
 def _proper(header: str) -> str:

@@ -75,12 +75,6 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
     PrivateName(f"{LOGGING}.dispatch_success_handlers", "log events", ("prefer_async_handlers",)),
     PrivateName(f"{LOGGING}.dispatch_failure_handlers", "log events", ("prefer_async_handlers",)),
     PrivateName(
-        f"{LOGGING}.async_success_handler", "log events", ("result", "start_time", "end_time")
-    ),
-    PrivateName(
-        f"{LOGGING}.handle_sync_success_callbacks_for_async_calls", "log events", ("result",)
-    ),
-    PrivateName(
         f"{LOGGING}.update_completion_start_time",
         "log events of streams",
         ("completion_start_time",),

@@ -1,7 +1,7 @@
 """The outermost middleware: it sanitises request headers, adds response headers, records usage.
 
 Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-tags` …), which would
-let clients change the gateway's settings. Conflicting API keys are rejected.
+let clients change the gateway's settings. Headers with different API keys are rejected.
 Response: adds the headers of the request's context (response_headers.py). At the end of the
 response the reservation is settled.
 """

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import pytest
 from litellm.proxy.auth import user_api_key_auth
+from starlette.requests import Request
 
+from toolgate_core.errors import InvalidKey
 from toolgate_proxy.keys.header import KEY_HEADERS, key_of
+from toolgate_proxy.litellm_host.auth import KEY_HEADERS as OF_LITELLM
 from toolgate_proxy.litellm_host.private_names import either
 
 
@@ -45,3 +50,25 @@ def test_a_request_without_a_key() -> None:
 def test_the_same_key_may_be_sent_twice() -> None:
     same = [(b"authorization", b"bearer k"), (b"x-api-key", b"k"), (b"api-key", b"")]
     assert key_of(same) == "k"
+
+
+@pytest.mark.parametrize("names", combinations(KEY_HEADERS, 2))
+def test_the_header_that_litellm_prefers_decides(names: tuple[bytes, bytes]) -> None:
+    sent = [(names[1], b"Bearer sk-2"), (names[0], b"Bearer sk-1")]
+    found, _ = user_api_key_auth.get_api_key(
+        **{
+            argument: dict(sent).get(header.encode(), b"").decode() or None
+            for argument, header in OF_LITELLM.items()
+        },
+        pass_through_endpoints=None,
+        route="/v1/chat/completions",
+        request=Request({"type": "http", "headers": sent}),
+    )
+    assert key_of(sent) == key_of(reversed(sent)) == found.removeprefix("Bearer ") == "sk-1"
+
+
+def test_a_header_with_two_keys_is_refused() -> None:
+    sent = [(b"x-litellm-api-key", b"sk-0"), (b"x-api-key", b"sk-1"), (b"x-api-key", b"sk-2")]
+    with pytest.raises(InvalidKey, match="several 'x-api-key' headers") as raised:
+        key_of(sent)
+    assert "sk-" not in str(raised.value)

@@ -19,6 +19,7 @@ from tests.support.litellm.mcp import LOOKUP, serving
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, body_of
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
 from toolgate_proxy.server.logs import log_filters
@@ -27,6 +28,8 @@ from toolgate_proxy.shared_tools import SharedTools, as_own
 SECRET = "s3cret-of-the-client"
 TOKEN_HEADER = "mcp_client_side_auth_header_name"
 TOKEN = {"chat": "authorization", "responses": "authorization", "messages": "authorization_token"}
+OF_AUTHORIZATION = "incoming_bearer_token"
+"""What LiteLLM gives hooks before a tool call, which may check or exchange the token."""
 CALL = call(LOOKUP, {"id": 7})
 Json = dict[str, Any]
 Shops = tuple[HttpShop, HttpShop]
@@ -72,8 +75,9 @@ class Seen(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
     async def async_pre_call_hook(
         self, user_api_key_dict: Any, cache: Any, data: Json, call_type: str
     ) -> Json:
-        # The headers there do not show themselves.
-        self.texts += [repr(data), repr({**data["secret_fields"]["raw_headers"]})]
+        self.texts.append(repr({**data, OF_AUTHORIZATION: None}))
+        if "secret_fields" in data:  # whose headers do not show themselves; a tool call has none
+            self.texts.append(repr({**data["secret_fields"]["raw_headers"]}))
         return data
 
     async def async_log_success_event(
@@ -97,14 +101,19 @@ def entry(api: str, server: str = "shop", **more: Any) -> Json:
 
 
 async def ask(
-    gateway: Gateway, api: str, *entries: Json, sent: dict[str, str] | None = None, **params: Any
+    gateway: Gateway,
+    api: str,
+    *entries: Json,
+    sent: dict[str, str] | None = None,
+    key: str | None = MASTER,
+    **params: Any,
 ) -> Response:
     """`sent`: headers of the request."""
     gateway.backend.turns = [Script((CALL,)), Script(("It is record 7.",))]
     place = "mcp_servers" if api == "messages" else "tools"
     body = body_of(api, "Which record is it?", **{place: [*entries]}, **params)
     headers = [(name.encode(), value.encode()) for name, value in (sent or {}).items()]
-    return await gateway.ask(body, path=PATHS[api], headers=headers)
+    return await gateway.ask(body, path=PATHS[api], headers=headers, key=key)
 
 
 @pytest.mark.parametrize("api", PATHS)
@@ -203,6 +212,41 @@ async def test_headers_of_the_request_go_to_the_servers_that_are_configured_so(
     assert MASTER not in str(got)
     assert not any("x-not" in each for each in got)
     assert not any("x-tenant" in each for _, each in other.requests)
+
+
+@pytest.mark.parametrize("api", PATHS)
+async def test_authorization_beside_litellms_header_is_for_the_servers_that_are_configured_so(
+    gateway: Gateway, shops: Shops, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    """Neither hooks nor log events have it."""
+    shop, other = shops
+    seen = Seen()
+    monkeypatch.setattr(litellm, "callbacks", [seen])
+    configured = {each.name: each for each in global_mcp_server_manager.get_registry().values()}
+    configured["shop"].extra_headers = ["Authorization", "x-litellm-api-key"]
+    sent = {"x-litellm-api-key": f"Bearer {MASTER}", "authorization": f"Bearer {SECRET}"}
+    response = await ask(gateway, api, entry(api), entry(api, "other"), sent=sent, key=None)
+    assert response.status == 200, response.bodies
+    for method in ("initialize", "tools/list", "tools/call"):
+        assert shop.sent("authorization")[method] == {f"Bearer {SECRET}"}
+    assert other.sent("authorization")["tools/list"] == {None}
+    assert MASTER not in str([shop.requests, other.requests])
+    await until(lambda: seen.ended)
+    assert SECRET not in "".join(seen.texts)
+
+
+@pytest.mark.parametrize("other", [MASTER, "sk-of-somebody-else"])
+async def test_no_server_gets_another_key_of_the_gateway(
+    gateway: Gateway, shops: Shops, other: str
+) -> None:
+    shop, _ = shops
+    gateway.add_key("sk-of-somebody-else", key_of("sk-of-somebody-else", blocked=True))
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.extra_headers = ["authorization"]
+    sent = {"x-litellm-api-key": MASTER, "authorization": f"Bearer {other}"}
+    response = await ask(gateway, "responses", entry("responses"), sent=sent, key=None)
+    assert response.status == 200, response.bodies
+    assert shop.sent("authorization")["tools/call"] == {None}
 
 
 async def test_the_configuration_renames_the_header_without_a_server(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import litellm
 import pytest
+from litellm.litellm_core_utils.litellm_logging import Logging
 
 from tests.support.apis.messages_api import check_error
 from tests.support.apis.responses_api import check_event
-from tests.support.litellm.log_events import log_events
+from tests.support.litellm.log_events import AFTERWARDS, log_events
 from tests.support.litellm.own_route import PATHS, TICK, Gateway, body_of, ours
 from tests.support.litellm.router import use
 from tests.support.servers.script import Script
+from tests.support.waiting import until
 from toolgate_proxy.api.surfaces import SURFACES
 
 KEEP_ALIVE = {api: surface.keep_alive for api, surface in zip(PATHS, SURFACES, strict=True)}
@@ -45,6 +49,25 @@ async def test_failure_is_logged_once(
     logged_events = log_events(monkeypatch)
     response = await gateway.ask(body_of(api, temperature="hot"), path=PATHS[api])
     assert (await logged_events.failure()).status_code == response.status == 400
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("api", PATHS)
+async def test_loggers_in_threads_run_once(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, api: str, stream: bool
+) -> None:
+    """Some of LiteLLM's loggers are not async, such as Langfuse's."""
+    seen: list[str] = []
+
+    def note(logging: Logging, *_: Any, **__: Any) -> None:
+        seen.append(logging.litellm_call_id)
+
+    monkeypatch.setattr(Logging, "success_handler", note)
+    monkeypatch.setattr(litellm, "success_callback", ["promptlayer"])
+    response = await gateway.ask(body_of(api, stream=stream), path=PATHS[api])
+    await until(lambda: seen)
+    await asyncio.sleep(AFTERWARDS)
+    assert seen == [response.context.call_id]
 
 
 @pytest.mark.parametrize("api", ["responses", "messages"])

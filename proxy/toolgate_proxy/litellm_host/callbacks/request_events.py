@@ -228,15 +228,14 @@ class RequestEvents:
             )
         if not self._routed:
             without_inert(log, counted=counts_keys(self._data.context))
-        moments = {"start_time": began, "end_time": ended}
         hit = self._data.context.cache_key is not None
-        if stream:
-            await log.dispatch_success_handlers(
-                response, cache_hit=hit, prefer_async_handlers=True, **moments
-            )
-        else:
-            await log.async_success_handler(response, cache_hit=hit or None, **moments)
-            log.handle_sync_success_callbacks_for_async_calls(result=response, **moments)
+        await log.dispatch_success_handlers(
+            response,
+            start_time=began,
+            end_time=ended,
+            cache_hit=hit if stream else hit or None,
+            prefer_async_handlers=True,
+        )
         hooks = proxy_server.proxy_logging_obj
         await hooks.update_request_status(litellm_call_id=log.litellm_call_id, status="success")
         if wants_post_call() and not self._guarded:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from typing import Any
 
 import litellm
@@ -38,6 +39,9 @@ NAME = "fallbacks"
 CONTEXT_WINDOW = "context_window_fallbacks"
 CONFIGURED = (NAME, CONTEXT_WINDOW)
 """LiteLLM's fields. `content_policy_fallbacks` apply to errors that our models do not have."""
+CONTEXT_ONLY = tuple(map(int, version("litellm").split(".")[:2])) < (1, 110)
+"""A prompt that is too long for a model has only the fallbacks for context, once any model has such
+ones. From 1.110 on LiteLLM takes the others if the model has none."""
 EXPECTED = "an array of models"
 MAX_REQUESTED = 20
 """Maximum number of fallbacks in a request."""
@@ -106,7 +110,9 @@ class Fallbacks:
             and for_context is not None
             and not _is_list_of_models(requested)
         ):
-            fallbacks = for_context
+            found = _found(for_context, model, self.first_model)
+            if found or CONTEXT_ONLY:
+                return found
         return _found(fallbacks, model, self.first_model)
 
     def _configured(self, name: str) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 from datetime import timedelta
+from itertools import combinations
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -125,21 +126,25 @@ async def test_key_scheme_is_case_insensitive(gateway: str, key: str, scheme: by
     await refused(gateway, b"Authorization: " + scheme + b" wrong")
 
 
-async def test_two_different_keys_return_401(gateway: str, key: str) -> None:
-    for name in (
-        b"x-litellm-api-key",
-        b"api-key",
-        b"x-api-key",
-        b"x-goog-api-key",
-        b"authorization",
-    ):
-        for other in (b"wrong", MASTER_KEY.encode()):
-            answer = await asyncio.to_thread(
-                raw, gateway, b"Authorization: Bearer " + key.encode(), name + b": " + other
-            )
-            assert answer.startswith(b"HTTP/1.1 401"), (name, answer[:200])
-    same = raw(gateway, b"Authorization: Bearer " + key.encode(), b"x-api-key: " + key.encode())
-    assert same.startswith(b"HTTP/1.1 200")
+async def test_the_first_key_of_litellms_order_decides(
+    gateway: str, key: str, gateway_log: Path
+) -> None:
+    """A valid key in another header gives no access, and a wrong one takes none."""
+    names = (b"x-litellm-api-key", b"Authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
+    for first, second in combinations(names, 2):
+        for given, status in ((key.encode(), b"200"), (b"a-wrong-key", b"401")):
+            other = b"a-wrong-key" if given == key.encode() else MASTER_KEY.encode()
+            headers = first + b": Bearer " + given, second + b": Bearer " + other
+            answer = await asyncio.to_thread(raw, gateway, *headers)
+            assert answer.startswith(b"HTTP/1.1 " + status), (headers, answer[:200])
+    assert "a-wrong-key" not in gateway_log.read_text()
+
+
+async def test_a_header_with_two_keys_returns_401(gateway: str, key: str) -> None:
+    for other in (b"wrong", MASTER_KEY.encode()):
+        headers = b"Authorization: Bearer " + key.encode(), b"Authorization: Bearer " + other
+        answer = await asyncio.to_thread(raw, gateway, *headers)
+        assert answer.startswith(b"HTTP/1.1 401"), answer[:200]
 
 
 SMUGGLED = [

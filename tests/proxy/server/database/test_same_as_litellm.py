@@ -8,12 +8,14 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy import proxy_server
+from packaging.version import Version
 
 from tests.proxy.server.database.conftest import PRICES
 from tests.support.litellm.database import Database
@@ -231,6 +233,8 @@ APIS = pytest.mark.parametrize("api", list(PATHS))
 async def test_events_and_rows_of_an_answer_are_the_same(
     gateway: Gateway, database: Database, recorder: Recorder, api: str, stream: bool, suffix: str
 ) -> None:
+    if suffix and stream and api != "chat" and Version(version("litellm")) < Version("1.106"):
+        pytest.skip("This LiteLLM logs the failure of such a stream twice.")
     mine, theirs = [
         await seen(
             gateway,

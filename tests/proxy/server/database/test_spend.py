@@ -113,7 +113,7 @@ async def test_an_invalid_request_releases_its_reservation(
 ) -> None:
     key = await database.key(max_budget=100.0)
     assert (await gateway.ask(chat(temperature="hot"), key=key)).status == 400
-    assert await counted("key", hash_token(key)) == NOTHING
+    assert (await counted("key", hash_token(key)) or 0.0) == NOTHING  # None from 1.110 on
 
 
 async def test_a_stream_that_its_client_left_costs_what_was_sent(
