@@ -149,6 +149,7 @@ async def test_refused_tools_can_be_left_out() -> None:
             "bad_one": "schema_not_enforceable",
             "bad_two": "schema_not_enforceable",
         }
+        assert "'bad_one' can't be enforced (at /not): why" in errors["bad_one"].message
         assert len(loader.loads) == loads
 
 
@@ -161,4 +162,5 @@ async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
     offered = (strict, other)
     loaded = await grammars.ensure(offered, places(offered), INFO, on_invalid=errors.__setitem__)
     assert list(errors) == ["strict"]
+    assert "'strict' contain 'not' (at /not)" in errors["strict"].message
     assert list(loaded.residual) == [other.hash]

@@ -112,6 +112,26 @@ async def test_a_settlement_is_repeated_without_a_response_even_if_its_caller_is
     await reservations.aclose()
 
 
+async def test_what_ended_while_redis_hung_is_settled_after_its_recovery(
+    redis_at_hand: RedisServer,
+) -> None:
+    limiter, key = limiter_of(redis_at_hand), limited(tpm=100, max_parallel_requests=1)
+    await limiter.started()
+    admission = await limiter.admit(key, "r1", Tokens(90), uses(20))
+    redis_at_hand.hang()
+    try:
+        await limiter.reservations.close(admission.reservation)
+        assert limiter.counted == "unavailable"
+    finally:
+        redis_at_hand.wake()
+    await limiter.started()
+    assert limiter.counted == "fleet"
+    await limiter.reservations.close(admission.reservation)  # as the next round does
+    after = await limiter.admit(key, "r2", Tokens(70), uses(70))
+    assert after.headers["x-ratelimit-remaining-tokens"] == "10"
+    await limiter.aclose()
+
+
 async def test_leases_of_in_flight_requests_are_renewed_concurrently() -> None:
     """One at a time, the leases of many requests would expire during a round."""
     waiting, met = asyncio.Barrier(20), asyncio.Event()

@@ -15,6 +15,20 @@ from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.limits.counter import CommandRefused
 
 
+async def test_a_lease_counts_until_it_is_no_longer_renewed(redis: RedisServer) -> None:
+    redis.client.flushall()
+    limits, counter = {"max_parallel_requests": 1}, in_redis(redis, lease=1.0)
+    first = request(1, 1, limits)
+    result = await counter.admit(first)
+    for _ in range(8):
+        await asyncio.sleep(0.2)
+        await counter.update(update(first, result, 0, ended=False))
+        assert refused(await counter.admit(request(2, 1, limits))) == "max_parallel_requests"
+    async with asyncio.timeout(5):
+        while (await counter.admit(request(3, 1, limits))).refused:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
 async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: RedisServer) -> None:
     """Redis refuses commands that need memory only if the script has not written yet."""
     counter, client = in_redis(redis_at_hand), redis_at_hand.client

@@ -75,6 +75,16 @@ async def test_one_that_is_alive_does_not_fail(make_store: MakeStore, short_leas
     await job.abandon()
 
 
+async def test_other_gateways_see_that_it_has_begun(make_store: MakeStore) -> None:
+    one, other = make_store(), make_store()
+    job = await begun(one)
+    assert await status(other) == "queued"
+    job.start(with_status("in_progress"))
+    await asyncio.gather(*tasks._tasks)
+    assert await status(other) == "in_progress"
+    await job.abandon()
+
+
 async def test_all_readers_see_the_same_end(make_store: MakeStore, short_leases: None) -> None:
     """Readers at the moment of the end, at both gateways."""
     one, other = make_store(), make_store()

@@ -46,6 +46,13 @@ async def test_an_id_is_stored_once(store: ResponseStore) -> None:
     assert await store.find(OWNER, "resp_1") == response("resp_1")
 
 
+async def test_the_events_of_a_deleted_response_are_gone(store: ResponseStore) -> None:
+    await store.put(OWNER, response("resp_1"), log())
+    assert await store.delete(OWNER, "resp_1")
+    assert await store.events(OWNER, "resp_1") is None
+    assert not await store.delete(OWNER, "resp_1")
+
+
 async def test_a_conversation_is_read_in_order(store: ResponseStore) -> None:
     for at in range(5):
         previous = f"resp_{at - 1}" if at else None

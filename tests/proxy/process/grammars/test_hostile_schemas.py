@@ -74,6 +74,9 @@ async def test_hostile_schema_returns_400(
     assert answer.status_code == 400, answer.text[:500]
     error = answer.json()["error"]
     assert error["code"].startswith(code), error
+    if code != "invalid":
+        assert error["param"] == "tools[0].function.parameters"
+        assert "pointer" in error
     assert len(answer.content) < 2_000
     assert not backend.loads
     assert (await ask(http, '{"type":"object"}')).status_code == 200

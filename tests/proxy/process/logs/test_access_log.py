@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.servers.fake_backend import FakeBackend
+from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, environment, wait_until_alive
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
@@ -56,7 +56,7 @@ async def test_log_line_has_key_model_status_and_usage(
         assert part in told
     assert await logged(gateway_log, 'key="master"')
     everything = gateway_log.read_text(errors="replace")
-    for secret in (sent, MASTER_KEY, "swordfish", "say nothing"):
+    for secret in (sent, MASTER_KEY, KEY, "swordfish", "say nothing"):
         assert secret not in everything
 
 
