@@ -214,11 +214,17 @@ async def test_headers_of_the_request_go_to_the_servers_that_are_configured_so(
     assert not any("x-tenant" in each for _, each in other.requests)
 
 
+@pytest.mark.usefixtures("_filters")
 @pytest.mark.parametrize("api", PATHS)
 async def test_authorization_beside_litellms_header_is_for_the_servers_that_are_configured_so(
-    gateway: Gateway, shops: Shops, monkeypatch: pytest.MonkeyPatch, api: str
+    gateway: Gateway,
+    shops: Shops,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    api: str,
 ) -> None:
-    """Neither hooks nor log events have it."""
+    """Neither hooks nor logs have it."""
+    caplog.set_level(logging.DEBUG)
     shop, other = shops
     seen = Seen()
     monkeypatch.setattr(litellm, "callbacks", [seen])
@@ -233,6 +239,7 @@ async def test_authorization_beside_litellms_header_is_for_the_servers_that_are_
     assert MASTER not in str([shop.requests, other.requests])
     await until(lambda: seen.ended)
     assert SECRET not in "".join(seen.texts)
+    assert SECRET not in caplog.text
 
 
 @pytest.mark.parametrize("other", [MASTER, "sk-of-somebody-else"])

@@ -27,14 +27,7 @@ from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.choice import Choice
-from ..deployments.fallbacks import (
-    Fallback,
-    Fallbacks,
-    delay,
-    models_of,
-    requested_fallbacks,
-    retries_after,
-)
+from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
 from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
@@ -69,23 +62,16 @@ class HostSide:
         self.is_litellms = False
         """LiteLLM's handler serves the fallback at which the request is."""
         self._surface = surface
-        self._scope = without_credentials(scope)
         self._context = context
         self._is_counted = not context.authenticated
         """Another authentication than ours admits the request, and counts the use of its key."""
         self._route = route
         self._first = route
-        self._of_key: Mapping[str, Any] = {}
-        """Router settings of the key in LiteLLM's database."""
         self._fallbacks = Fallbacks()
-        self._fallback: Fallback | None = None
-        """The fallback at which the request is."""
         self._of_fallback: Mapping[str, Any] | None = None
         """The body for it, once it is one of our models and the hooks got it."""
-        self._retried = 0
-        """Number of retries at the model."""
         self._choice = Choice()
-        self._request = Request(self._scope)
+        self._request = Request(without_credentials(scope))
         self._caller: UserAPIKeyAuth | None = None
         """The sender, as another authentication describes it."""
         self._events: RequestEvents | None = None
@@ -113,9 +99,8 @@ class HostSide:
             self.asker = auth.asker(self._caller)
             if model != self.model or self.asker.team != before.team:
                 self._reroute(model)
-            self._of_key = await key_settings(self._caller)
-            check_settings(self._of_key)
-            self._fallbacks = Fallbacks(of_key=self._of_key)
+            self._fallbacks.of_key = await key_settings(self._caller)
+            check_settings(self._fallbacks.of_key)
         if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
         if key is not None:
@@ -126,11 +111,10 @@ class HostSide:
                 values = await self._events.before(self._route.guardrails)
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
-        if (requested := requested_fallbacks(values)) is not None:
-            if key is not None:
-                for model in models_of(requested):
-                    await auth.check_model(key, model)
-            self._fallbacks = Fallbacks(requested, self._of_key)
+        self._fallbacks.requested = requested_fallbacks(values)
+        if key is not None:
+            for model in models_of(self._fallbacks.requested or ()):
+                await auth.check_model(key, model)
         return values
 
     def deployment(
@@ -157,30 +141,25 @@ class HostSide:
         fallback. Raise the error of the first model if there is no other one."""
         if self.guard is not None and self.guard.has_refused:
             raise error
-        failed = self.model if self.is_litellms else self._route.model
-        if not self.is_litellms and self._retried < retries_after(failed, error, self._of_key):
-            await delay(self._retried, len(self._route.targets))
-            self._retried += 1
+        failed, backends = self._route.model, len(self._route.targets)
+        if self.is_litellms:
+            failed = self.model
+        elif await self._fallbacks.retries(failed, error, backends):
             self.response = Collected()
             return
         if self._events is not None and self._events.stays:
             raise error
-        if self._fallback is None:
+        if self._fallbacks.current is None:
             self._first = self._route
         elif self._events is not None:
-            await self._events.fallback_failed(self._fallbacks, failed)
+            await self._events.fallback_ended(self._fallbacks, failed, succeeded=False)
         self._fallbacks.note_failure(failed, error)
-        self._fallback = await self._fallbacks.next(self._may_use)
-        if self._fallback is not None:
-            logger.warning(
-                "Model %r failed (%s), so the request goes on to %r.",
-                failed,
-                error.code,
-                self._fallback.model,
-            )
+        if (fallback := await self._fallbacks.next(self._may_use)) is not None:
+            message = "Model %r failed (%s), so the request goes on to %r."
+            logger.warning(message, failed, error.code, fallback.model)
             if self._events is not None:
                 await self._events.attempt_failed(failed, error)
-            self._go_on(self._fallback)
+            self._go_on(fallback)
             if self.is_litellms and self._caller is not None:
                 await budgets.release(self._caller)
             return
@@ -191,14 +170,13 @@ class HostSide:
 
     def adapted(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model at which the request is."""
-        if self._fallback is None:
-            return body
-        return {**body, **self._fallback.parameters, "model": self.model}
+        fallback = self._fallbacks.current
+        return body if fallback is None else {**body, **fallback.parameters, "model": self.model}
 
     async def admitted_again(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model of ours at which the request is. If it is a fallback with
         guardrails that have not seen the request, the hooks run again. Raise ToolgateError."""
-        if self._fallback is None or self._events is None or self.guard is None:
+        if self._fallbacks.current is None or self._events is None or self.guard is None:
             return self.adapted(body)
         if self._of_fallback is None:
             sent = self.adapted(body)
@@ -249,10 +227,8 @@ class HostSide:
 
     async def replaced(self, error: ToolgateError) -> ToolgateError:
         """Return the error that a hook returns instead, or `error`."""
-        if self._events is None:
-            return error
-        await self._events.describe(self._route.model, error)
-        return await self._events.replaced(error)
+        events = self._events
+        return error if events is None else await events.replaced(self._route.model, error)
 
     def report(self, failed: ToolgateError | None, *, begun: bool) -> None:
         """Send LiteLLM's log event in the background. A stream that the client closed after it had
@@ -261,8 +237,9 @@ class HostSide:
             self.guard.end()
         if self._events is None:
             return
-        if self._fallback is not None and failed is None:
-            in_background(self._events.fallback_succeeded(self._fallbacks, self.model))
+        if self._fallbacks.current is not None and failed is None:
+            ended = self._events.fallback_ended(self._fallbacks, self.model, succeeded=True)
+            in_background(ended)
         if self.is_litellms:
             return  # its handler has sent the event
         left = isinstance(failed, ClientDisconnected) and begun
@@ -278,7 +255,7 @@ class HostSide:
     @property
     def caller(self) -> UserAPIKeyAuth:
         """The sender, as LiteLLM describes it."""
-        return self._caller or auth.caller(self._context.key, self._scope["path"])
+        return self._caller or auth.caller(self._context.key, self._request.scope["path"])
 
     def _observed(self) -> RequestEvents:
         data = RequestData(self._request, self.caller, self.body, self._surface, self._context)
@@ -294,12 +271,12 @@ class HostSide:
             return False
         if not auth.restricts_fallbacks():
             return True
-        return await auth.may_call(self._caller or auth.caller(key), model)
+        return await auth.may_call(self.caller, model)
 
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model, self.asker)
         self.model, self.is_litellms = fallback.model, route is None
-        self.response, self._retried, self._of_fallback = Collected(), 0, None
+        self.response, self._of_fallback = Collected(), None
         self._context.go_on(self.model, self._fallbacks.attempted)
         if is_foreign(self.model, self.asker):
             self._context.note_fallback()

@@ -10,9 +10,10 @@ import datetime
 import logging
 import traceback
 import uuid
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from contextlib import ExitStack
+from functools import wraps
+from typing import Any, ParamSpec
 
 import litellm.utils
 import orjson
@@ -46,6 +47,20 @@ from .litellm_headers import headers_of, litellm_headers
 from .request_data import GUARDRAILS, RequestData
 
 logger = logging.getLogger("toolgate")
+P = ParamSpec("P")
+
+
+def _contained(event: Callable[P, Awaitable[None]]) -> Callable[P, Coroutine[Any, Any, None]]:
+    """Log the errors of a log event, which must not end the gateway."""
+
+    @wraps(event)
+    async def contained(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            await event(*args, **kwargs)
+        except Exception as problem:  # noqa: BLE001
+            logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)
+
+    return contained
 
 
 class RequestEvents:
@@ -134,31 +149,25 @@ class RequestEvents:
         self._routed = False
         self._data.next_model(fallbacks)
 
+    @_contained
     async def describe(self, model: str, error: ToolgateError | None = None) -> None:
         """Note LiteLLM's headers of a stream, or of an error. Never raises."""
-        with _contained():
-            made = await litellm_headers(self._data, model)
-            raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
-            self._data.context.host_headers = {**raised, **made}
+        made = await litellm_headers(self._data, model)
+        raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
+        self._data.context.host_headers = {**raised, **made}
 
+    @_contained
     async def completed(self, model: str, whole: Mapping[str, Any]) -> None:
         """Note LiteLLM's headers of a whole response, before it is sent. Never raises."""
-        with _contained():
-            self._made = await self._priced(model, whole, False, datetime.datetime.now())
-            self._data.context.host_headers = await litellm_headers(self._data, model, self._made)
+        self._made = await self._priced(model, whole, False, datetime.datetime.now())
+        self._data.context.host_headers = await litellm_headers(self._data, model, self._made)
 
-    async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
-        """Create the success event. `model`: its name in the router; `whole`: the response body.
-        Never raises."""
-        ended = datetime.datetime.now()
-        with _contained():
-            await self._succeeded(model, whole, stream, ended)
-
-    async def replaced(self, error: ToolgateError) -> ToolgateError:
-        """Run `async_post_call_failure_hook`. Returns the error that it returns instead, or
-        `error`. Never raises."""
+    async def replaced(self, model: str, error: ToolgateError) -> ToolgateError:
+        """Note LiteLLM's headers, and run `async_post_call_failure_hook`. Return the error that it
+        returns instead, or `error`. Never raises."""
         from litellm.proxy import proxy_server
 
+        await self.describe(model, error)
         if not wants_post_call():
             return error
         try:
@@ -175,50 +184,37 @@ class RequestEvents:
         self._failure_hook_done = True
         return error if replacement is None else own_error(replacement)
 
-    async def failed(self, model: str, error: ToolgateError) -> None:
-        """Create the failure event. Never raises."""
-        with _contained():
-            await self._failed(model, error)
-
+    @_contained
     async def attempt_failed(self, model: str, error: ToolgateError) -> None:
         """Create the failure event of a model, after which the request goes on to a fallback.
         LiteLLM logs only the first failure of a request. Never raises."""
-        with _contained():
-            await self._log_failure(model, error)
+        await self._log_failure(model, error)
 
-    async def fallback_succeeded(self, fallbacks: Fallbacks, model: str) -> None:
-        """Create LiteLLM's event of a fallback that responded. Never raises."""
-        with _contained():
-            await fallback_event_handlers.log_success_fallback_event(
-                **await self._described_fallback(fallbacks, model)
-            )
-
-    async def fallback_failed(self, fallbacks: Fallbacks, model: str) -> None:
-        """Create LiteLLM's event of a fallback that failed. Never raises."""
-        with _contained():
-            await fallback_event_handlers.log_failure_fallback_event(
-                **await self._described_fallback(fallbacks, model)
-            )
-
-    async def _described_fallback(self, fallbacks: Fallbacks, model: str) -> dict[str, Any]:
+    @_contained
+    async def fallback_ended(self, fallbacks: Fallbacks, model: str, *, succeeded: bool) -> None:
+        """Create LiteLLM's event of a fallback that responded or failed. Never raises."""
         assert fallbacks.first_error is not None  # without it there is no fallback
-        return {
-            "original_model_group": fallbacks.first_model,
-            "kwargs": {**await self._data.prepared(), "model": model},
-            "original_exception": host_error(fallbacks.first_error, fallbacks.first_model),
-        }
+        create = fallback_event_handlers.log_failure_fallback_event
+        if succeeded:
+            create = fallback_event_handlers.log_success_fallback_event
+        await create(
+            original_model_group=fallbacks.first_model,
+            kwargs={**await self._data.prepared(), "model": model},
+            original_exception=host_error(fallbacks.first_error, fallbacks.first_model),
+        )
 
     def _raised(self, error: ToolgateError, model: str) -> Exception:
         if isinstance(error, HostRefused) and isinstance(error.__cause__, Exception):
             return error.__cause__  # the exception of a callback or of LiteLLM
         return host_error(error, model, ours=self._data.row is not None)
 
-    async def _succeeded(
-        self, model: str, whole: Mapping[str, Any], stream: bool, ended: datetime.datetime
-    ) -> None:
+    @_contained
+    async def succeeded(self, model: str, whole: Mapping[str, Any], *, stream: bool) -> None:
+        """Create the success event. `model`: its name in the router; `whole`: the response body.
+        Never raises."""
         from litellm.proxy import proxy_server
 
-        response = self._made
+        ended, response = datetime.datetime.now(), self._made
         if response is None:
             response = await self._priced(model, whole, stream, ended)
         data, log, began = await self._data.prepared(), self._data.logging, self._data.began
@@ -262,7 +258,9 @@ class RequestEvents:
         )
         return response
 
-    async def _failed(self, model: str, error: ToolgateError) -> None:
+    @_contained
+    async def failed(self, model: str, error: ToolgateError) -> None:
+        """Create the failure event. Never raises."""
         from litellm.proxy import proxy_server
 
         raised, trace = await self._log_failure(model, error)
@@ -312,12 +310,3 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
-
-
-@contextmanager
-def _contained() -> Iterator[None]:
-    """A log event must not end the gateway."""
-    try:
-        yield
-    except Exception as problem:  # noqa: BLE001
-        logger.warning("A log event of LiteLLM failed (%s).", type(problem).__name__)

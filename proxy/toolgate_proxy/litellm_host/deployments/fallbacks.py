@@ -62,22 +62,38 @@ class Fallback:
 
 
 class Fallbacks:
-    """The models of one request, in the order in which they are tried. `requested`: the value of
-    the request's own `fallbacks`, if it has one; `of_key`: settings of its key, which replace those
-    of the router."""
+    """The models of one request, in the order in which they are tried, and the retries of each.
+    `requested`: the value of the request's own `fallbacks`, if it has one; `of_key`: settings of
+    its key, which replace those of the router."""
 
     def __init__(
         self, requested: Sequence[Any] | None = None, of_key: Mapping[str, Any] | None = None
     ) -> None:
-        self._requested = requested
-        self._of_key = of_key or {}
+        self.requested = requested
+        self.of_key = of_key or {}
         self._pending: list[Fallback] = []
         self._seen: list[Fallback] = []
+        self._retried = 0
+        """Number of retries at the model."""
+        self.current: Fallback | None = None
+        """The one at which the request is; None: it is at its own model."""
         self.attempted = 0
         """Number of fallbacks that were tried."""
         self.first_model = ""
         self.first_error: ToolgateError | None = None
         """The error of the first model, which the client gets if all models fail."""
+
+    async def retries(self, model: str, error: ToolgateError, backends: int) -> bool:
+        """Return whether the model that failed is tried again. If it has one backend, this waits.
+
+        LiteLLM's retry policies decide. Without one, the request has moved to the other backends
+        of its model."""
+        if self._retried >= self._allowed_retries(model, error):
+            return False
+        if backends == 1:
+            await asyncio.sleep(min(FIRST_DELAY * 2**self._retried, MAX_DELAY))
+        self._retried += 1
+        return True
 
     def note_failure(self, model: str, error: ToolgateError) -> None:
         """Add the fallbacks of a model that failed. Raise an error of the key."""
@@ -91,6 +107,7 @@ class Fallbacks:
 
     async def next(self, may_use: Callable[[str], Awaitable[bool]]) -> Fallback | None:
         """Return the next model that was not tried and that the request may use."""
+        self.current, self._retried = None, 0
         while self._pending:
             fallback = self._pending.pop(0)
             if fallback in self._seen:
@@ -98,11 +115,25 @@ class Fallbacks:
             self._seen.append(fallback)
             if await may_use(fallback.model):
                 self.attempted += 1
-                return fallback
-        return None
+                self.current = fallback
+                break
+        return self.current
+
+    def _allowed_retries(self, model: str, error: ToolgateError) -> int:
+        held = router()
+        by_model = self.of_key.get(RETRY_POLICY) or held.model_group_retry_policy
+        if (held.retry_policy is None and not by_model) or not is_of_the_model(error):
+            return 0
+        allowed = litellm.get_num_retries_from_retry_policy(
+            exception=host_error(error, model),
+            model_group=model,
+            model_group_retry_policy=by_model,
+            retry_policy=held.retry_policy,
+        )
+        return allowed or 0
 
     def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
-        requested = self._requested
+        requested = self.requested
         fallbacks = self._configured(NAME) if requested is None else requested
         for_context = self._configured(CONTEXT_WINDOW)
         if (
@@ -116,7 +147,7 @@ class Fallbacks:
         return _found(fallbacks, model, self.first_model)
 
     def _configured(self, name: str) -> Any:
-        return self._of_key.get(name) or getattr(router(), name, None)
+        return self.of_key.get(name) or getattr(router(), name, None)
 
 
 def requested_fallbacks(body: Mapping[str, Any]) -> list[Any] | None:
@@ -200,26 +231,3 @@ def _named(entry: Any) -> Iterator[Fallback]:
         lists = [value for value in entry.values() if isinstance(value, list)]
         found = [fallback for value in lists for each in value for fallback in _as_fallback(each)]
     yield from found
-
-
-def retries_after(model: str, error: ToolgateError, of_key: Mapping[str, Any]) -> int:
-    """Return how often LiteLLM's retry policies let a model be tried again after an error. Without
-    one, a request that failed at one backend has moved to the others of its model. `of_key`:
-    settings of the key."""
-    held = router()
-    by_model = of_key.get(RETRY_POLICY) or held.model_group_retry_policy
-    if (held.retry_policy is None and not by_model) or not is_of_the_model(error):
-        return 0
-    allowed = litellm.get_num_retries_from_retry_policy(
-        exception=host_error(error, model),
-        model_group=model,
-        model_group_retry_policy=by_model,
-        retry_policy=held.retry_policy,
-    )
-    return allowed or 0
-
-
-async def delay(retried: int, backends: int) -> None:
-    """Wait before a retry. `retried`: the number of earlier ones."""
-    if backends == 1:
-        await asyncio.sleep(min(FIRST_DELAY * 2**retried, MAX_DELAY))

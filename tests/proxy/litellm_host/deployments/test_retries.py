@@ -13,7 +13,7 @@ from toolgate_core.errors import (
     InvalidRequest,
     ToolgateError,
 )
-from toolgate_proxy.litellm_host.deployments.fallbacks import retries_after
+from toolgate_proxy.litellm_host.deployments.fallbacks import Fallbacks
 
 POLICY = {
     "TimeoutErrorRetries": 1,
@@ -43,10 +43,13 @@ WITHOUT: tuple[Row, ...] = (
         *((settings, BackendTimeout("No."), 0) for settings in WITHOUT),
     ],
 )
-def test_policy_allows_retries_by_the_class_of_the_error(
+async def test_policy_allows_retries_by_the_class_of_the_error(
     monkeypatch: pytest.MonkeyPatch, settings: Row, error: ToolgateError, retries: int
 ) -> None:
     """A request that is invalid is not repeated. Without a policy none is: a request has moved to
     the other backends of its model."""
     use(monkeypatch, row("a"), **settings)
-    assert retries_after("tiny", error, {}) == retries
+    fallbacks, found = Fallbacks(), 0
+    while await fallbacks.retries("tiny", error, backends=2):
+        found += 1
+    assert found == retries
