@@ -23,6 +23,7 @@ from toolgate_proxy import auth
 from toolgate_proxy.keys.header import KEY_HEADERS
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.litellm_host import auth as host
+from toolgate_proxy.litellm_host.callbacks.limit_hook import hook
 
 Header = tuple[bytes, bytes]
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -139,6 +140,13 @@ def test_our_custom_auth_is_recognised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_server, "general_settings", {})
     monkeypatch.setattr(proxy_server, "user_custom_auth", None)
     assert not host.is_ours()
+
+
+def test_the_limit_hook_is_registered_once() -> None:
+    """Each request that LiteLLM authenticates registers it."""
+    for _ in range(2):
+        host.add_callback(hook)
+    assert litellm.callbacks == [hook]
 
 
 def test_both_checks_of_models_must_be_on(monkeypatch: pytest.MonkeyPatch) -> None:

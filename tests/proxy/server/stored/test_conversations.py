@@ -184,6 +184,10 @@ async def test_operations_on_responses_do_not_find_conversations(gateway: Gatewa
         for method in ("GET", "DELETE"):
             found = await gateway.ask(b"", path=RESPONSES + path, method=method, key=MASTER)
             assert found.status == 404
+    for previous in (name[1:], f"conversations{name}"):
+        body = {"model": "tiny", "input": "hi", "previous_response_id": previous}
+        refused = await gateway.ask(body, path=RESPONSES, key=MASTER)
+        assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
     assert (await send(gateway, "GET", name)).status == 200
 
 
