@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
+
+CALL_ID = re.compile(r"call_[0-9A-Za-z]{24}|functions\..+:\d+|[0-9A-Za-z]{9,10}")
+"""Ours, those of Kimi's templates, and those that models of Mistral and Solar write."""
 
 
 def collected(chunks: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
@@ -118,7 +122,7 @@ def _merge(choices: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
 def _merge_call(calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
     function = part["function"]
     if part["index"] == len(calls):
-        _require(part["id"].startswith("call_") and len(part["id"]) == 29, "another form of IDs")
+        _require(CALL_ID.fullmatch(part["id"]) is not None, "another form of IDs")
         _require(part["type"] == "function", "another type of calls")
         _require(function["arguments"] == "", "arguments in the delta of the name")
         calls.append({"id": part["id"], "function": dict(function)})
