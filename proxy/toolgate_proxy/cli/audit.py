@@ -82,7 +82,8 @@ def audit(
         text = sys.stdin.read() if str(file) == "-" else file.read_text()
     except (InvalidReceiptKey, OSError, ValueError) as error:
         raise CommandFailed(str(error)) from error
-    lines = [each for each in enumerate(text.splitlines(), 1) if each[1].strip()]
+    # JSON texts may have the other line separators of `splitlines`.
+    lines = [each for each in enumerate(text.split("\n"), 1) if each[1].strip()]
     failed = 0
     for number, line in lines:
         try:

@@ -45,6 +45,11 @@ def ran_by_the_gateway(**message: object) -> str:
     return json.dumps(json.loads(line()) | {"choices": [choice]})
 
 
+def with_request(content: str) -> str:
+    request = {"messages": [{"role": "user", "content": content}]}
+    return json.dumps(json.loads(line()) | {"request": request}, ensure_ascii=False)
+
+
 @pytest.mark.parametrize(
     ("lines", "status", "said"),
     [
@@ -52,6 +57,7 @@ def ran_by_the_gateway(**message: object) -> str:
         ([ran_by_the_gateway(tool_calls=[CALL])], 1, "line 1: the order of calls of MCP servers"),
         ([line()], 0, "1 of 1 responses match"),
         ([line(), "", line()], 0, "2 of 2"),
+        ([with_request("\u2028\x85"), line()], 0, "2 of 2"),
         ([line(), line("chatcmpl-2")], 1, "line 2: the receipt is that of the response chatcmpl-1"),
         (["{"], 1, "line 1: not JSON"),
         (["[" * 100_000], 1, "line 1: not JSON: it is nested too deeply"),

@@ -66,7 +66,7 @@ class Sample:
 def read_samples(path: Path) -> list[Sample]:
     """Raises NoTools if a line is no request."""
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text().split("\n")  # JSON texts may have other line separators
     except (OSError, ValueError) as error:
         raise NoTools(f"{path} can't be read: {error}") from error
     found = [line for line in lines if line.strip()]

@@ -31,7 +31,7 @@ from ...settings import Settings, settings
 from .. import gateway as gateways
 from ..main import command, examples
 from ..output import CommandFailed
-from .tool_files import read_tools
+from .tool_files import json_lines, read_tools
 
 COMPILER = "toolgate_backend.grammars.offline"
 ENGINE = "llguidance"
@@ -239,5 +239,5 @@ def _compiled(tools: Sequence[Tool], dialects: Sequence[str]) -> list[list[Gramm
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
         raise CommandFailed(f"The schemas could not be compiled: {last[0]}")
-    verdicts = [GrammarVerdict.model_validate_json(line) for line in done.stdout.splitlines()]
+    verdicts = [GrammarVerdict.model_validate_json(line) for line in json_lines(done.stdout)]
     return [verdicts[at : at + len(tools)] for at in range(0, len(verdicts), len(tools) or 1)]

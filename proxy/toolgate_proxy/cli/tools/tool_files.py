@@ -48,13 +48,19 @@ def _place(name: str, pointer: str) -> str:
     return f"{name}, {pointer}" if pointer else name
 
 
+def json_lines(text: str) -> list[str]:
+    """Return the lines of a text that are not empty. Only "\\n" ends one: `splitlines` also splits
+    at other separators, which JSON texts may have."""
+    return [line for line in text.split("\n") if line.strip()]
+
+
 def _parsed(path: Path, name: str) -> Any:
     try:
         text = sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8-sig")
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
-            lines = [line for line in text.splitlines() if line.strip()]
+            lines = json_lines(text)
             if error.msg != "Extra data" or len(lines) < 2:
                 raise
             return [json.loads(line) for line in lines]

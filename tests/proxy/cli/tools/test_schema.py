@@ -67,6 +67,16 @@ def test_tools_are_read_from_standard_input() -> None:
     assert (result.exit_code, result.output) == (0, "read: masked in all forms\n")
 
 
+def test_names_may_have_any_line_separator(tmp_path: Path) -> None:
+    file = tmp_path / "tools.json"
+    properties = {"a\u2028b\x85c": {"type": "array", "uniqueItems": True}}
+    schema = {"type": "object", "properties": properties}
+    file.write_text(json.dumps({"name": "note", "input_schema": schema}))
+    result = CliRunner().invoke(app, ["schema", str(file)])
+    assert (result.exit_code, result.output.split("\n")[0]) == (1, "note: checked in all forms")
+    assert "/properties/a\u2028b\x85c/uniqueItems" in result.output
+
+
 def test_an_unknown_form_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     file.write_text(json.dumps(SCHEMA))

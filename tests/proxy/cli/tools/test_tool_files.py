@@ -58,7 +58,9 @@ def test_all_forms_of_a_function_are_the_same_tool(value: object, tmp_path: Path
 
 
 def test_files_are_read_in_their_order(tmp_path: Path) -> None:
-    lines = "\n".join(json.dumps(MCP | {"name": name}) for name in ("c", "d"))
+    about = {"description": "one\u2028two\x85three"}  # which are no ends of lines in JSON
+    tools = (MCP | about | {"name": name} for name in ("c", "d"))
+    lines = "\r\n".join(json.dumps(tool, ensure_ascii=False) for tool in tools)
     nested = [{"tools": [MCP | {"name": "a"}]}, [MCP | {"name": "b"}]]
     found = read(tmp_path, "\ufeff" + json.dumps(nested), lines)
     assert [each["function"]["name"] for each in found.tools] == ["a", "b", "c", "d"]
