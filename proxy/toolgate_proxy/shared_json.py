@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 MARK = secrets.token_hex()
@@ -30,12 +29,12 @@ class SharedText:
 Part = bytes | SharedText
 
 
-class WrittenList(list[Any], ABC):
-    """A list of which some JSON was written before. Nobody changes it."""
+class WrittenList(list[Any]):
+    """A list and its JSON, of which some was written before. Nobody changes it."""
 
-    @abstractmethod
-    def parts(self) -> Sequence[Part]:
-        """Return its JSON."""
+    def __init__(self, values: Iterable[Any], parts: Sequence[Part]) -> None:
+        super().__init__(values)
+        self.parts = parts
 
 
 def json_parts(value: Mapping[str, Any], dumps: Callable[[object], bytes]) -> list[Part]:
@@ -43,7 +42,7 @@ def json_parts(value: Mapping[str, Any], dumps: Callable[[object], bytes]) -> li
     in it has. `dumps` writes the rest."""
     for name, member in value.items():
         if isinstance(member, WrittenList):
-            inner = member.parts()
+            inner = [*member.parts]
         elif name in NESTED and isinstance(member, Mapping):
             inner = json_parts(member, dumps)
         else:

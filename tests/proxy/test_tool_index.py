@@ -7,7 +7,13 @@ from typing import Any
 import pytest
 
 from tests.support.shared_data import BFCL, DATA, records
-from toolgate_proxy.tool_index import MAX_PATTERN, Catalogue, Catalogues, InvalidPattern
+from toolgate_proxy.tool_index import (
+    MAX_PATTERN,
+    Catalogue,
+    Catalogues,
+    InvalidPattern,
+    SharedFunctions,
+)
 
 
 def tool(name: str, description: str = "", *arguments: str) -> dict[str, Any]:
@@ -91,6 +97,15 @@ async def test_catalogues_are_kept_within_their_bound() -> None:
         assert await catalogues.ranked(tools, f"tool {at}", 1) == [f"tool_{at}"]
     assert len(catalogues._made) == 2
     assert catalogues._size == sum(each.size for each in catalogues._made.values())
+
+
+async def test_each_sender_has_catalogues_of_its_own() -> None:
+    catalogues, tools = Catalogues(), [tool("look", "Looks.")]
+    for owner in ("me", "other", "me"):
+        for each in (tools, SharedFunctions(tools)):
+            assert await catalogues.ranked(each, "look", 1, owner=owner) == ["look"]
+    assert {owner for owner, _ in catalogues._made} == {"me", "other"}
+    assert len(catalogues._made) == 2
 
 
 @pytest.mark.skipif(not (DATA / BFCL).exists(), reason="BFCL's questions are not here")

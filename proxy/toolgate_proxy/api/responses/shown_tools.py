@@ -49,25 +49,6 @@ Shown = dict[str, Any] | SharedRun
 """A tool as the response repeats it, or several."""
 
 
-class OfferedTools(WrittenList):
-    """The tools of a response."""
-
-    def __init__(self, shown: Sequence[Shown]) -> None:
-        for entry in shown:
-            if isinstance(entry, SharedRun):
-                self += entry.tools
-            else:
-                self.append(entry)
-        self._shown = shown
-
-    def parts(self) -> list[Part]:
-        parts: list[Part] = []
-        for entry in self._shown:
-            parts.append(b"," if parts else b"[")
-            parts.append(entry.json if isinstance(entry, SharedRun) else orjson.dumps(entry))
-        return [*parts, b"]"]
-
-
 def found(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any]]:
     """Return those of the tools of a response that the model knows by `names`."""
     kept = []
@@ -98,14 +79,24 @@ def offered(shown: Iterable[Shown], names: Container[str]) -> list[dict[str, Any
             kept += [{**entry, "tools": inner}] if inner else []
         elif DEFERRED in entry or _name(entry) in names:
             kept.append(entry)
+    tools = [*_single(kept)]
     has_runs = any(isinstance(entry, SharedRun) for entry in kept)
-    return OfferedTools(kept) if has_runs else [*_single(kept)]
+    return WrittenList(tools, _written(kept)) if has_runs else tools
 
 
 def is_deferred(shown: Mapping[str, Any]) -> bool:
     """Return whether a tool, or all tools of a namespace, are deferred."""
     inner = shown.get("tools")
     return all(map(is_deferred, inner)) if inner else DEFERRED in shown
+
+
+def _written(shown: Iterable[Shown]) -> list[Part]:
+    """Return the JSON of tools in parts."""
+    parts: list[Part] = []
+    for entry in shown:
+        parts.append(b"," if parts else b"[")
+        parts.append(entry.json if isinstance(entry, SharedRun) else orjson.dumps(entry))
+    return [*parts, b"]"]
 
 
 def _single(shown: Iterable[Shown]) -> Iterator[dict[str, Any]]:

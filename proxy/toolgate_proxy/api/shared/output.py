@@ -3,7 +3,7 @@ not define: vLLM's and Toolgate's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -30,11 +30,15 @@ def data_event(data: bytes) -> bytes:
 
 def typed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Return events that have their type in `event:` and in their data."""
-    parts: list[bytes] = []
+    return b"".join(event_parts(events))
+
+
+def event_parts(events: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """Yield the parts of what `typed_events` returns."""
     for event in events:
-        data = map(_escaped, json_parts(event, orjson.dumps))
-        parts += (b"event: ", event["type"].encode(), b"\ndata: ", *data, b"\n\n")
-    return b"".join(parts)
+        yield b"event: " + event["type"].encode() + b"\ndata: "
+        yield from map(_escaped, json_parts(event, orjson.dumps))
+        yield b"\n\n"
 
 
 def _escaped(part: Part) -> bytes:

@@ -90,10 +90,12 @@ def test_each_sender_has_tools_of_its_own() -> None:
     assert mine["tools"] is again["tools"] is not others["tools"]
 
 
+@pytest.mark.parametrize("wrapped", [False, True], ids=["own", "in a namespace"])
 @pytest.mark.parametrize("member", ["authorization", "headers"])
-def test_tools_with_credentials_are_not_kept(member: str) -> None:
+def test_tools_with_credentials_are_not_kept(member: str, wrapped: bool) -> None:
     known = KnownTools()
-    tools = [*TOOLS, {"type": "mcp", "server_label": "shop", member: "s3cret"}]
+    server = {"type": "mcp", "server_label": "shop", member: "s3cret"}
+    tools = [*TOOLS, {"type": "namespace", "tools": [server]} if wrapped else server]
     content = json.dumps({"tools": tools}).encode()
     first, later = read(known, content), read(known, content)
     assert first == later == {"tools": tools}

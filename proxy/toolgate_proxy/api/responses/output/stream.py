@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from toolgate_core.errors import ClientDisconnected
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
-from ...shared.output import typed_events
+from ...shared.output import event_parts, typed_events
 from ...surface import ANY_CLIENT, Client
 from ..state.history import begin, store
 from .body import Body, failed_response, is_summarized
@@ -49,7 +49,10 @@ class ResponseStream:
         first: list[bytes] = []
         if not self._sent:
             start = self._body.at_start()
-            first = self._numbered(first_events(start))
+            # Not joined yet: they may repeat thousands of tools.
+            begun = first_events(start)
+            first = [*event_parts(_with_numbers(begun, 0))]
+            self._sent = len(begun)
             self._live = begin(start, self._repeated, self._client)
         added = list(self._output.add(events))
         written = self._numbered(added)
@@ -129,10 +132,12 @@ def last_event(body: Mapping[str, Any]) -> Event:
 
 def numbered(events: Iterable[Event], first: int) -> list[bytes]:
     """Return the server-sent events, with sequence numbers from `first`."""
-    return [
-        typed_events([{"type": event["type"], "sequence_number": at, **event}])
-        for at, event in enumerate(events, first)
-    ]
+    return [typed_events([event]) for event in _with_numbers(events, first)]
+
+
+def _with_numbers(events: Iterable[Event], first: int) -> Iterator[Event]:
+    for at, event in enumerate(events, first):
+        yield {"type": event["type"], "sequence_number": at, **event}
 
 
 def error_event(error: Mapping[str, Any], number: int = 0) -> bytes:
