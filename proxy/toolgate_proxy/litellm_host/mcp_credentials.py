@@ -30,7 +30,8 @@ from ..shared_tools import SharedTools, not_deferred
 from . import auth
 
 HEADERS = "headers"
-TOKENS = ("authorization", "authorization_token")
+AUTHORIZATION = "authorization"
+TOKENS = (AUTHORIZATION, "authorization_token")
 ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
@@ -40,6 +41,9 @@ PREFIX = b"x-mcp-"
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
+ADMITTED = {KEY_HEADERS[0].decode(): "[hidden]"}
+"""Tells LiteLLM's manager that `authorization` is not the key of the gateway, which it would not
+hand on."""
 PLACES = (("tools", MCP), ("mcp_servers", "url"))
 """Where a body has entries, and their types."""
 EXTRA = "extra_body"
@@ -119,7 +123,10 @@ class McpCredentials:
                 value = f"Bearer {token.removeprefix('Bearer ')}"
                 of_servers.setdefault(named, {})["Authorization"] = value
         token = None if url == ALL_SERVERS else self._token
-        return Sent(of_servers or None, {**self._forwarded, **_unlogged(headers)} or None, token)
+        forwarded = {**self._forwarded, **_unlogged(headers)}
+        if AUTHORIZATION in forwarded:
+            forwarded |= ADMITTED
+        return Sent(of_servers or None, forwarded or None, token)
 
     def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for name, kind in PLACES:
@@ -196,7 +203,7 @@ def _credentials(headers: Collection[Header]) -> frozenset[str]:
     if not names:
         return frozenset()
     # LiteLLM hides `authorization` only from log events.
-    hidden = {"authorization"} & _forwarded_names(headers)
+    hidden = {AUTHORIZATION} & _forwarded_names(headers)
     found: frozenset[str] = upstream_credential_headers(names)
     return found - _key_headers(headers) | hidden
 
@@ -226,7 +233,7 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
 def _proper(header: str) -> str:
     """Return the name of a header as LiteLLM looks for it."""
     name = header.lower()
-    return "Authorization" if name == "authorization" else name
+    return "Authorization" if name == AUTHORIZATION else name
 
 
 def _is_entry(entry: object, kind: str) -> bool:
