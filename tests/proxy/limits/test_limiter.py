@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from pydantic import SecretStr
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_core.errors import RateLimited
+from toolgate_core.errors import LimitsUnavailable, RateLimited
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.keys.limit_kinds import KINDS, Tokens
@@ -23,6 +24,9 @@ from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.reservations import Charge, Reservations
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
+
+SLACK = 2.0
+"""Seconds that a busy machine may add to Redis' time-out."""
 
 
 def limiter_of(redis: RedisServer | None, lease: float = LEASE_SECONDS, **more: Any) -> Limiter:
@@ -110,6 +114,23 @@ async def test_a_settlement_is_repeated_without_a_response_even_if_its_caller_is
     await until(lambda: len(updates) >= 2)  # in the next round
     assert updates == [[-70], [-70]]
     await reservations.aclose()
+
+
+async def test_a_hung_redis_delays_only_the_first_request(redis_at_hand: RedisServer) -> None:
+    limiter, key, times = limiter_of(redis_at_hand), limited(rpm=50), list[float]()
+    await limiter.started()
+    redis_at_hand.hang()
+    try:
+        for at in range(8):
+            began = time.monotonic()
+            with pytest.raises(LimitsUnavailable):
+                await limiter.admit(key, f"r{at}", Tokens(1), uses(1))
+            times.append(time.monotonic() - began)
+    finally:
+        redis_at_hand.wake()
+    assert max(times) < SLACK
+    assert min(times) < 0.1, "after the first, nobody waits"
+    await limiter.aclose()
 
 
 async def test_what_ended_while_redis_hung_is_settled_after_its_recovery(

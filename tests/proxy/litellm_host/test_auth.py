@@ -11,7 +11,7 @@ import litellm
 import pytest
 from fastapi import Depends, FastAPI
 from litellm.proxy import proxy_server
-from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
+from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from litellm.proxy.common_utils.http_parsing_utils import _read_request_body
 from starlette.requests import Request
@@ -117,6 +117,18 @@ async def test_other_custom_auth_gets_the_key_and_body_that_litellm_passes(
     assert by_us == by_litellm
     if header is not None:
         assert "sk-1" in by_us[0]
+
+
+async def test_our_custom_auth_reads_the_key_from_the_headers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """LiteLLM parses some of them differently; all of our checks must use the same key."""
+    monkeypatch.setattr(proxy_server, "master_key", "sk-master")
+    for header in ((b"authorization", b"BEARER   sk-master"), (b"x-api-key", b"bearer sk-master")):
+        caller = await host.authenticate(request_with(header), "sk-other")
+        assert caller.user_role == LitellmUserRoles.PROXY_ADMIN
+    with pytest.raises(ProxyException):
+        await host.authenticate(request_with((b"authorization", b"Bearer sk-wrong")), "sk-master")
 
 
 async def test_key_read_by_litellm_is_used_without_a_key_header(
