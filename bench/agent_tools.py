@@ -13,6 +13,7 @@ Installs the agents below .cache/clients at the first run. The context of the mo
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -116,6 +117,15 @@ def report(found: Mapping[tuple[str, bool], Prompts]) -> str:
     return table(head, rows)
 
 
+def gateway_log(log: Path) -> Path:
+    """Return the path of the gateway's log. `log`: that of `toolgate serve`, which names the folder
+    of its processes' logs."""
+    found = re.search(r"^logs: (.+)$", log.read_text(errors="replace"), re.MULTILINE)
+    if found is None:
+        raise RuntimeError(f"{log} does not name the folder of logs.")
+    return Path(found[1]) / "gateway.log"
+
+
 @contextmanager
 def added_lines(path: Path) -> Iterator[list[str]]:
     """Yield a list that has the lines which were added to a file at the end."""
@@ -133,8 +143,9 @@ def main() -> None:
     options = parser.parse_args()
     exit_on_sigterm()
     model, env = options.model.resolve(), {"TOOLGATE_LOG_FORMAT": "json"}
-    log, found = log_of(LABEL, model), dict[tuple[str, bool], Prompts]()
+    found: dict[tuple[str, bool], Prompts] = {}
     with running("toolgate", model, flags=FLAGS, env=env, label=LABEL) as server:
+        log = gateway_log(log_of(LABEL, model))
         for agent, run in SESSIONS.items():
             for search in (True, False):
                 with tempfile.TemporaryDirectory() as folder, added_lines(log) as lines:

@@ -6,7 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bench.agent_tools import added_lines, prompts, report, without_search
+import pytest
+
+from bench.agent_tools import added_lines, gateway_log, prompts, report, without_search
 from toolgate_proxy.cli.launch.codex_catalog import catalog
 from toolgate_proxy.cli.launch.target import Target, Window
 
@@ -31,6 +33,15 @@ def test_the_prompts_of_a_session_are_those_that_its_lines_count(tmp_path: Path)
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in shown.splitlines()]
     assert rows[2] == ["claude", "search", "2", "30,000", "61,000"]
     assert rows[3] == ["claude", "all at once", "0", "0", "0"]
+
+
+def test_the_log_of_the_gateway_is_found(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("logs: /tmp/toolgate-0-run-2k1/logs\n  9 s  backend (vLLM): loading\n")
+    assert gateway_log(log) == Path("/tmp/toolgate-0-run-2k1/logs/gateway.log")
+    log.write_text("loading\n")
+    with pytest.raises(RuntimeError, match="folder"):
+        gateway_log(log)
 
 
 def test_the_catalogue_without_search_differs_in_nothing_else() -> None:
