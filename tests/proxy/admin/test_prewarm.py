@@ -1,4 +1,4 @@
-"""Prewarming of deployments, and who may call its route."""
+"""Prewarming of deployments."""
 
 from __future__ import annotations
 

@@ -12,21 +12,29 @@ from tests.support.servers.limit_counters import in_redis, refused, request, upd
 from tests.support.servers.redis_server import RedisServer
 from toolgate_core.errors import LimitsUnavailable
 from toolgate_proxy.keys.limit_kinds import Tokens
-from toolgate_proxy.limits.counter import CommandRefused
+from toolgate_proxy.limits.counter import AdmissionRequest, AdmissionResult, CommandRefused
 
 
 async def test_a_lease_counts_until_it_is_no_longer_renewed(redis: RedisServer) -> None:
+    """Beside one that is renewed for longer."""
     redis.client.flushall()
-    limits, counter = {"max_parallel_requests": 1}, in_redis(redis, lease=1.0)
-    first = request(1, 1, limits)
-    result = await counter.admit(first)
-    for _ in range(8):
+    limits, counter = {"max_parallel_requests": 2}, in_redis(redis, lease=1.0)
+    first, second = [
+        (each, await counter.admit(each)) for each in (request(1, 1, limits), request(2, 1, limits))
+    ]
+
+    async def renewed(*held: tuple[AdmissionRequest, AdmissionResult]) -> str | None:
+        """Return what refuses a third request after that."""
         await asyncio.sleep(0.2)
-        await counter.update(update(first, result, 0, ended=False))
-        assert refused(await counter.admit(request(2, 1, limits))) == "max_parallel_requests"
+        for admitted, result in held:
+            await counter.update(update(admitted, result, 0, ended=False))
+        return refused(await counter.admit(request(3, 1, limits)))
+
+    for _ in range(8):
+        assert await renewed(first, second) == "max_parallel_requests"
     async with asyncio.timeout(5):
-        while (await counter.admit(request(3, 1, limits))).refused:  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        while await renewed(second):
+            pass
 
 
 async def test_counting_continues_when_redis_is_out_of_memory(redis_at_hand: RedisServer) -> None:
