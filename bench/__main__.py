@@ -21,7 +21,6 @@ BENCHMARKS = {
     "drafts": "drafts",
     "interference": "interference",
     "affinity": "affinity",
-    "agent-tools": "agent_tools",
 }
 """Module of each benchmark."""
 

@@ -1,7 +1,7 @@
 """Cost of enforcement by number of tools, streams and tokens, and memory by number of schemas.
 
-    python -m bench growth MODEL_DIR [--only tools,streams,output,schemas,deferred] [--rounds N]
-        [--schemas N] [--every N] [--calls] [--requests N] > report.md
+    python -m bench growth MODEL_DIR [--only tools,streams,output,schemas,deferred,agents]
+        [--rounds N] [--schemas N] [--every N] [--calls] [--requests N] > report.md
 
 Parts:
 
@@ -10,6 +10,7 @@ Parts:
 - output: ms per token as one response grows to 10,000 tokens
 - schemas: memory of a backend that loads `--schemas` different schemas (schemas.py)
 - deferred: `--requests` pairs of requests with 10 and with 10,000 tools (deferred.py)
+- agents: prompts of coding agents with 40 tools (agents.py), only if it is named
 
 The first three run on one backend, and compare enforced requests with the same requests without
 enforcement. Rounds are interleaved. Reported are the median ratio of the rounds and its 95 %
@@ -30,7 +31,7 @@ from pathlib import Path
 
 import httpx
 
-from bench.growth import deferred, schemas
+from bench.growth import agents, deferred, schemas
 from bench.growth.load import Batch, Load, Pair
 from bench.support.ratios import ratio
 from bench.support.tools import long_tool, small_tools
@@ -179,7 +180,7 @@ PARTS: Mapping[str, Part] = {
     "output": output_part,
 }
 """The parts that need a server."""
-SCHEMAS, DEFERRED = "schemas", "deferred"
+SCHEMAS, DEFERRED, AGENTS = "schemas", "deferred", "agents"
 
 
 async def served(url: str, parts: Sequence[str], rounds: int) -> None:
@@ -210,7 +211,7 @@ def main() -> None:
     options = parser.parse_args()
     exit_on_sigterm()
     parts, model = options.only.split(","), options.model.resolve()
-    if unknown := set(parts) - {*PARTS, SCHEMAS, DEFERRED}:
+    if unknown := set(parts) - {*PARTS, SCHEMAS, DEFERRED, AGENTS}:
         parser.error(f"argument --only: unknown parts: {', '.join(sorted(unknown))}")
     if on_server := [name for name in parts if name in PARTS]:
         port = free_port()
@@ -225,3 +226,5 @@ def main() -> None:
     if DEFERRED in parts:
         with running("toolgate", model, label="deferred") as server:
             print(f"\n### {DEFERRED}\n\n{deferred.measured(server, options.requests)}", flush=True)
+    if AGENTS in parts:
+        print(f"\n### {AGENTS}\n\n{agents.measured(model)}", flush=True)

@@ -1,17 +1,16 @@
 """Prompt tokens of coding agents with 40 tools of an MCP server, with and without tool search.
 
-    python -m bench agent-tools MODEL_DIR [--task TEXT] > report.md
+    python -m bench growth MODEL_DIR --only agents
 
 Runs Claude Code and Codex by `toolgate launch` on one task each, twice: with the search for tools
 that `toolgate launch` sets, and with all tools in each request. What the model does with the task
 is up to it: with random weights, most sessions are a single request. Reported are the requests of
-each session and the tokens of their prompts, as the gateway's access log has them. Prints Markdown.
+each session and the tokens of their prompts, as the gateway's access log has them.
 
 Installs the agents below .cache/clients at the first run. The context of the model must hold
 28,000 tokens of an agent and its tools.
 """
 
-import argparse
 import json
 import re
 import sys
@@ -26,7 +25,7 @@ from tests.support.agents.claude_code import ClaudeRun, run_claude
 from tests.support.agents.client_packages import bundled_claude
 from tests.support.agents.codex import CodexRun, launch_codex
 from tests.support.markdown import table
-from tests.support.servers.contenders import Server, exit_on_sigterm, log_of, running
+from tests.support.servers.contenders import Server, log_of, running
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from toolgate_proxy.cli.launch.codex_catalog import catalog
 from toolgate_proxy.cli.launch.target import Target, Window
@@ -37,7 +36,7 @@ FLAGS = (
     *("--max-model-len", str(CONTEXT)),
     *("--hf-overrides", json.dumps({"max_position_embeddings": CONTEXT})),
 )
-LABEL = "agent-tools"
+LABEL = "agents"
 PATHS = {"claude": "/v1/messages", "codex": "/v1/responses"}
 SHOP = "shop"
 """Name of the MCP server."""
@@ -136,21 +135,17 @@ def added_lines(path: Path) -> Iterator[list[str]]:
         lines += file.read().decode(errors="replace").splitlines()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--task", default=TASK)
-    options = parser.parse_args()
-    exit_on_sigterm()
-    model, env = options.model.resolve(), {"TOOLGATE_LOG_FORMAT": "json"}
+def measured(model: Path) -> str:
+    """Return the table of all sessions."""
     found: dict[tuple[str, bool], Prompts] = {}
+    env = {"TOOLGATE_LOG_FORMAT": "json"}
     with running("toolgate", model, flags=FLAGS, env=env, label=LABEL) as server:
         log = gateway_log(log_of(LABEL, model))
         for agent, run in SESSIONS.items():
             for search in (True, False):
                 with tempfile.TemporaryDirectory() as folder, added_lines(log) as lines:
-                    ended = run(server, Path(folder), options.task, search)
+                    ended = run(server, Path(folder), TASK, search)
                 found[agent, search] = prompts(lines, PATHS[agent])
                 if ended.errors:
                     print(f"{agent}: {ended.errors}", file=sys.stderr)
-    print(f"\n{report(found)}")
+    return report(found)
