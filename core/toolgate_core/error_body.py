@@ -68,7 +68,9 @@ def _count(error: dict[str, Any], name: str) -> int | None:
 
 def _generic(status: int, message: str) -> ToolgateError:
     if status in (401, 403):
-        return BackendFailed("The backend refused the gateway's API key. Set TOOLGATE_BACKEND_KEY.")
+        # Others may accept it: their keys are changed one after the other.
+        message = "The backend refused the gateway's API key. Set TOOLGATE_BACKEND_KEY."
+        return BackendUnavailable(message, retry_after=RETRY_SECONDS)
     if status in (429, 503):
         return BackendUnavailable(message, retry_after=RETRY_SECONDS)
     if 400 <= status < 500:

@@ -50,7 +50,7 @@ def test_an_error_is_rebuilt_from_its_body(error: ToolgateError) -> None:
     ("status", "body", "kind"),
     [
         (400, {"error": {"message": "hm", "code": 400}}, InvalidRequest),
-        (401, {"error": "Unauthorized"}, BackendFailed),
+        (401, {"error": "Unauthorized"}, BackendUnavailable),
         (500, "oops", BackendFailed),
         (503, None, BackendUnavailable),
     ],

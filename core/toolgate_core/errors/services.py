@@ -73,7 +73,8 @@ class GrammarUnknown(ToolgateError):
 
 
 class BackendUnavailable(ToolgateError):
-    """No backend is reachable or responds to health checks, or the backend is at capacity.
+    """No backend is reachable, responds to health checks and accepts the gateway's key, or the
+    backend is at capacity.
 
     Retry after the time in Retry-After.
     """

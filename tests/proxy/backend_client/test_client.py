@@ -138,12 +138,17 @@ async def test_concurrent_info_calls_share_one_request() -> None:
         (200, "<html>"),
         (307, ""),
         (404, json.dumps({"detail": "Not Found"})),
-        (401, json.dumps({"error": "Unauthorized"})),
     ],
 )
 async def test_server_that_is_not_a_backend_is_rejected(status: int, text: str) -> None:
     async with client_of(responding(status, text)) as client:
         with pytest.raises(BackendFailed):
+            await client.info()
+
+
+async def test_a_backend_with_another_key_is_unavailable() -> None:
+    async with client_of(responding(401, json.dumps({"error": "Unauthorized"}))) as client:
+        with pytest.raises(BackendUnavailable, match="TOOLGATE_BACKEND_KEY"):
             await client.info()
 
 

@@ -85,6 +85,19 @@ async def test_a_refused_connection_takes_the_backend_out_of_the_rotation(
     assert state.error == "connection failed: Connection refused"
 
 
+@pytest.mark.parametrize("others", [True, False])
+async def test_a_backend_with_another_key_is_replaced_by_others(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, others: bool
+) -> None:
+    async with relay_to(gateway.backend.url) as relay:
+        refusing = row("a", group="tiny", api_base=relay.url, api_key="another-key", weight=1)
+        accepting = row("b", group="tiny", api_base=gateway.backend.url, api_key=KEY, weight=0)
+        use(monkeypatch, refusing, *([accepting] if others else []))
+        response = await gateway.ask(chat())
+        assert response.status == (200 if others else 503)
+        assert others or response.json["error"]["code"] == "backend_unavailable"
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_the_header_has_the_deployment_that_answers(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
