@@ -194,7 +194,7 @@ async def test_aborted_request_is_settled_and_logged(lines: list[RequestContext]
     assert not context.sent_whole
 
 
-async def test_request_with_two_keys_is_refused_before_any_authentication(
+async def test_a_header_with_two_keys_is_refused_before_any_authentication(
     lines: list[RequestContext],
 ) -> None:
     """LiteLLM's database and another custom_auth would take one of the two."""
@@ -202,7 +202,7 @@ async def test_request_with_two_keys_is_refused_before_any_authentication(
     async def handle(context: RequestContext, send: Send) -> None:
         raise AssertionError("unreachable")
 
-    sent = await through(handle, (b"authorization", b"Bearer a"), (b"api-key", b"b"))
+    sent = await through(handle, (b"authorization", b"Bearer a"), (b"authorization", b"Bearer b"))
     assert sent[0]["status"] == 401
     assert b"invalid_api_key" in sent[1]["body"]
     assert [(each.status, each.error_code) for each in lines] == [(401, "invalid_api_key")]
