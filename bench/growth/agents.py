@@ -8,7 +8,8 @@ is up to it: with random weights, most sessions are a single request. Reported a
 each session and the tokens of their prompts, as the gateway's access log has them.
 
 Installs the agents below .cache/clients at the first run. The prompts have about
-10,000 tokens of Qwen3's vocabulary; random weights use up the rest of the context.
+10,000 tokens of Qwen3's vocabulary; random weights use up the rest of
+the context, of which clients need 32,768.
 """
 
 import json
@@ -31,7 +32,7 @@ from toolgate_proxy.cli.launch.codex_catalog import catalog
 from toolgate_proxy.cli.launch.target import Target, Window
 
 TASK = "Look up record 7 of shelf 3 with a tool, and say what you found."
-CONTEXT = 16_384
+CONTEXT = 32_768
 FLAGS = (
     *("--max-model-len", str(CONTEXT)),
     *("--hf-overrides", json.dumps({"max_position_embeddings": CONTEXT})),
