@@ -14,10 +14,12 @@ the context, of which clients need 32,768.
 
 import json
 import re
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,8 @@ FLAGS = (
     *("--hf-overrides", json.dumps({"max_position_embeddings": CONTEXT})),
 )
 LABEL = "agents"
+SECONDS_TO_LOG = 2
+"""Seconds after which the requests of an agent that has ended are in the log."""
 PATHS = {"claude": "/v1/messages", "codex": "/v1/responses"}
 SHOP = "shop"
 """Name of the MCP server."""
@@ -145,8 +149,11 @@ def measured(model: Path) -> str:
         for agent, run in SESSIONS.items():
             for search in (True, False):
                 with tempfile.TemporaryDirectory() as folder, added_lines(log) as lines:
-                    ended = run(server, Path(folder), TASK, search)
+                    # Random weights may write for longer than an agent is given.
+                    with suppress(subprocess.TimeoutExpired):
+                        print(
+                            agent, run(server, Path(folder), TASK, search).errors, file=sys.stderr
+                        )
+                    time.sleep(SECONDS_TO_LOG)
                 found[agent, search] = prompts(lines, PATHS[agent])
-                if ended.errors:
-                    print(f"{agent}: {ended.errors}", file=sys.stderr)
     return report(found)
