@@ -32,6 +32,8 @@ from . import auth
 HEADERS = "headers"
 AUTHORIZATION = "authorization"
 TOKENS = (AUTHORIZATION, "authorization_token")
+KEY_PREFIX = "sk-"
+"""Of the keys in LiteLLM's database."""
 ALL_SERVERS = "litellm_proxy"
 """The address that names all servers that the key may use."""
 OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
@@ -222,12 +224,17 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     own = proxy_server.general_settings.get("litellm_key_header_name")
     if own or proxy_server.user_custom_auth not in (None, auth.authenticate):
         return known | {str(own).lower()}  # the others may be read, too
-    key = key_of(headers)
-    return known - {
-        name.decode()
-        for name, value in headers
-        if name in KEY_HEADERS and (sent := key_in(value)) != key and not auth.is_key(sent)
-    }
+    sent = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
+    keys = {name for name, text in sent if text and (text == key_of(headers) or _is_key(text))}
+    return known - ({name for name, text in sent if text} - keys)
+
+
+def _is_key(sent: str) -> bool:
+    """Return whether it may be a key of the gateway."""
+    from litellm.proxy import proxy_server  # importing it reads the environment
+
+    is_litellms = proxy_server.user_custom_auth is None and sent.startswith(KEY_PREFIX)
+    return is_litellms or auth.is_key(sent)
 
 
 def _proper(header: str) -> str:

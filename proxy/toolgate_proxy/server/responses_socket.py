@@ -25,7 +25,7 @@ from ..response_store.connection_turns import ConnectionTurns
 from ..state import gateway
 from .authorization import check_key, route_path
 from .body_guard import check_bounds
-from .client import owner_of, owner_of_body
+from .client import owner_of_body, sender_of
 from .socket_turn import Turn, error_message
 from .transport.body import LARGE, from_json, with_known_tools
 from .transport.socket_protocol import SOCKET, BoundedSocket
@@ -73,7 +73,7 @@ class ResponsesSocket:
             await send({"type": "websocket.accept"})
             socket.as_bytes = True
             turns = stack.enter_context(gateway().conversations.connection(owner))
-            sender = owner_of(scope, context)
+            sender = sender_of(scope, context)
             await _Connection(self._app, scope, receive, send, turns, sender).run()
 
 
@@ -85,7 +85,7 @@ class _Connection:
         receive: Receive,
         send: Send,
         turns: ConnectionTurns,
-        owner: str,
+        owner: str | None,
     ) -> None:
         self._app = app
         self._owner = owner
@@ -171,7 +171,7 @@ class _Connection:
             await self._send({"type": "websocket.close", "code": closing})
 
 
-def read(message: bytes, owner: str) -> dict[str, Any]:
+def read(message: bytes, owner: str | None) -> dict[str, Any]:
     """The body of `POST /v1/responses` that a message stands for. `stream` has no effect: clients
     send either value. `owner`: the sender. Raises InvalidRequest and RequestTooLarge."""
     event = with_known_tools(message, owner, check_bounds) or from_json(message)

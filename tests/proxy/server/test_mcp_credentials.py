@@ -256,6 +256,21 @@ async def test_no_server_gets_another_key_of_the_gateway(
     assert shop.sent("authorization")["tools/call"] == {None}
 
 
+@pytest.mark.usefixtures("gateway", "shops")
+@pytest.mark.parametrize("empty", [b"", b"Bearer "])
+async def test_an_empty_header_beside_a_key_does_not_release_it(empty: bytes) -> None:
+    for server in global_mcp_server_manager.config_mcp_servers.values():
+        server.extra_headers = ["authorization"]
+    key = (b"authorization", f"Bearer {MASTER}".encode())
+    for headers in ([(b"authorization", empty), key], [key, (b"authorization", empty)]):
+        credentials = McpCredentials()
+        credentials.take(headers)
+        assert MASTER not in str(vars(credentials))
+    credentials = McpCredentials()
+    credentials.take([(b"x-litellm-api-key", MASTER.encode()), (b"authorization", b"Bearer own")])
+    assert "own" in str(vars(credentials))
+
+
 async def test_the_configuration_renames_the_header_without_a_server(
     gateway: Gateway, shops: tuple[HttpShop, HttpShop], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -185,17 +185,17 @@ def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> 
         raise InvalidRequest("The body is not valid JSON.") from error
 
 
-def with_known_tools(content: bytes, owner: str, check: Check) -> dict[str, Any] | None:
+def with_known_tools(content: bytes, owner: str | None, check: Check) -> dict[str, Any] | None:
     """Return the object of a body, or of a message, with the tools of earlier ones of its sender.
     None: it has no such tools, or is to be read without them. `check`: for which the object raises
     no error."""
-    if len(content) < MIN_SIZE:
+    if owner is None or len(content) < MIN_SIZE:
         return None
     return KNOWN_TOOLS.values(content, owner, partial(from_json, size=len(content)), check)
 
 
 def _object(content: bytes, check: Check | None, owner: str | None) -> dict[str, Any]:
-    if check is not None and owner is not None:
+    if check is not None:
         known = with_known_tools(content, owner, check)
         if known is not None:
             return known

@@ -37,11 +37,19 @@ MAX_COST = 128_000_000
 which take 50 with what was read of them."""
 VALUE_COST = 100
 """Bytes of a value, without its text."""
+DEFERRED_COST = 1_200
+"""Bytes that requests keep of a deferred tool, without its text: its entry, its place …"""
+TEXTS = 2
+"""How often they may keep the text of an array: as the JSON of responses, and compressed."""
+MISTAKEN = 1
+"""Most arrays of a body that are read and are not its tools."""
+AFTER_DOCUMENT = "unexpected content after document"
+"""orjson's message for a text that goes on after its value."""
 WIDE = (*(bytes([first]) for first in range(0xF0, 0xF5)), rb"\ud", rb"\uD")
 """What a JSON text has if it has a character beyond 16 bits: each character of that string takes 4
 bytes."""
 
-CREDENTIALS = frozenset({"authorization", "headers"})
+CREDENTIALS = frozenset({"authorization", "authorization_token", "headers"})
 """Members of entries for MCP servers, which are in memory no longer than their request."""
 
 Values = dict[str, Any]
@@ -77,6 +85,7 @@ class KnownTools:
         """Return the object of a body, in which the tools are SharedTools. None: it has no tools
         that are kept, or it must be read without them to say what is wrong. `owner`: who sent it.
         """
+        mistaken = 0
         for at in _places(content):
             try:
                 known = self._at(content, owner, at) or self._learnt(content, owner, at, check)
@@ -86,7 +95,10 @@ class KnownTools:
                 rest = b'%b"%b"%b' % (content[:at], self._mark.encode(), content[end:])
                 values = parse(rest, known.values)
                 if not isinstance(values, dict) or values.get(TOOLS) != self._mark:
-                    return None  # these are others
+                    mistaken += 1  # these are others
+                    if mistaken > MISTAKEN:
+                        return None
+                    continue
                 check(values)
             except (ToolgateError, orjson.JSONDecodeError):
                 return None
@@ -101,6 +113,8 @@ class KnownTools:
     def _learnt(self, content: bytes, owner: str, at: int, check: Check) -> _Known | None:
         """Return the array at a place; None if it is not kept. Raise JSONDecodeError, and the
         errors of `check`."""
+        if self._is_short(content, at):
+            return None
         text = content[at : content.rfind(b"]") + 1]
         values = _count(text)
         if _cost(text, values) > self._max_cost:
@@ -116,8 +130,17 @@ class KnownTools:
         if len(text) < self._min_size:
             return None
         check({TOOLS: tools})
-        cost = _cost(text, values) + len(text) * _width(text)
-        return _Known(owner, text, SharedTools(tools), values, cost)
+        shared = SharedTools(tools)
+        cost = _cost(text, values) + len(text) * (_width(text) + TEXTS)
+        return _Known(owner, text, shared, values, cost + DEFERRED_COST * len(shared.deferred))
+
+    def _is_short(self, content: bytes, at: int) -> bool:
+        """Return whether an array is too short to be kept, without a look at what follows it."""
+        try:
+            orjson.loads(content[at : at + self._min_size])
+        except orjson.JSONDecodeError as error:
+            return error.msg.startswith(AFTER_DOCUMENT)
+        return True
 
     def _keep(self, known: _Known) -> SharedTools:
         """Return the tools that requests share."""
@@ -152,13 +175,14 @@ def _has_credentials(tools: Iterable[object]) -> bool:
 def _places(content: bytes) -> Iterator[int]:
     """Yield the begins of arrays: the first ones and the last ones, because the history may have
     tools as well."""
-    at, last = -1, len(content)
+    at, last, seen = -1, len(content), set[int]()
     for _ in range(PLACES):
         at = content.find(NAME, at + 1)
         last = content.rfind(NAME, 0, last)
         for each in (last, at):
-            if each >= 0 and (found := PLACE.match(content, each)):
+            if each >= 0 and each not in seen and (found := PLACE.match(content, each)):
                 yield found.end()
+            seen.add(each)
         if at < 0:
             return
 

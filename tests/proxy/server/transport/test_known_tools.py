@@ -15,7 +15,7 @@ from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest, RequestTooLarge, ToolgateError
 from toolgate_proxy.server.body_guard import MAX_ENTRIES, check_bounds
 from toolgate_proxy.server.transport import body
-from toolgate_proxy.server.transport.known_tools import KnownTools
+from toolgate_proxy.server.transport.known_tools import TEXTS, KnownTools
 from toolgate_proxy.shared_tools import SharedTools, as_own
 
 ARRAYS = (
@@ -172,12 +172,25 @@ def test_the_memory_of_wide_characters_counts(wide: str) -> None:
     content = f'{{"tools": ["{"x" * 100_000}{wide}"]}}'.encode()
     width = sys.getsizeof(json.loads(content)["tools"][0]) // 100_000
     for more, is_kept in ((0, False), (1_000, True)):
-        known = KnownTools(max_cost=100_000 * (width + 1) + more)
+        known = KnownTools(max_cost=100_000 * (width + 1 + TEXTS) + more)
         first, later = (read(known, content) for _ in range(2))
         assert first is not None
         assert later is not None
         assert first == later == json.loads(content)
         assert (first["tools"] is later["tools"]) is is_kept
+
+
+def test_an_array_of_the_history_does_not_hide_the_tools() -> None:
+    """Neither do short ones before it."""
+    tools = [{"name": f"tool {at}", "description": "x" * 100} for at in range(1_000)]
+    found = {"type": "tool_search_output", "tools": tools[:600]}
+    body = {"input": [{"tools": [{"name": "short"}]}], "tools": tools, "later": [found]}
+    known = KnownTools()
+    first, second = (read(known, json.dumps(body).encode()) for _ in range(2))
+    assert first == second == body
+    assert first is not None
+    assert second is not None
+    assert first["tools"] is second["tools"]
 
 
 def test_other_code_gets_tools_of_its_own() -> None:
