@@ -7,9 +7,8 @@ that `toolgate launch` sets, and with all tools in each request. What the model 
 is up to it: with random weights, most sessions are a single request. Reported are the requests of
 each session and the tokens of their prompts, as the gateway's access log has them.
 
-Installs the agents below .cache/clients at the first run. The prompts have about
-10,000 tokens of Qwen3's vocabulary; random weights use up the rest of
-the context, of which clients need 32,768.
+Installs the agents below .cache/clients at the first run. Clients need a context of 32,768 tokens.
+Random weights use up what the prompt leaves of it.
 """
 
 import json

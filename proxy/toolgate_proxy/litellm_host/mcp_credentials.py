@@ -224,9 +224,11 @@ def _key_headers(headers: Iterable[Header]) -> frozenset[str]:
     own = proxy_server.general_settings.get("litellm_key_header_name")
     if own or proxy_server.user_custom_auth not in (None, auth.authenticate):
         return known | {str(own).lower()}  # the others may be read, too
-    sent = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
-    keys = {name for name, text in sent if text and (text == key_of(headers) or _is_key(text))}
-    return known - ({name for name, text in sent if text} - keys)
+    key = key_of(headers)
+    given = [(name.decode(), key_in(value)) for name, value in headers if name in KEY_HEADERS]
+    sent = [(name, text) for name, text in given if text]
+    keys = {name for name, text in sent if text == key or _is_key(text)}
+    return known - ({name for name, _ in sent} - keys)
 
 
 def _is_key(sent: str) -> bool:

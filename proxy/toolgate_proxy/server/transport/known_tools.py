@@ -22,6 +22,7 @@ import orjson
 
 from toolgate_core.errors import ToolgateError
 
+from ...api.shared.mcp import CREDENTIALS
 from ...json_values import SEPARATORS
 from ...shared_tools import SharedTools
 
@@ -33,7 +34,7 @@ PLACES = 3
 MIN_SIZE = 50_000
 """Fewest bytes of an array that is kept. Others are read as fast as they are found."""
 MAX_COST = 128_000_000
-"""Bytes of memory of all arrays that are kept, as they are estimated: 80 MB for 10,000 real tools,
+"""Bytes of memory of all arrays that are kept, as they are estimated: 90 MB for 10,000 real tools,
 which take 50 with what was read of them."""
 VALUE_COST = 100
 """Bytes of a value, without its text."""
@@ -49,7 +50,7 @@ WIDE = (*(bytes([first]) for first in range(0xF0, 0xF5)), rb"\ud", rb"\uD")
 """What a JSON text has if it has a character beyond 16 bits: each character of that string takes 4
 bytes."""
 
-CREDENTIALS = frozenset({"authorization", "authorization_token", "headers"})
+NOT_KEPT = frozenset((*CREDENTIALS, "authorization_token"))
 """Members of entries for MCP servers, which are in memory no longer than their request."""
 
 Values = dict[str, Any]
@@ -165,7 +166,7 @@ def _has_credentials(tools: Iterable[object]) -> bool:
     for tool in tools:
         if isinstance(tool, dict):
             inner = tool.get("tools")
-            if not CREDENTIALS.isdisjoint(tool) or (
+            if not NOT_KEPT.isdisjoint(tool) or (
                 isinstance(inner, list) and _has_credentials(inner)
             ):
                 return True
