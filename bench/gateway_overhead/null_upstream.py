@@ -3,7 +3,8 @@
     python bench/gateway_overhead/null_upstream.py PORT
 
 `/v1/toolgate/*` are the endpoints of a Toolgate backend, `/v1/chat/completions` is vLLM's. Each
-token is an event and a write of its own, as from a server that samples one token per step.
+token is an event and a write of its own, as from a server that samples one token per step. Where
+the gateway asks for batches, the tokens after the first are one event, as from a Toolgate backend.
 """
 
 import json
@@ -49,7 +50,11 @@ def _tokens(count: int) -> wire.TokensEvent:
 
 
 RAW = [START, *[_tokens(1)] * TOKENS, END, COUNTED]
-RAW_LINES = [b"data: " + event.model_dump_json().encode() + b"\n\n" for event in RAW]
+RAW_BATCHED = [START, _tokens(1), _tokens(TOKENS - 1), END, COUNTED]
+RAW_LINES, RAW_BATCHED_LINES = (
+    [b"data: " + event.model_dump_json().encode() + b"\n\n" for event in events]
+    for events in (RAW, RAW_BATCHED)
+)
 RAW_WHOLE = wire.stream_events.dump_json([START, _tokens(TOKENS), END, COUNTED])
 
 
@@ -90,8 +95,10 @@ async def info(_: Request) -> Response:
 
 
 async def generate(request: Request) -> Response:
-    if json.loads(await request.body())["stream"]:
-        return StreamingResponse(_each(RAW_LINES), media_type="text/event-stream")
+    asked = json.loads(await request.body())
+    if asked["stream"]:
+        lines = RAW_BATCHED_LINES if asked.get("batched") else RAW_LINES
+        return StreamingResponse(_each(lines), media_type="text/event-stream")
     return Response(RAW_WHOLE, media_type="application/json")
 
 

@@ -31,6 +31,7 @@ from toolgate_core.errors import (
 )
 
 from .service import Service
+from .token_batches import batched
 
 logger = init_logger(__name__)
 router = APIRouter(prefix="/v1/toolgate")
@@ -92,6 +93,8 @@ async def generate(raw_request: Request) -> Response:
         return collected
     # Wait for the first event before the response starts, so that an invalid request gets an HTTP
     # error instead of an error event.
+    if request.batched:
+        events = batched(events)
     first = await anext(events)
     return EventStreamResponse(_sse(first, events), KEEPALIVE_SECONDS)
 

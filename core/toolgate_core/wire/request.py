@@ -146,6 +146,10 @@ class GenerateRequest(Message):
     enforcement: Enforcement | None = None
     """None disables all masks. The stream then has all tokens, including marker tokens."""
     stream: bool = True
+    batched: Literal[True] | None = None
+    """Whether the events of a stream have the tokens of some time each, for a reader that needs to
+    know how many tokens there are, but none of them before the end. None leaves the field out, so
+    that earlier backends understand the message."""
     return_prompt_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False

@@ -157,7 +157,7 @@ def fitting(request: wire.GenerateRequest, info: wire.Info | None) -> wire.Gener
         return request
     body = _unlimited(request, info).body
     fits = body.bytes <= MAX_WHOLE.bytes and body.values <= MAX_WHOLE.values
-    return request if fits else request.model_copy(update={"stream": True})
+    return request if fits else request.model_copy(update={"stream": True, "batched": True})
 
 
 def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:

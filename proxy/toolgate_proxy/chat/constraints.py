@@ -162,6 +162,8 @@ def backend_request(
     """`request_id`: the client's `x-request-id`. Clients may repeat it, but vLLM's ids are unique,
     so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
     abandoned response as well."""
+    # Only a stream can be closed at a stop string or an invalid call.
+    closed_early = bool(request.stop or request.sampling.stop_token_ids or loaded.residual)
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
@@ -175,11 +177,10 @@ def backend_request(
             # A client may send the same seed in each turn; the ids of a conversation differ.
             id_seed=request.request_id if seed is None else f"seed {seed}, {earlier_calls}",
         ),
-        # Only a stream can be closed at a stop string or an invalid call, and only the tokens of a
-        # stream are known before its end. Otherwise one response with all tokens costs less.
-        stream=request.stream
-        or metered
-        or bool(request.stop or request.sampling.stop_token_ids or loaded.residual),
+        # Only the tokens of a stream are known before its end. Otherwise one response with all
+        # tokens costs less.
+        stream=request.stream or closed_early or metered,
+        batched=None if request.stream or closed_early or not metered else True,
         return_prompt_ids=request.return_token_ids,
         return_prompt_text=request.return_prompt_text,
         tokens_as_ids=request.tokens_as_ids,

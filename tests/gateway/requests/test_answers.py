@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
+import httpx
 import openai
 import pytest
 
 from tests import tools
 from tests.gateway.requests import answers
+from toolgate_core import wire
+from toolgate_proxy.backend_client.event_stream import SseParser
 
 USER = [{"role": "user", "content": "Tell me a story."}]
 
@@ -81,3 +85,37 @@ def test_reasoning_of_the_turn_reaches_the_prompt(
     extra = {"extra_body": {**request.pop("extra_body", {}), "return_prompt_text": True}}
     answer = client.chat.completions.create(**request, **extra)
     assert f"<think>\n{THOUGHT}\n</think>" in str(answer.model_extra["prompt_text"])
+
+
+def test_batches_have_the_tokens_of_the_same_response(backend: httpx.Client, model: str) -> None:
+    sampling = wire.Sampling(max_tokens=60, temperature=0.0, logprobs=1, n=2, ignore_eos=True)
+    events: list[list[wire.TokensEvent]] = []
+    for batched in (None, True):
+        request = wire.GenerateRequest(
+            request_id=uuid.uuid4().hex,
+            model=model,
+            prompt=wire.ChatPrompt(messages=tuple(USER)),
+            sampling=sampling,
+            batched=batched,
+        )
+        content = request.model_dump_json(exclude_none=True)
+        response = backend.post("/generate", content=content).raise_for_status()
+        payloads = SseParser().feed(response.content)
+        sent = wire.stream_events.validate_json(b"[" + b",".join(payloads) + b"]")
+        assert isinstance(sent[-1], wire.UsageEvent)
+        assert sent[-1].completion_tokens == 120
+        events.append([each for each in sent if isinstance(each, wire.TokensEvent)])
+    single, joined = events
+    assert len(joined) < len(single) / 2
+    for choice in (0, 1):
+        assert len(tokens(single, choice)) == 60
+        assert tokens(joined, choice) == tokens(single, choice)
+
+
+def tokens(events: list[wire.TokensEvent], choice: int) -> list[tuple[int, str, str]]:
+    return [
+        (token, text, logprob.token)
+        for event in events
+        if event.choice == choice
+        for token, text, logprob in zip(event.ids, event.texts, event.logprobs or (), strict=True)
+    ]

@@ -115,6 +115,7 @@ def test_a_response_that_is_too_large_for_one_message_is_streamed_by_the_backend
     assert not fitting(asked(False, logprobs=20), INFO).stream
     large = fitting(asked(False, n=128, logprobs=20), INFO)
     assert large.stream
+    assert large.batched
     assert bound_of(large, INFO).body.bytes > MAX_WHOLE.bytes
 
 

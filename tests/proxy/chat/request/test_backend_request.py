@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import InvalidRequest
@@ -84,3 +86,22 @@ def test_a_tool_that_is_left_out_is_shown_nowhere() -> None:
     assert (left.tools, left.prompt_tools) == ((WALK,), ())
     assert left.messages[0] == request.messages[0]
     assert left.messages[1]["content"][0]["tools"] == [WALK.definition]
+
+
+@pytest.mark.parametrize("metered", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "stream", "batched"),
+    [
+        ({}, None, True),
+        ({"stream": True}, True, None),
+        ({"stop": ("x",)}, True, None),
+        ({"sampling": wire.Sampling(stop_token_ids=(3,))}, True, None),
+    ],
+)
+def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
+    metered: bool, asked: dict[str, Any], stream: bool | None, batched: bool | None
+) -> None:
+    """`stream`: None if it depends on whether a limit counts tokens."""
+    message = backend_request(replace(REQUEST, **asked), PLAN, LOADED, None, metered=metered)
+    assert message.stream is (metered if stream is None else stream)
+    assert message.batched is (batched if metered else None)

@@ -1,0 +1,56 @@
+"""Join the tokens of a response into fewer events, for a reader that shows none of them before the
+end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from itertools import chain
+
+from toolgate_core.wire import StreamEvent, TokensEvent
+
+SECONDS = 0.25
+"""Time over which tokens are joined. The tokens of a response that its client abandons are counted
+up to this time before."""
+
+
+async def batched(
+    events: AsyncGenerator[StreamEvent, None], seconds: float = SECONDS
+) -> AsyncGenerator[StreamEvent, None]:
+    """Yield the same events, with the tokens of `seconds` as one event for each choice.
+
+    The first tokens follow at once, so that the reader knows that the model has begun."""
+    waiting: dict[int, list[TokensEvent]] = {}
+    due = 0.0
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, TokensEvent):
+                waiting.setdefault(event.choice, []).append(event)
+                if (now := time.monotonic()) < due:
+                    continue
+                due = now + seconds
+                for each in _joined(waiting):
+                    yield each
+            else:
+                for each in _joined(waiting):
+                    yield each
+                yield event
+
+
+def _joined(waiting: dict[int, list[TokensEvent]]) -> Iterator[TokensEvent]:
+    """Yield one event for each choice, and empty `waiting`."""
+    for events in waiting.values():
+        first, *rest = events
+        if not rest:
+            yield first
+            continue
+        logprobs = [each.logprobs for each in events if each.logprobs is not None]
+        yield first.model_copy(
+            update={
+                "ids": tuple(chain.from_iterable(each.ids for each in events)),
+                "texts": tuple(chain.from_iterable(each.texts for each in events)),
+                "logprobs": tuple(chain.from_iterable(logprobs)) if logprobs else None,
+            }
+        )
+    waiting.clear()
