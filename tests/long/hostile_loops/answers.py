@@ -39,6 +39,12 @@ class Answer:
     usage: Json = field(default_factory=dict)
     failed: bool = False
 
+    @property
+    def unlisted(self) -> bool:
+        """Whether the gateway could not list the tools of the MCP server."""
+        lists = [part for part in self.parts if part["type"] == "mcp_list_tools"]
+        return self.ending == "invalid_tools" or any(each.get("error") for each in lists)
+
 
 def read(api: str, response: Response, *, streamed: bool) -> Answer:
     """Raise AssertionError, LookupError, TypeError or ValueError for a response that breaks the

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.long.hostile_loops.answers import comparable
+from tests.long.hostile_loops.answers import Answer, comparable
 from tests.long.hostile_loops.load import Load, make_body
 from tests.long.hostile_loops.model import DAMAGES, RandomModel
 from tests.long.hostile_loops.run import loops
@@ -74,3 +74,10 @@ def test_what_differs_in_each_response_is_not_compared() -> None:
     second = [{"id": "c", "text": "x", "parts": [{"call_id": "d"}]}]
     assert comparable(first) == comparable(second)
     assert comparable(first) != comparable([{"id": "a", "text": "y", "parts": [{}]}])
+
+
+def test_a_response_says_that_it_could_not_list_the_tools() -> None:
+    listed = {"type": "mcp_list_tools", "tools": [], "error": None}
+    assert not Answer([listed, {"type": "message"}], "completed").unlisted
+    assert Answer([{**listed, "error": "No tools."}], "completed").unlisted
+    assert Answer(ending="invalid_tools", failed=True).unlisted
