@@ -128,7 +128,7 @@ async def test_small_fragments_take_no_more_memory_than_their_content(serve: Ser
 
 async def test_a_message_that_is_held_back_is_not_read(serve: Serve) -> None:
     app = Application()
-    large = frame(b"x" * 20_000_000)
+    large = frame(b"x" * 8_000_000)
     async with (
         serve(app, max_body_bytes=32_000_000) as (host, port),
         connected(host, port) as (reader, writer),
@@ -143,7 +143,7 @@ async def test_a_message_that_is_held_back_is_not_read(serve: Serve) -> None:
         assert not sending.done()
         app.sockets[0].hold(False)
         assert await sending
-        await app.until(20_000_000)
+        await app.until(8_000_000)
 
 
 async def test_no_second_large_message_is_read_before_the_first_is_finished(serve: Serve) -> None:
