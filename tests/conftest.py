@@ -27,8 +27,8 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 # would take a third of that time.
 gc.disable()
 
-# How long an example takes says how busy the machine is, not whether the code is right. New examples
-# are for the nightly run: what they find says nothing about the change that is tested.
+# How long an example takes says how busy the machine is, not whether the code is right. New
+# examples are for the nightly run: what they find says nothing about the change that is tested.
 settings.register_profile(
     "toolgate", deadline=None, max_examples=repeats(30, nightly=100), derandomize=not NIGHTLY
 )

@@ -25,7 +25,10 @@ pytestmark = [
 
 @pytest.mark.parametrize(
     ("text", "options"),
-    [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
+    [
+        ("natural", ["--threads", "--displace", "1", "--forward", "0.5"]),
+        pytest.param("random", [], marks=pytest.mark.slow),
+    ],
 )
 def test_all_kinds_are_measured_and_their_tokens_checked(
     text: str,
@@ -55,7 +58,14 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
 
 
-@pytest.mark.parametrize("kind", ["strict", "structured_output", "logits_processor"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param("strict", marks=pytest.mark.slow),
+        "structured_output",
+        pytest.param("logits_processor", marks=pytest.mark.slow),
+    ],
+)
 def test_a_token_that_a_mask_forbids_is_an_error(kind: Kind) -> None:
     """The check itself: a token in the middle of each response is replaced by a mark."""
     model = str(tiny_model())
