@@ -21,7 +21,7 @@ from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.completions.codec_search import closers
+from toolgate_backend.grammars.completions.codec_search import closers, separators
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
@@ -177,8 +177,9 @@ class DialectModel:
     def closers(self) -> list[list[int]]:
         """Texts that end something in the dialect's arguments or messages, as tokens."""
         index, content = self.data.completion.token_index, self.dialect.content
-        ends = [self.vocabulary.literal_tokens(self.vocabulary.form.marks.encode(content.end))]
-        found = [index.cover(text) or [] for text in closers(self.vocabulary.form)]
+        form = self.vocabulary.form
+        ends = [self.vocabulary.literal_tokens(form.marks.encode(content.end))]
+        found = [index.cover(text) or [] for text in (*closers(form), *separators(form)[:1])]
         return [*found, *([*tokens] for tokens in ends if tokens)]
 
     @cached_property

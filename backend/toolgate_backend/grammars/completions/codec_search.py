@@ -45,13 +45,24 @@ def closers(form: CallForm) -> tuple[bytes, ...]:
         case Tagged(end=end, cdata=cdata):
             inner = (end, CDATA_END + end, *_JSON_ENDS) if cdata else (end, *_JSON_ENDS)
         case GemmaValues(quote=quote):
-            inner = (quote, *_JSON_ENDS, ",")
+            inner = (quote, *_JSON_ENDS)
         case NestedTags(namespace=namespace):
             inner = (f"{namespace}</",)
         case Pythonic():
-            inner = ("'", *_JSON_ENDS, ", ")
+            inner = ("'", *_JSON_ENDS)
     texts = [text for text in (after, *inner) if text]
     return tuple(units(form.marks.encode(text), form.marks) for text in dict.fromkeys(texts))
+
+
+def separators(form: CallForm) -> tuple[bytes, ...]:
+    """The texts between values, and between a bare name and its value. A name that another member
+    has already is lengthened by a digit."""
+    match form.codec:
+        case GemmaValues():
+            return (b",", b":", b"1:")
+        case Pythonic():
+            return (b", ", b"=", b"1=")
+    return ()
 
 
 def make_completion(
@@ -87,6 +98,7 @@ class CodecCompletion(Completion):
         super().__init__(token_bytes, special, grammar_marks, marks)
         self._form = form
         self._closers = closers
+        self._separators = separators(form)
         self._ends = [*closers, b"'", b'"']
         self._quotes = {b"'", b'"'}
         if isinstance(form.codec, GemmaValues):
@@ -163,7 +175,7 @@ class CodecCompletion(Completion):
             return self._member(matcher, row, needs) or [longest], 0
         if member := (self._open_member if free else self._member)(matcher, row, needs):
             return member, 0
-        if not free and (forced := self._forced(matcher)):
+        if forced := self._forced(matcher):
             return forced, 0
         if chain:
             return [self._forced_part(matcher, allowed)], 0
@@ -200,10 +212,17 @@ class CodecCompletion(Completion):
         return any(text.startswith(begin) for text in self._member_texts(""))
 
     def _ending(self, matcher: Matcher) -> list[int]:
-        """The tokens of the first closer that ends something here; none if no closer does."""
+        """The tokens of the first closer that ends something here, or of a separator; none if
+        neither does."""
         for closer in self._closers:
             tokens = self._ended_by(matcher, closer)
             if tokens and not (closer in self._quotes and self._opens_string(matcher, tokens)):
+                return tokens
+        for separator in self._separators:
+            # A mask does not tell a string from a free name, but a string may have two in a row.
+            twice = 2 * separator.removeprefix(b"1")
+            tokens = self._tokens_of(matcher, separator)
+            if tokens and not self._tokens_of(matcher, twice):
                 return tokens
         return []
 
@@ -213,11 +232,7 @@ class CodecCompletion(Completion):
         for token in quote:
             matcher.accept(token)
         followed = matcher.finished
-        for text in () if followed else self._after_quotes:
-            if tokens := self._accepted(matcher, text):
-                matcher.rollback(len(tokens))
-                followed = True
-                break
+        followed = followed or any(self._tokens_of(matcher, text) for text in self._after_quotes)
         matcher.rollback(len(quote))
         return not followed
 
@@ -229,6 +244,12 @@ class CodecCompletion(Completion):
         ends = matcher.finished or not self._is_free_text(matcher)
         matcher.rollback(len(tokens))
         return tokens if ends else []
+
+    def _tokens_of(self, matcher: Matcher, text: bytes) -> list[int]:
+        """The tokens of `text` if it may follow, otherwise none."""
+        tokens = self._accepted(matcher, text)
+        matcher.rollback(len(tokens))
+        return tokens
 
     def _is_free_text(self, matcher: Matcher) -> bool:
         allowed = int(np.bitwise_count(self._tokens.mask(matcher).view(np.uint32)).sum())

@@ -21,6 +21,14 @@ EMPTY_ARRAYS = {
     "maxItems": 2,
 }
 
+NUMBER = {"type": "integer"}
+OPEN = {
+    "type": "object",
+    "properties": {"b": NUMBER, "city": NUMBER},
+    "required": ["b"],
+    "additionalProperties": NUMBER,
+}
+
 
 def begun(model: DialectModel, grammar: MeasuredGrammar, text: str) -> Matcher:
     """A matcher that has read `text`, with the dialect's marks as text, after the grammar's own
@@ -85,6 +93,45 @@ def test_a_raw_text_is_ended_whose_pattern_any_text_can_begin() -> None:
     path = model.data.completion.path(matcher, hints=grammar.hints)
     assert path is not None
     assert model.text(path).startswith("@a\n</parameter>")
+
+
+@pytest.mark.parametrize(
+    ("family", "text", "rest"),
+    [
+        ("lfm2_5", "ex", "=0, b=0)"),
+        ("lfm2_5", "city=1, city", "1=0, b=0)"),  # `city` alone has been written
+        ("lfm2_5", "ex=1,", " b=0)"),
+        ("gemma4", "{ex", ":0,b:0}<tool_call|>"),
+        ("gemma4", "{city:1,city", "1:0,b:0}<tool_call|>"),
+    ],
+)
+def test_a_bare_name_is_ended_before_required_arguments(family: str, text: str, rest: str) -> None:
+    """A required name could also be the rest of the bare one, and would still have to follow."""
+    model = DialectModel(DIALECTS[family])
+    grammar = model.grammar("any", OPEN)
+    path = model.data.completion.path(begun(model, grammar, text), hints=grammar.hints)
+    assert path is not None
+    assert model.text(path) == rest
+
+
+@pytest.mark.parametrize("family", ["lfm2_5", "gemma4"])
+def test_many_numbers_are_written_where_an_undeclared_argument_may_follow_each(family: str) -> None:
+    """The mask after a separator is that of free text."""
+    model = DialectModel(DIALECTS[family])
+    names = [f"p{at}" for at in range(30)]
+    schema = OPEN | {"properties": dict.fromkeys(names, NUMBER), "required": names}
+    assert model.grammar("any", schema).least_tokens is not None
+
+
+@pytest.mark.parametrize("family", ["lfm2_5", "gemma4"])
+def test_a_text_of_separators_is_not_ended_by_them(family: str) -> None:
+    model = DialectModel(DIALECTS[family])
+    pattern = {"type": "string", "pattern": "^[a-f,:= ]{3,}x$"}
+    schema = {"type": "object", "properties": {"text": pattern}, "required": ["text"]}
+    grammar = model.grammar("any", schema)
+    path = model.data.completion.path(grammar.matcher(), hints=grammar.hints)
+    assert path is not None
+    assert "aaax" in model.text(path)
 
 
 @pytest.mark.parametrize(("family", "mark"), [("spark2_5", "</tool_call>"), ("lfm2_5", "</think>")])
