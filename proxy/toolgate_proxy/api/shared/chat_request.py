@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolgate_core import wire
@@ -19,10 +19,18 @@ from .parameter import ParsedParameters
 from .sampling import make_sampling
 from .template import reasoning_budget, reasoning_mode, template_kwargs
 
+Salt = Callable[[str | None], str | None]
+"""Returns the salt of a request in the backend's prefix cache. Its argument is the client's own."""
+
+
+def as_sent(salt: str | None) -> str | None:
+    return salt
+
 
 def chat_request(
     parsed: ParsedParameters,
     *,
+    salt: Salt,
     prefix: str,
     model: str,
     messages: Sequence[dict[str, Any]],
@@ -48,6 +56,7 @@ def chat_request(
     hosted.check_choice(choice, tools.loaded)
     values, fields = parsed.values, parsed.request | own
     mode = reasoning_mode(values)
+    fields["cache_salt"] = salt(fields.get("cache_salt"))
     if "request_id" in values:
         fields["answer_id"] = f"{prefix}{values['request_id']}"
     return ChatRequest(
