@@ -38,6 +38,9 @@ class TurnForm:
         self.further_call = self._parts(calls, calls.separator) if calls else ()
         self.text_in_reasoning = bool(self.reasoning_end) and not self._is_mark(self.reasoning_end)
         """Whether the reasoning ends with ordinary text."""
+        text_in_content = calls is not None and self.trigger_token() is None
+        self.marks_end_text = not (self.text_in_reasoning or text_in_content)
+        """Whether only marks end reasoning, and begin calls in content."""
 
     def _parts(self, calls: Calls, opening: str) -> tuple[Part, ...]:
         """The parts of a call with the text before it; adjacent literals are joined."""
@@ -121,7 +124,9 @@ class FreeText:
 
     def release(self, ends: Sequence[str]) -> tuple[str, tuple[TokenLogprob, ...]]:
         """The text that is part of the response, whatever follows; empty if it is white space."""
-        keep = max((overlap(self.text, end) for end in ends), default=0)
+        keep = 0
+        for end in ends:
+            keep = max(keep, overlap(self.text, end))
         released = self.text[: len(self.text) - keep].rstrip()
         if not released:
             return "", ()
