@@ -53,7 +53,7 @@ class _Limits(BaseModel):
     @property
     def any(self) -> bool:
         """Whether the key has a limit of any kind."""
-        return self != type(self)()
+        return any(self.of(kind) is not None for kind in KINDS)
 
 
 if TYPE_CHECKING:
