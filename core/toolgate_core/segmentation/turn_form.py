@@ -126,7 +126,8 @@ class FreeText:
         """The text that is part of the response, whatever follows; empty if it is white space."""
         keep = 0
         for end in ends:
-            keep = max(keep, overlap(self.text, end))
+            if len(end) > 1:  # a mark is no beginning of itself
+                keep = max(keep, overlap(self.text, end))
         released = self.text[: len(self.text) - keep].rstrip()
         if not released:
             return "", ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -10,10 +11,11 @@ import aiohttp
 from pydantic import ValidationError
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, BackendLost
+from toolgate_core.errors import BackendFailed, BackendLost, BackendTimeout
 
+from ..deadline import Deadline
 from .body import ADVICE, Body, GenerationBound
-from .faults import Within, backend_error
+from .faults import CONNECTION_LOST, RETRY_AFTER, Within, backend_error
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -48,6 +50,8 @@ class EventStream:
         """Time (time.monotonic) by which the stream must end."""
         self._due = begin_by
         """Time by which the first token must arrive; after that, the deadline."""
+        self._waiting = Deadline(asyncio.get_running_loop(), self._expired)
+        """For the next part of a stream."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -55,6 +59,7 @@ class EventStream:
 
     async def aclose(self) -> None:
         await self._batches.aclose()
+        self._waiting.clear()
         self._response.close()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
@@ -89,9 +94,17 @@ class EventStream:
         aiohttp's buffer joins what arrives while this process is busy, so a busy gateway handles
         many tokens at once, and an idle one each token as it arrives.
         """
-        limit = min(self._idle_timeout, self._due - time.monotonic())
-        async with Within(limit, "continue its response"):
+        self._waiting.set(min(self._idle_timeout, self._due - time.monotonic()))
+        try:
             return await self._body.part()
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER) from error
+        finally:
+            self._waiting.pause()
+
+    def _expired(self) -> None:
+        error = BackendTimeout("The backend did not continue its response in time.")
+        self._response.content.set_exception(error)
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """Yield the events before an ErrorEvent; then raise that event's error."""
@@ -163,9 +176,12 @@ class SseParser:
         other fields."""
         end, payloads = data.rfind(b"\n") + 1, list[bytes]()
         if end:
-            payloads = PAYLOAD.findall(b"".join((*self._rest, data[:end])))
-            self._rest.clear()
-            self.pending = 0
+            lines = data[:end]
+            if self._rest:
+                lines = b"".join((*self._rest, lines))
+                self._rest.clear()
+                self.pending = 0
+            payloads = PAYLOAD.findall(lines)
         if rest := data[end:]:
             self._rest.append(rest)
             self.pending += len(rest)
