@@ -38,9 +38,10 @@ class TurnForm:
         self.further_call = self._parts(calls, calls.separator) if calls else ()
         self.text_in_reasoning = bool(self.reasoning_end) and not self._is_mark(self.reasoning_end)
         """Whether the reasoning ends with ordinary text."""
-        text_in_content = calls is not None and self.trigger_token() is None
-        self.marks_end_text = not (self.text_in_reasoning or text_in_content)
-        """Whether only marks end reasoning, and begin calls in content."""
+        around = (each for each in (self.reasoning_begin, self.reasoning_end) if each)
+        begins_with_mark = calls is None or self.trigger_token() is not None
+        self.marks_end_text = begins_with_mark and all(map(self._is_mark, around))
+        """Whether only marks begin and end the reasoning, and begin the calls."""
 
     def _parts(self, calls: Calls, opening: str) -> tuple[Part, ...]:
         """The parts of a call with the text before it; adjacent literals are joined."""
