@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -11,11 +10,10 @@ import aiohttp
 from pydantic import ValidationError
 
 from toolgate_core import wire
-from toolgate_core.errors import BackendFailed, BackendLost, BackendTimeout
+from toolgate_core.errors import BackendFailed, BackendLost
 
-from ..deadline import Deadline
 from .body import ADVICE, Body, GenerationBound
-from .faults import CONNECTION_LOST, RETRY_AFTER, Within, backend_error
+from .faults import Within, backend_error
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -50,8 +48,6 @@ class EventStream:
         """Time (time.monotonic) by which the stream must end."""
         self._due = begin_by
         """Time by which the first token must arrive; after that, the deadline."""
-        self._waiting = Deadline(asyncio.get_running_loop(), self._expired)
-        """For the next part of a stream."""
         self._batches = self._streamed() if request.stream else self._collected()
 
     def __aiter__(self) -> AsyncIterator[list[wire.StreamEvent]]:
@@ -59,7 +55,6 @@ class EventStream:
 
     async def aclose(self) -> None:
         await self._batches.aclose()
-        self._waiting.clear()
         self._response.close()
 
     async def _streamed(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
@@ -94,17 +89,9 @@ class EventStream:
         aiohttp's buffer joins what arrives while this process is busy, so a busy gateway handles
         many tokens at once, and an idle one each token as it arrives.
         """
-        self._waiting.set(min(self._idle_timeout, self._due - time.monotonic()))
-        try:
+        limit = min(self._idle_timeout, self._due - time.monotonic())
+        async with Within(limit, "continue its response"):
             return await self._body.part()
-        except (aiohttp.ClientError, ConnectionError) as error:
-            raise BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER) from error
-        finally:
-            self._waiting.pause()
-
-    def _expired(self) -> None:
-        error = BackendTimeout("The backend did not continue its response in time.")
-        self._response.content.set_exception(error)
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
         """Yield the events before an ErrorEvent; then raise that event's error."""

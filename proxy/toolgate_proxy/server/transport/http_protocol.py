@@ -12,11 +12,11 @@ the connection at once could destroy the response.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from ...deadline import Deadline
 from ...settings import settings
 
 MAX_HEADER_BYTES = 65_536
@@ -228,3 +228,40 @@ class TimedProtocol(HttpToolsProtocol):
     def _abort(self) -> None:
         """Discards what the client has not read. `close` would wait for it, without a limit."""
         self.transport.abort()
+
+
+class Deadline:
+    """Calls `expired` when the time that was set last is over. Setting it is cheap enough for every
+    write: the timer is only replaced if the new time is earlier."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
+        self._loop = loop
+        self._expired = expired
+        self._due: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def set(self, seconds: float) -> None:
+        self._due = self._loop.time() + seconds
+        if self._timer is None or self._timer.when() > self._due:
+            self._arm(self._due)
+
+    def clear(self) -> None:
+        self._due = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _arm(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_at(due, self._check)
+
+    def _check(self) -> None:
+        self._timer = None
+        if self._due is None:
+            return
+        if self._due > self._loop.time():
+            self._arm(self._due)
+            return
+        self._due = None
+        self._expired()

@@ -20,10 +20,9 @@ from websockets.http11 import Request
 
 from toolgate_core.errors import RateLimited
 
-from ...deadline import Deadline
 from ...settings import settings
 from .frame_pieces import FramePieces
-from .http_protocol import HEADER_SECONDS, RESPONSE_SECONDS, WRITE_SECONDS
+from .http_protocol import HEADER_SECONDS, RESPONSE_SECONDS, WRITE_SECONDS, Deadline
 
 SOCKET = "toolgate.socket"
 """Key of a connection's `BoundedSocket` in the ASGI scope."""
