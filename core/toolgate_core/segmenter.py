@@ -21,7 +21,7 @@ from .wire import MarkIds, TokenLogprob
 
 RUN = 16
 """Maximum number of tokens that become one event, so that the arguments of a long call are sent in
-parts."""
+parts. Free text that arrives together is one event if no text can begin a call."""
 
 
 class Segmenter:
@@ -76,6 +76,9 @@ class Segmenter:
     ) -> list[Event]:
         """The events of these tokens. Raises EnforcementFailed for text or marks in the wrong
         place."""
+        if logprobs is None and self._is_free_text(ids):
+            tokens = zip(ids, texts, strict=True)
+            return [*self._run([text for token, text in tokens if token not in self._silent])]
         events: list[Event] = []
         run: list[str] = []
         for position, (token, text) in enumerate(zip(ids, texts, strict=True)):
@@ -95,6 +98,11 @@ class Segmenter:
                     run = []
         events += self._run(run)
         return events
+
+    def _is_free_text(self, ids: Sequence[int]) -> bool:
+        """Whether all of these tokens are reasoning, or content, and end neither."""
+        is_free = self._turn.is_free and self._form.marks_end_text
+        return is_free and self._symbols.keys().isdisjoint(ids)
 
     def _run(self, texts: Sequence[str], logprob: TokenLogprob | None = None) -> Sequence[Event]:
         """The events of text tokens. With a `logprob` there is exactly one token."""

@@ -211,7 +211,7 @@ class RequestContext:
         tokens = self.uncounted
         if self.counted or self.failed:
             tokens = Tokens(self.prompt_tokens, self.completion_tokens)
-        return tokens._replace(tool_calls=self.tool_calls)
+        return Tokens(tokens.input, tokens.output, self.tool_calls)
 
     def release_body(self) -> None:
         """End the reservation of memory for the body: the request was admitted, or has ended. Later
@@ -241,8 +241,9 @@ class RequestContext:
 
     async def settle(self) -> None:
         """Settle the reservation. Later calls correct it if other tokens were counted since."""
-        if self.lease is not None and self.unsettled:
-            self.settled = self.used_tokens()
+        used = self.used_tokens()
+        if self.lease is not None and self.settled != used:
+            self.settled = used
             await self.lease.settle()
 
     @property

@@ -97,10 +97,10 @@ class _Exchange:
         """Send the response or the error. If the client disconnects, the work is cancelled."""
         self.context.call_id = uuid.uuid4().hex
         self.reply.headers = ((b"x-litellm-call-id", self.context.call_id.encode()),)
-        seconds = gateway().settings.keepalive_seconds if is_stream else 0.0
+        seconds, comment = gateway().settings.keepalive_seconds, self.pipeline.surface.keep_alive
         failed: ToolgateError | None = None
         async with (
-            self.reply.kept_alive(seconds, self.pipeline.surface.keep_alive),
+            self.reply.kept_alive(seconds, comment) if is_stream else nullcontext(),
             Disconnect(receive) as disconnect,
             self.reply,
         ):

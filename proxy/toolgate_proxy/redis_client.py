@@ -98,8 +98,9 @@ class SharedRedis:
         finally:
             metrics.REDIS_SECONDS.observe(time.monotonic() - began)
         self.has_responded = True
-        refused = sum(isinstance(reply, Exception) for reply in replies)
-        metrics.REDIS_ERRORS.labels("refused").inc(refused)
+        for reply in replies:
+            if isinstance(reply, Exception):
+                metrics.REDIS_ERRORS.labels("refused").inc()
         return replies
 
     async def connected(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal
 
 from toolgate_core.errors import ToolgateError
@@ -70,30 +70,33 @@ class Span:
         if self._span is not None:
             self._span.end()
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Spans that begin inside are its children. An error of Toolgate becomes its status."""
-        if self._span is None:
-            yield
-            return
+        return NOTHING if self._span is None else self._current(self._span)
+
+    def ended(self) -> AbstractContextManager[None]:
+        """End the span with the block. An error of Toolgate becomes its status."""
+        return NOTHING if self._span is None else self._ended(self._span)
+
+    @contextmanager
+    def _current(self, span: SdkSpan) -> Iterator[None]:
         from opentelemetry import trace
 
         with (
             trace.use_span(
-                self._span, end_on_exit=False, record_exception=False, set_status_on_exception=False
+                span, end_on_exit=False, record_exception=False, set_status_on_exception=False
             ),
             self._noting(),
         ):
             yield
 
     @contextmanager
-    def ended(self) -> Iterator[None]:
-        """End the span with the block. An error of Toolgate becomes its status."""
+    def _ended(self, span: SdkSpan) -> Iterator[None]:
         try:
             with self._noting():
                 yield
         finally:
-            self.end()
+            span.end()
 
     @contextmanager
     def _noting(self) -> Iterator[None]:
@@ -105,6 +108,7 @@ class Span:
 
 
 NONE = Span()
+NOTHING = nullcontext()
 _provider: TracerProvider | None = None
 _tracer: Tracer | None = None
 

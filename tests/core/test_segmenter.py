@@ -101,6 +101,15 @@ def test_output_starts_as_reasoning_when_the_prompt_opened_it() -> None:
     ]
 
 
+def test_tokens_that_arrive_together_are_one_event_of_content_and_several_of_a_call() -> None:
+    words = ["word "] * 50
+    content = Segmenter(QWEN3, MARKS).feed([ORDINARY] * 50 + [5], [*words, ""])
+    assert content == [ContentDelta("".join(words).rstrip())]
+    ids, texts = zip(*call("a", '{"x": "', *words, '"}'), strict=True)
+    parts = [e for e in Segmenter(QWEN3, MARKS).feed(ids, texts) if isinstance(e, ArgumentsDelta)]
+    assert len(parts) >= 3
+
+
 def test_arguments_are_streamed_in_fragments() -> None:
     segmenter = Segmenter(QWEN3, MARKS)
     tokens = call("a", '{"city": ', '"Par', 'is"', "}")

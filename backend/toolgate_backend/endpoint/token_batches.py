@@ -4,11 +4,10 @@ end."""
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from itertools import chain
 
-from toolgate_core.wire import StreamEvent, TokensEvent
+from toolgate_core.wire import StreamEvent, TokensEvent, joined
 
 SECONDS = 0.25
 """Time over which tokens are joined. The tokens of a response that its client abandons are counted
@@ -30,27 +29,11 @@ async def batched(
                 if (now := time.monotonic()) < due:
                     continue
                 due = now + seconds
-                for each in _joined(waiting):
-                    yield each
+                for each in waiting.values():
+                    yield joined(each)
+                waiting.clear()
             else:
-                for each in _joined(waiting):
-                    yield each
+                for each in waiting.values():
+                    yield joined(each)
+                waiting.clear()
                 yield event
-
-
-def _joined(waiting: dict[int, list[TokensEvent]]) -> Iterator[TokensEvent]:
-    """Yield one event for each choice, and empty `waiting`."""
-    for events in waiting.values():
-        first, *rest = events
-        if not rest:
-            yield first
-            continue
-        logprobs = [each.logprobs for each in events if each.logprobs is not None]
-        yield first.model_copy(
-            update={
-                "ids": tuple(chain.from_iterable(each.ids for each in events)),
-                "texts": tuple(chain.from_iterable(each.texts for each in events)),
-                "logprobs": tuple(chain.from_iterable(logprobs)) if logprobs else None,
-            }
-        )
-    waiting.clear()

@@ -38,6 +38,10 @@ class TurnForm:
         self.further_call = self._parts(calls, calls.separator) if calls else ()
         self.text_in_reasoning = bool(self.reasoning_end) and not self._is_mark(self.reasoning_end)
         """Whether the reasoning ends with ordinary text."""
+        around = (each for each in (self.reasoning_begin, self.reasoning_end) if each)
+        begins_with_mark = calls is None or self.trigger_token() is not None
+        self.marks_end_text = begins_with_mark and all(map(self._is_mark, around))
+        """Whether only marks begin and end the reasoning, and begin the calls."""
 
     def _parts(self, calls: Calls, opening: str) -> tuple[Part, ...]:
         """The parts of a call with the text before it; adjacent literals are joined."""
@@ -121,7 +125,10 @@ class FreeText:
 
     def release(self, ends: Sequence[str]) -> tuple[str, tuple[TokenLogprob, ...]]:
         """The text that is part of the response, whatever follows; empty if it is white space."""
-        keep = max((overlap(self.text, end) for end in ends), default=0)
+        keep = 0
+        for end in ends:
+            if len(end) > 1:  # a mark is no beginning of itself
+                keep = max(keep, overlap(self.text, end))
         released = self.text[: len(self.text) - keep].rstrip()
         if not released:
             return "", ()

@@ -27,6 +27,7 @@ from .events import (
     TraceEvent,
     TracePhase,
     UsageEvent,
+    joined,
     stream_events,
 )
 from .grammars import (
@@ -111,5 +112,6 @@ __all__ = [
     "TraceRequest",
     "UsageEvent",
     "WalkInstances",
+    "joined",
     "stream_events",
 ]

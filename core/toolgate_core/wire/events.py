@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -118,3 +119,19 @@ StreamEvent = Annotated[
 stream_events: TypeAdapter[list[StreamEvent]] = TypeAdapter(
     Annotated[list[StreamEvent], Field(fail_fast=True)]
 )
+
+
+def joined(events: Sequence[TokensEvent]) -> TokensEvent:
+    """Return one event with the tokens of several, which are of one choice. Either all of them have
+    logprobs, or none."""
+    first = events[0]
+    if len(events) == 1:
+        return first
+    logprobs = [logprob for each in events for logprob in each.logprobs or ()]
+    return first.model_copy(
+        update={
+            "ids": tuple([token for each in events for token in each.ids]),
+            "texts": tuple([text for each in events for text in each.texts]),
+            "logprobs": None if first.logprobs is None else tuple(logprobs),
+        }
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
@@ -12,6 +12,7 @@ from ..chat.request.invalid_tools import InvalidTools, without
 from ..context import RequestContext
 from ..sealing import Sealer
 from ..settings import Settings
+from .shared.chat_request import as_sent
 from .surface import ANY_CLIENT, Client, Surface
 
 
@@ -53,19 +54,17 @@ class RequestReader:
             on_invalid=invalid.leave_out,
             client=client,
             recalled=recalled,
+            salt=as_sent if self._sealer is None else partial(salted, owner, self._sealer),
         )
         request = without(request, invalid.errors)
-        if self._sealer is not None:
-            request = salted(request, owner, self._sealer)
         context.omitted_tools = request.omitted_tools
         context.history_changes = request.history_changes
         return request
 
 
-def salted(request: ChatRequest, owner: str, sealer: Sealer) -> ChatRequest:
-    """Return the request with the salt of its owner, the team or key that sent it: vLLM shares a
-    cached prefix only between requests that have the same salt. It is a keyed digest, the same at
-    all gateways with the same secret, and tells a backend nothing about the owner. A client's own
-    `cache_salt` divides the cache of its owner further."""
-    text = f"{owner}\0{request.cache_salt or ''}"
-    return replace(request, cache_salt=sealer.digest(text, purpose="cache salt"))
+def salted(owner: str, sealer: Sealer, own: str | None) -> str:
+    """Return the salt of a request's owner, the team or key that sent it: vLLM shares a cached
+    prefix only between requests that have the same salt. It is a keyed digest, the same at all
+    gateways with the same secret, and tells a backend nothing about the owner. `own`: the client's
+    `cache_salt`, which divides the cache of its owner further."""
+    return sealer.digest(f"{owner}\0{own or ''}", purpose="cache salt")

@@ -22,6 +22,7 @@ from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
+from .shared.chat_request import Salt, as_sent
 from .shared.mcp import Listing
 from .shared.web_fetch import PageFetcher
 from .shared.web_search import SearchEngine
@@ -164,11 +165,12 @@ class Surface(Form, Protocol):
         on_invalid: OnInvalid = refuse,
         client: Client = ANY_CLIENT,
         recalled: int = 0,
+        salt: Salt = as_sent,
     ) -> ChatRequest:
         """Convert a body. `model` is the backend's name of the model. `omit_hosted`: leave hosted
         tools out instead of refusing them. `on_invalid` gets the errors of tools with an invalid
         name or schema. `client`: the sender, whose seal opens what the gateway sealed for it.
-        `recalled`: the number that `recall` returned.
+        `recalled`: the number that `recall` returned. `salt`: makes the request's `cache_salt`.
 
         Raise InvalidRequest, InvalidTools or UnsupportedParameter, whose `param` is the path of the
         invalid field."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeVar
 
@@ -166,7 +166,7 @@ def bound_of(request: wire.GenerateRequest, info: wire.Info | None) -> Generatio
     body = Bound(bound.body.bytes, min(bound.body.values, MAX_WHOLE.values))
     if not request.stream:
         body = Bound(min(body.bytes, MAX_WHOLE.bytes), body.values)
-    return replace(bound, body=body)
+    return GenerationBound(body, bound.prompt_tokens, bound.tokens)
 
 
 def _unlimited(request: wire.GenerateRequest, info: wire.Info | None) -> GenerationBound:

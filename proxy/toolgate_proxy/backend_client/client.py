@@ -27,7 +27,7 @@ from ..background import without_owner
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting
 from .event_stream import EventStream
-from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, backend_error, within
+from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error
 from .message_json import Pieces, encoded
 
 KEEPALIVE_SECONDS = 4.0
@@ -187,7 +187,7 @@ class Backend:
         response = await self._send(method, path, message, limit)
         try:
             body = Body(response, bound)
-            async with within(limit, "finish its response"):
+            async with Within(limit, "finish its response"):
                 content = await body.whole()
             return await body.parsed(content, from_json)
         except ValueError as error:
@@ -202,7 +202,7 @@ class Backend:
         one."""
         content = encoded(message) if message else None
         try:
-            async with within(limit, "start its response", begun=False):
+            async with Within(limit, "start its response", begun=False):
                 response = await self._request(method, path, content)
         except ToolgateError:
             self.forget_info()
@@ -210,7 +210,7 @@ class Backend:
         if 200 <= response.status < 300:
             return response
         try:
-            async with within(self._settings.idle_timeout, "finish its response"):
+            async with Within(self._settings.idle_timeout, "finish its response"):
                 body = Body(response, SMALL)
                 refusal = await body.whole()
             raise self._error(response.status, await body.parsed(refusal, _parsed))
@@ -247,7 +247,7 @@ class Backend:
                     limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
                 ),
                 headers=self._headers,
-                # `within` times reads: the limits for the first token and for the next one differ.
+                # `Within` times reads: the limits for the first token and for the next one differ.
                 timeout=aiohttp.ClientTimeout(
                     total=None, connect=CONNECT_TIMEOUT, sock_connect=CONNECT_TIMEOUT
                 ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 
@@ -12,7 +13,7 @@ from toolgate_core import wire
 from toolgate_core.errors import BackendFailed, BackendLost
 
 from .body import ADVICE, Body, GenerationBound
-from .faults import backend_error, within
+from .faults import Within, backend_error
 
 MAX_EVENT_BYTES = 64_000_000
 """Maximum size of one event of a stream, whatever the request asks for. The start event may have
@@ -69,7 +70,7 @@ class EventStream:
         self._check_ended()
 
     async def _collected(self) -> AsyncGenerator[list[wire.StreamEvent], None]:
-        async with within(self.deadline - time.monotonic(), "finish its response"):
+        async with Within(self.deadline - time.monotonic(), "finish its response"):
             body = await self._body.whole()
         for batch in self._checked(await self._events(body)):
             yield batch
@@ -89,7 +90,7 @@ class EventStream:
         many tokens at once, and an idle one each token as it arrives.
         """
         limit = min(self._idle_timeout, self._due - time.monotonic())
-        async with within(limit, "continue its response"):
+        async with Within(limit, "continue its response"):
             return await self._body.part()
 
     def _checked(self, events: list[wire.StreamEvent]) -> Iterator[list[wire.StreamEvent]]:
@@ -100,18 +101,15 @@ class EventStream:
                     yield events[:position]
                 raise backend_error(event.status, {"error": event.error})
             self._check(event)
-            if isinstance(event, wire.TokensEvent | wire.EndEvent):
-                self._due = self.deadline
-            if isinstance(event, wire.EndEvent):
-                self._choices_left -= 1
         if events:
             yield events
 
     def _check(self, event: wire.StreamEvent) -> None:
-        """Raise BackendFailed for what the types of the messages do not exclude. Budgets of keys
-        are settled by these numbers."""
+        """Note how far the response is. Raise BackendFailed for what the types of the messages do
+        not exclude. Budgets of keys are settled by these numbers."""
         match event:
             case wire.TokensEvent():
+                self._due = self.deadline
                 tokens = len(event.ids)
                 self._received += tokens
                 logprobs = tokens if event.logprobs is None else len(event.logprobs)
@@ -130,6 +128,10 @@ class EventStream:
                     and event.completion_tokens <= self._received
                     and event.cached_tokens <= event.prompt_tokens
                 )
+            case wire.EndEvent():
+                self._due = self.deadline
+                self._choices_left -= 1
+                return
             case _:
                 return
         if not valid:
@@ -141,6 +143,9 @@ class EventStream:
     def _check_ended(self) -> None:
         if self._choices_left > 0:
             raise BackendLost("The backend closed the connection mid-response.")
+
+
+PAYLOAD = re.compile(rb"^data: ?([^\r\n]*)", re.MULTILINE)
 
 
 class SseParser:
@@ -156,12 +161,15 @@ class SseParser:
     def feed(self, data: bytes) -> list[bytes]:
         """Return the payloads of completed lines. Skips comments (keep-alives), blank lines and
         other fields."""
-        *lines, rest = data.split(b"\n")
-        if lines:
-            lines[0] = b"".join((*self._rest, lines[0]))
-            self._rest.clear()
-            self.pending = 0
-        if rest:
+        end, payloads = data.rfind(b"\n") + 1, list[bytes]()
+        if end:
+            lines = data[:end]
+            if self._rest:
+                lines = b"".join((*self._rest, lines))
+                self._rest.clear()
+                self.pending = 0
+            payloads = PAYLOAD.findall(lines)
+        if rest := data[end:]:
             self._rest.append(rest)
             self.pending += len(rest)
-        return [line[len(b"data:") :].strip() for line in lines if line.startswith(b"data:")]
+        return payloads

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from types import TracebackType
 
 import aiohttp
 
@@ -25,27 +24,47 @@ RETRY_AFTER = 2
 """Seconds after which a client may retry when a backend could not be reached."""
 
 
-@asynccontextmanager
-async def within(seconds: float, what: str, *, begun: bool = True) -> AsyncIterator[None]:
-    """Limit a wait on the backend to `seconds`, and convert network errors.
+class Within:
+    """Async context manager that limits a wait on the backend, and converts network errors.
 
-    `begun`: the response has started, so a broken connection loses a part of it (BackendLost).
     Raises BackendTimeout, BackendLost and BackendUnavailable.
     """
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except aiohttp.ConnectionTimeoutError as error:
-        raise BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER) from error
-    except TimeoutError as error:
-        raise BackendTimeout(f"The backend did not {what} in time.") from error
-    except (aiohttp.ClientError, ConnectionError) as error:
-        if begun:
-            raise BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER) from error
+
+    def __init__(self, seconds: float, what: str, *, begun: bool = True) -> None:
+        """`what`: what the backend does meanwhile, for the error. `begun`: the response has
+        started, so a broken connection loses a part of it (BackendLost)."""
+        self._timeout = asyncio.timeout(seconds)
+        self._what = what
+        self._begun = begun
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            error = expired
+        if error is not None and (failure := self._failure(error)) is not None:
+            raise failure from error
+
+    def _failure(self, error: BaseException) -> ToolgateError | None:
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return BackendUnavailable(UNREACHABLE, retry_after=RETRY_AFTER)
+        if isinstance(error, TimeoutError):
+            return BackendTimeout(f"The backend did not {self._what} in time.")
+        if not isinstance(error, aiohttp.ClientError | ConnectionError):
+            return None
+        if self._begun:
+            return BackendLost(CONNECTION_LOST, retry_after=RETRY_AFTER)
         unreachable = isinstance(error, aiohttp.ClientConnectorError)
-        raise BackendUnavailable(
-            UNREACHABLE if unreachable else CONNECTION_LOST, retry_after=RETRY_AFTER
-        ) from error
+        text = UNREACHABLE if unreachable else CONNECTION_LOST
+        return BackendUnavailable(text, retry_after=RETRY_AFTER)
 
 
 def refused_connection(error: ToolgateError) -> bool:

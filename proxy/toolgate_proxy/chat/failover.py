@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from toolgate_core.chat_request import ChatRequest
@@ -60,18 +61,7 @@ class Failover:
     ) -> Responding:
         """Yield the response and its events in batches, from `first` or one of the alternatives.
         `answers`: those that are kept; None: there is no response cache."""
-        engine = self._engine.keeping(answers)
-
-        @asynccontextmanager
-        async def begin(
-            request: ChatRequest, deployment: Deployment
-        ) -> AsyncIterator[tuple[ChatResponse, Events]]:
-            context.deployment = deployment
-            respond = tool_loop.respond if request.compaction is None else compaction.respond
-            async with respond(engine, request, deployment, context) as (response, events):
-                first_batch = await _first_batch(events)
-                yield response, _chain(first_batch, events, context.require_key)
-
+        begin = partial(_begin, self._engine.keeping(answers), context)
         return self._begun(begin, request, first, alternatives)
 
     async def count(
@@ -128,6 +118,18 @@ class Failover:
                     continue
                 yield result
                 return
+
+
+@asynccontextmanager
+async def _begin(
+    engine: Engine, context: RequestContext, request: ChatRequest, deployment: Deployment
+) -> AsyncIterator[tuple[ChatResponse, Events]]:
+    """Yield a response and its events, whose first batch has arrived."""
+    context.deployment = deployment
+    respond = tool_loop.respond if request.compaction is None else compaction.respond
+    async with respond(engine, request, deployment, context) as (response, events):
+        first_batch = await _first_batch(events)
+        yield response, _chain(first_batch, events, context.require_key)
 
 
 async def _first_batch(events: Events) -> list[ResponseEvent]:

@@ -83,8 +83,9 @@ class Generation:
                     if self.is_kept:
                         context.note_tokens(0, 0)
                     else:
-                        await context.admit_prompt(response.counts.prompt)
-                        context.note_tokens(response.counts.prompt, response.counts.completion)
+                        counts = response.counts
+                        await context.admit_prompt(counts.prompt)
+                        context.note_tokens(counts.prompt, counts.completion)
                     if events:
                         self.span.first("first output")
                     yield events

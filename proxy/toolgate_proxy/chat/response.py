@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
@@ -97,7 +98,7 @@ class ChatResponse:
         self._ids: dict[int, tuple[CallStart, str]] = {}
         """By `id` of the event. The event is stored, so that its `id` is not reused."""
         self._begun = False
-        self._earlier = TokenCounts(0, 0, 0, 0)
+        self._earlier: TokenCounts | None = None
         """Those of the rounds before."""
         self._earlier_calls = 0
         self.prompt_token_ids: tuple[int, ...] | None = None
@@ -127,9 +128,10 @@ class ChatResponse:
         self._usage: wire.UsageEvent | None = None
 
     async def feed(self, events: Iterable[wire.StreamEvent]) -> list[ResponseEvent]:
-        """The events of one choice are in order. Adjacent deltas of one type are merged."""
+        """The events of one choice are in order. Adjacent tokens of a choice are read together, and
+        adjacent deltas of one type are merged."""
         fresh: dict[int, list[ChoiceEvent]] = {}
-        for event in events:
+        for event in _joined(events):
             match event:
                 case wire.TokensEvent():
                     self._cached_tokens = event.cached_tokens or self._cached_tokens
@@ -189,16 +191,18 @@ class ChatResponse:
     def counts(self) -> TokenCounts:
         """The backend's counts, of all rounds. If the gateway ended or resampled a choice, its
         tokens are counted here, up to the stop or the end of the invalid call."""
-        completion = sum(choice.token_count for choice in self._choices)
-        usage = self._usage
-        if usage and not any(choice.stopped or choice.resampled for choice in self._choices):
+        choices, usage = self._choices, self._usage
+        if usage and not any(choice.stopped or choice.resampled for choice in choices):
             completion = usage.completion_tokens
-        return self._earlier + TokenCounts(
+        else:
+            completion = sum([choice.token_count for choice in choices])
+        counts = TokenCounts(
             prompt=usage.prompt_tokens if usage else self._prompt_tokens,
             cached=usage.cached_tokens if usage else self._cached_tokens,
             completion=completion,
-            reasoning=sum(choice.reasoning_tokens for choice in self._choices),
+            reasoning=sum([choice.reasoning_tokens for choice in choices]),
         )
+        return counts if self._earlier is None else self._earlier + counts
 
     @property
     def all_counts(self) -> TokenCounts:
@@ -207,7 +211,7 @@ class ChatResponse:
 
     def _start(self, event: wire.StartEvent) -> None:
         self._prompt_tokens = event.prompt_tokens
-        if not self._earlier.prompt:
+        if self._earlier is None:
             self.prompt_token_ids = event.prompt_token_ids
             self.prompt_text = event.prompt_text
         self._choices = [
@@ -259,6 +263,20 @@ def fingerprint(info: wire.Info) -> str:
 @lru_cache(maxsize=256)
 def _hash(*parts: str) -> str:
     return "fp_" + hashlib.sha256("\0".join(parts).encode()).hexdigest()[:10]
+
+
+def _joined(events: Iterable[wire.StreamEvent]) -> Iterator[wire.StreamEvent]:
+    """Yield the events, with adjacent tokens of one choice as one event."""
+    for tokens, group in groupby(events, _kind_of_tokens):
+        if tokens is None:
+            yield from group
+        else:
+            yield wire.joined([*group])  # type: ignore[list-item]
+
+
+def _kind_of_tokens(event: wire.StreamEvent) -> tuple[int, bool] | None:
+    """Return what the events must have in common whose tokens are joined; None for other events."""
+    return (event.choice, event.logprobs is None) if isinstance(event, wire.TokensEvent) else None
 
 
 def _merge(events: list[ChoiceEvent]) -> list[ChoiceEvent]:

@@ -42,7 +42,10 @@ def key_of(headers: Iterable[Header]) -> str | None:
             raise InvalidKey(
                 f"The request has several {name.decode()!r} headers with different keys. Send one."
             )
-    return next((found[name] for name in KEY_HEADERS if name in found), None)
+    for name in KEY_HEADERS:
+        if name in found:
+            return found[name]
+    return None
 
 
 def key_in(value: bytes) -> str:

@@ -19,7 +19,7 @@ from pydantic import (
     create_model,
 )
 
-from .limit_kinds import KINDS, TOOL_CALLS, LimitKind
+from .limit_kinds import KINDS, OUTPUT_KINDS, TOOL_CALL_KINDS, LimitKind
 
 ALIAS_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9 ._@/-]{0,99}$"
 """Aliases are written to logs, metrics and headers without escaping."""
@@ -43,17 +43,17 @@ class _Limits(BaseModel):
     @property
     def counts_output(self) -> bool:
         """Whether a limit counts the tokens of responses."""
-        return any(self.of(kind) is not None for kind in KINDS if kind.unit.counts_output)
+        return any(self.of(kind) is not None for kind in OUTPUT_KINDS)
 
     @property
     def counts_tool_calls(self) -> bool:
         """Whether a limit counts the calls of tools that the gateway runs."""
-        return any(self.of(kind) is not None for kind in KINDS if kind.unit is TOOL_CALLS)
+        return any(self.of(kind) is not None for kind in TOOL_CALL_KINDS)
 
     @property
     def any(self) -> bool:
         """Whether the key has a limit of any kind."""
-        return self != type(self)()
+        return any(self.of(kind) is not None for kind in KINDS)
 
 
 if TYPE_CHECKING:

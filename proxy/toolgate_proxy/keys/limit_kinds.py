@@ -173,3 +173,7 @@ KINDS = (
     ),
 )
 """In the order in which they are checked."""
+OUTPUT_KINDS = tuple(kind for kind in KINDS if kind.unit.counts_output)
+"""Those that count the tokens of responses."""
+TOOL_CALL_KINDS = tuple(kind for kind in KINDS if kind.unit is TOOL_CALLS)
+"""Those that count the calls of tools that the gateway runs."""

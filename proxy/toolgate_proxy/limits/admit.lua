@@ -1,7 +1,8 @@
 -- Admits one request under all limits of its key, or counts nothing of it.
 -- KEYS: the counter of each limit.
--- ARGV: request id, lease ms, slices of a sliding window; then for each limit: type of its window
---       (sliding, fixed or in_flight), window ms, limit (-1 for none), amount to add.
+-- ARGV: a JSON array of the request id, lease ms, slices of a sliding window, and an array for each
+--       limit: type of its window (sliding, fixed or in_flight), window ms, limit (-1 for none),
+--       amount to add.
 -- Returns: position of the limit that refused (0 for none), ms to wait (-1 if the request exceeds
 --          the limit alone); then for each limit: amount used, ms to reset, period.
 -- An error names a counter of a wrong type, or with a value that is no integer. Nothing is counted
@@ -9,7 +10,7 @@
 -- Counters: sliding and fixed: hash, period → amount; in_flight: sorted set, request id → expiry.
 -- The hash of a fixed window also has `last`: time of the last request, in ms since 1970.
 local kept = 90 * 86400000 -- ms for which `last` is kept
-local request, lease, slices = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local request, lease, slices, limits = unpack(cjson.decode(ARGV[1]))
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -43,7 +44,7 @@ local function integer(key, value)
 end
 
 for at, key in ipairs(KEYS) do
-    local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
+    local found, wanted = redis.call('TYPE', key).ok, limits[at][1] == 'in_flight' and 'zset' or 'hash'
     if found ~= 'none' and found ~= wanted then
         return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted)
     end
@@ -51,8 +52,7 @@ end
 
 local refused, ms, used, reset, period = 0, 0, {}, {}, {}
 for at, key in ipairs(KEYS) do
-    local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
-    local limit, amount = tonumber(ARGV[4 * at + 2]), tonumber(ARGV[4 * at + 3])
+    local type, window, limit, amount = unpack(limits[at])
     local count, current, left, stored, width = 0, 0, 0, nil, window / slices
     if type == 'sliding' then
         current = math.floor(now / width)
@@ -97,8 +97,8 @@ if refused == 0 then
     -- This write needs no memory. The expiry is set again below.
     redis.call('PEXPIRE', KEYS[1], 2 * 86400000)
     for at, key in ipairs(KEYS) do
-        local type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
-        local amount, width = tonumber(ARGV[4 * at + 3]), window / slices
+        local type, window, _, amount = unpack(limits[at])
+        local width = window / slices
         if type == 'sliding' then
             redis.call('HINCRBY', key, period[at], amount)
             redis.call('PEXPIRE', key, math.ceil((window + 2 * width) / 1000) * 1000)

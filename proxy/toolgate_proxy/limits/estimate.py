@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import base64
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
-from ..keys.limit_kinds import KINDS, Tokens
+from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
 from ..request_fields import as_integer
 from ..shared_tools import SharedTools, not_deferred
 
@@ -73,31 +73,33 @@ def estimate(
     if stated:
         length = max(stated)
     else:
-        bounds = [limits.of(kind) for kind in KINDS if kind.unit.counts_output]
+        bounds = [limits.of(kind) for kind in OUTPUT_KINDS]
         length = min([default_output, *(max(1, bound // 4) for bound in bounds if bound)])
     total = length * max(1, _count(body.get("n")) or 1)
     return Tokens(prompt, min(MAX_TOKENS - prompt, total)) if prompt + total else Tokens(1)
 
 
 def _count(value: object) -> int | None:
-    number = as_integer(value)
+    number = None if value is None else as_integer(value)
     return number if number is not None and number >= 0 else None
 
 
 def _prompt(body: Mapping[str, Any]) -> int:
     """Estimate the tokens of the prompt. The time is bounded by the size of the body."""
-    body = {**body, **{name: _since_summary(body.get(name)) for name in PARTS}}
-    messages = body.get("messages") or body.get("input")
+    entries = {name: _since_summary(value) for name, value in body.items() if name in PARTS}
+    messages = entries.get("messages") or entries.get("input")
     tokens = TOKENS_PER_MESSAGE * (len(messages) if isinstance(messages, list) else 1)
     texts: list[str] = []
-    for name in TEXTS:
-        value = body.get(name)
-        if isinstance(value, SharedTools):
+    for name, value in body.items():
+        if name in entries:
+            tokens += _collect(entries[name], texts, parts=True)
+        elif name not in TEXTS:
+            continue
+        elif isinstance(value, SharedTools):
             texts += value.kept("texts", _texts)
         else:
             _collect(value, texts, parts=False)
-    files = sum(_collect(body.get(name), texts, parts=True) for name in PARTS)
-    return tokens + files + text_tokens(texts)
+    return tokens + text_tokens(texts)
 
 
 def _since_summary(entries: Any) -> Any:
@@ -115,8 +117,9 @@ def _has_summary(entry: object) -> bool:
     if not isinstance(entry, dict):
         return False
     content = entry.get("content")
-    parts = [entry, *content] if isinstance(content, list) else [entry]
-    return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in parts)
+    if not isinstance(content, list):
+        return entry.get("type") == SUMMARY
+    return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in (entry, *content))
 
 
 def _texts(tools: SharedTools) -> list[str]:
@@ -132,8 +135,10 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
     tokens, left = 0, [(value, parts)]
     while left:
         each, parts = left.pop()
-        if isinstance(each, list):
-            left += ((inner, parts) for _, inner in not_deferred(each))
+        if isinstance(each, str):
+            texts.append(each)
+        elif isinstance(each, list):
+            left += [(inner, parts) for _, inner in not_deferred(each)]
         elif isinstance(each, dict):
             if not parts and each.get("defer_loading") is True:
                 continue  # the prompt has no deferred tools
@@ -145,8 +150,6 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
                     texts += (SYNTAX, name)
                 if name != file:
                     left.append((inner, parts and name not in ARGUMENTS))
-        elif isinstance(each, str):
-            texts.append(each)
         elif each is not None:
             texts.append("0" if parts else _number(each))
     return tokens
@@ -156,7 +159,9 @@ def _file_of(part: Mapping[str, Any]) -> str | None:
     """Return the field of a content part that has an image or a file; None if the part is text."""
     kind = part.get("type")
     field = FILE_PARTS.get(kind) if isinstance(kind, str) else None
-    source = part.get(field) if field is not None else None
+    if field is None:
+        return None
+    source = part.get(field)
     is_text = isinstance(source, dict) and source.get("type") in TEXT_SOURCES
     return None if source is None or is_text else field
 
@@ -201,7 +206,7 @@ SLICE = 2**20
 """Characters that are counted at once."""
 
 
-def text_tokens(texts: Iterable[str]) -> int:
+def text_tokens(texts: Sequence[str]) -> int:
     """Estimate the tokens of several texts together, by their characters.
 
     The tokens of a byte in texts of nine languages, in code and in JSON, and in random
@@ -220,8 +225,11 @@ def text_tokens(texts: Iterable[str]) -> int:
     return -(-sum(map(_sixths, _slices(texts))) // 6)
 
 
-def _slices(texts: Iterable[str]) -> Iterator[bytes]:
+def _slices(texts: Sequence[str]) -> Iterator[bytes]:
     """Join short texts and split long ones: no copy is as large as a whole prompt."""
+    if sum(map(len, texts)) <= SLICE:
+        yield "".join(texts).encode("utf-8", "surrogatepass")
+        return
     waiting: list[str] = []
     size = 0
     for text in texts:

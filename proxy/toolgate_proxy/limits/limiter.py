@@ -115,11 +115,13 @@ class Limiter:
         async def admit_files(texts: Sequence[str]) -> None:
             await admit_prompt(context.reserved_tokens.input + files_beyond_estimate(texts))
 
+        limits = key.limits
+        counts_output = limits.counts_output
         context.lease = Lease(
             lambda: self.reservations.close(reservation),
-            admit_prompt if key.limits.counts_output else None,
-            admit_files if key.limits.counts_output else None,
-            admit_tool_call if key.limits.counts_tool_calls else None,
+            admit_prompt if counts_output else None,
+            admit_files if counts_output else None,
+            admit_tool_call if limits.counts_tool_calls else None,
         )
 
     async def admit(

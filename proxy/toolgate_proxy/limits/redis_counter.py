@@ -17,8 +17,10 @@ import logging
 import time
 from typing import cast
 
+import orjson
+
 from ..keys.limit_kinds import SLICES
-from ..redis_client import Argument, RedisBatch, Script, SharedRedis
+from ..redis_client import RedisBatch, Script, SharedRedis
 from .counter import (
     AdmissionRequest,
     AdmissionResult,
@@ -51,12 +53,12 @@ class RedisCounter:
 
     async def admit(self, request: AdmissionRequest) -> AdmissionResult:
         keys: list[str] = []
-        arguments: list[Argument] = []
+        limits: list[tuple[str | int, ...]] = []
         for cost in request.costs:
             window, limit = cost.kind.window, -1 if cost.limit is None else cost.limit
             keys.append(cost.kind.redis_key(request.key_id))
-            arguments += (window.type, window.milliseconds, limit, cost.amount)
-        reply = await self._run(ADMIT, keys, request.request_id, self._lease_ms, SLICES, *arguments)
+            limits.append((window.type, window.milliseconds, limit, cost.amount))
+        reply = await self._run(ADMIT, keys, request.request_id, self._lease_ms, limits)
         refused, wait, *numbers = cast(list[int], reply)
         return AdmissionResult(
             {
@@ -69,19 +71,29 @@ class RedisCounter:
 
     async def update(self, update: UsageUpdate) -> None:
         keys: list[str] = []
-        arguments: list[Argument] = []
+        changes: list[tuple[str | int, ...]] = []
         for change in update.changes:
             window = change.kind.window
             keys.append(change.kind.redis_key(update.key_id))
-            arguments += (window.type, window.milliseconds, change.amount, change.period)
+            changes.append((window.type, window.milliseconds, change.amount, change.period))
         lease = 0 if update.ended else self._lease_ms
-        reply = await self._run(UPDATE, keys, update.request_id, lease, SLICES, *arguments)
+        reply = await self._run(UPDATE, keys, update.request_id, lease, changes)
         for wrong in cast(list[bytes | str], reply):
             self._log(wrong.decode(errors="replace") if isinstance(wrong, bytes) else wrong)
 
-    async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        """Return the reply to a command. Raises NoResponse, and CommandRefused, which is logged."""
-        reply = await script.run(self._redis.run, keys, *arguments)
+    async def _run(
+        self,
+        script: Script,
+        keys: list[str],
+        request_id: str,
+        lease_ms: int,
+        each: list[tuple[str | int, ...]],
+    ) -> object:
+        """Return the reply to a command. `each`: what the script reads for each key. Raises
+        NoResponse, and CommandRefused, which is logged."""
+        # In one argument, because the client encodes each argument in Python.
+        argument = orjson.dumps((request_id, lease_ms, SLICES, each))
+        reply = await script.run(self._redis.run, keys, argument)
         if reply is None:
             raise NoResponse
         if isinstance(reply, Exception):

@@ -1,12 +1,12 @@
 -- Corrects the counters of a request that was admitted, and renews or releases its leases.
 -- KEYS: the counter of each change.
--- ARGV: request id, lease ms (0 if the request has ended), slices of a sliding window; then for each
---       change: type of its window (sliding, fixed or in_flight), window ms, amount, and the period
---       that the request was counted in.
+-- ARGV: a JSON array of the request id, lease ms (0 if the request has ended), slices of a sliding
+--       window, and an array for each change: type of its window (sliding, fixed or in_flight),
+--       window ms, amount, and the period that the request was counted in.
 -- Returns: for each counter of a wrong type, or with a value that is no integer, a sentence that
 -- names it. It is left as it is, and the other counters are corrected.
 local kept = 90 * 86400000 -- ms for which `last` is kept
-local request, lease = ARGV[1], tonumber(ARGV[2])
+local request, lease, slices, changes = unpack(cjson.decode(ARGV[1]))
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -31,14 +31,13 @@ if left > 0 then
 end
 
 for at, key in ipairs(KEYS) do
-    local found, wanted = redis.call('TYPE', key).ok, ARGV[4 * at] == 'in_flight' and 'zset' or 'hash'
-    local window_type, window = ARGV[4 * at], tonumber(ARGV[4 * at + 1])
-    local amount, period = tonumber(ARGV[4 * at + 2]), ARGV[4 * at + 3]
+    local window_type, window, amount, period = unpack(changes[at])
+    local found, wanted = redis.call('TYPE', key).ok, window_type == 'in_flight' and 'zset' or 'hash'
     if found ~= 'none' and found ~= wanted then
         wrong[#wrong + 1] = 'WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted
     elseif window_type == 'sliding' and amount > 0 then
         -- Used just now, however long ago the request began.
-        local width = window / ARGV[3]
+        local width = window / slices
         add(key, math.floor(now / width), amount)
         redis.call('PEXPIRE', key, math.ceil((window + 2 * width) / 1000) * 1000)
     elseif window_type == 'sliding' then

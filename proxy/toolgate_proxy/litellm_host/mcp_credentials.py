@@ -78,10 +78,11 @@ class McpCredentials:
 
     def take(self, headers: Collection[Header]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
-        forwarded, sent = _forwarded_names(headers), _credentials(headers)
-        for raw, value in headers:
+        forwarded = _forwarded_names(headers)
+        taken = _credentials(headers) | forwarded
+        for raw, value in headers if taken else ():
             name, text = raw.decode("latin-1"), value.decode("latin-1")
-            if name not in sent | forwarded:
+            if name not in taken:
                 continue
             if not HEADER_VALUE.fullmatch(text):
                 raise _wrong(name, "a header of printable ASCII characters")

@@ -56,8 +56,8 @@ def page_fetcher() -> PageFetcher | None:
 
 def owner_of(scope: Scope, context: RequestContext) -> str:
     """Who may use the data that a request creates: the team of its key, or the key."""
-    if context.owner:
-        return context.owner
+    if owner := context.owner:
+        return owner
     secret = key_of(scope["headers"]) or ""
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
 

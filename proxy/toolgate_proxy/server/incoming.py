@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -50,7 +50,7 @@ class Arrived:
         InvalidRequest."""
         values = self.credentials.hidden(self.values)
         self.credentials.take(scope["headers"])
-        return replace(self, values=values)
+        return Arrived(self.body, values, self.asker, self.route, self.credentials)
 
 
 async def arrive(scope: Scope, receive: Receive, context: RequestContext) -> Arrived:

@@ -56,14 +56,18 @@ _NOT_PRINTABLE = re.compile(r"[^\x20-\x7e]")
 
 def response_headers(given: Iterable[Header], own: Mapping[str, str]) -> list[Header]:
     """`given`: as the app sent them; `own`: those that Toolgate adds, which replace them."""
-    replaced = {name.encode() for name in own} | HIDDEN
-    kept = [
+    added = {name.encode(): own_value(value) for name, value in own.items()}
+    headers = [
         (name, _UNSAFE.sub(b"?", value))
         for name, value in given
-        if name not in replaced and len(value) <= MAX_OTHER and not _is_zero_cost(name, value)
+        if name not in added and name not in HIDDEN and len(value) <= MAX_OTHER
     ]
-    added = ((name.encode(), own_value(value)) for name, value in own.items())
-    return [*kept, *(each for each in added if not _is_zero_cost(*each))]
+    headers += added.items()
+    return [
+        (name, value)
+        for name, value in headers
+        if not name.startswith(COSTS) or ZERO.fullmatch(value) is None
+    ]
 
 
 def own_headers(context: RequestContext) -> dict[str, str]:
@@ -131,7 +135,3 @@ def _invalid_tools(context: RequestContext) -> str:
 def own_value(text: str) -> bytes:
     value = _NOT_PRINTABLE.sub("?", text[: MAX_OWN + 1]).encode()
     return value if len(value) <= MAX_OWN else value[: MAX_OWN - len(CUT)] + CUT
-
-
-def _is_zero_cost(name: bytes, value: bytes) -> bool:
-    return name.startswith(COSTS) and ZERO.fullmatch(value) is not None

@@ -203,6 +203,20 @@ async def test_response_without_events_times_out_despite_keep_alives(backend: Fa
     await client.aclose()
 
 
+async def test_the_idle_timeout_is_that_of_the_backend_not_of_the_reader(
+    backend: FakeBackend,
+) -> None:
+    backend.scripts["slow"] = Script(("Hello you",), pause=0.05)
+    client = Backend(backend.url, SecretStr(KEY), Settings(idle_timeout=0.3))
+    stream, read = await client.generate(request("slow")), list[wire.StreamEvent]()
+    async for batch in stream:
+        read += batch
+        await asyncio.sleep(0.4 if len(read) < 4 else 0)
+    await stream.aclose()
+    assert read[-1].event == "usage"
+    await client.aclose()
+
+
 async def test_dead_engine_raises_backend_lost_before_and_during_a_stream() -> None:
     start = wire.StartEvent(prompt_tokens=1, reasoning_open=False)
     died = wire.ErrorEvent(status=502, error=BackendFailed("The engine died.").body()["error"])

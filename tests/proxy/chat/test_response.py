@@ -10,7 +10,7 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, NamedTool
-from toolgate_core.deltas import CallStart
+from toolgate_core.deltas import CallStart, ContentDelta
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
 from toolgate_proxy.chat.calls import CallIds
@@ -28,6 +28,24 @@ def test_stop_strings_in_all_choices_complete_the_response_early() -> None:
     assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
     fed(answer, sent[at:])
     assert answer.counts.completion == len(tokenize("Over the")) + len(tokenize("So far"))
+
+
+def test_content_that_arrives_together_is_one_event() -> None:
+    text = "Over the old bridge and into a dark forest, where nobody has ever been before."
+    [content, _] = fed(answer_to(request()), events(text))
+    assert content.event == ContentDelta(text)
+
+
+def test_tokens_with_and_without_logprobs_can_arrive_together() -> None:
+    sent = [
+        each.model_copy(update={"logprobs": None}) if at == 3 else each
+        for at, each in enumerate(events("So far, so good", logprobs=True))
+    ]
+    found = [each.event for each in fed(answer_to(request()), sent)]
+    contents = [each for each in found if isinstance(each, ContentDelta)]
+    assert "".join(each.text for each in contents) == "So far, so good"
+    shown = [each.token for content in contents for each in content.logprobs]
+    assert shown == ["So ", "far", "o g", "ood"]
 
 
 def test_a_stop_string_does_not_prevent_a_required_call() -> None:

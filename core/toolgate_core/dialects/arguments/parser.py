@@ -60,8 +60,10 @@ def escaped(text: str) -> str:
 
 def overlap(text: str, end: str) -> int:
     """The length of the longest end of `text` that is a beginning of `end`, but not all of it."""
-    longest = min(len(text), len(end) - 1)
-    return next((n for n in range(longest, 0, -1) if text.endswith(end[:n])), 0)
+    for length in range(min(len(text), len(end) - 1), 0, -1):
+        if text.endswith(end[:length]):
+            return length
+    return 0
 
 
 SPACE = " \t\n\r"

@@ -71,7 +71,9 @@ def read_definitions(
                 on_invalid=on_invalid,
             )
         )
-    tools = values.get("tools", ())
+    tools = values.get("tools")
+    if not tools:
+        return Toolset()
     known = known_entries(
         tools,
         f"chat completions, {search}",

@@ -159,6 +159,9 @@ def _with_gateway_calls(
 ) -> Iterator[dict[str, Any]]:
     """Put calls that the gateway ran in an earlier response, and their results, before the message
     that has them in a field."""
+    if FIELDS not in message:
+        yield message
+        return
     turns = [*turns_of(message)]
     for turn in turns:
         if calls := turn.get("tool_calls"):

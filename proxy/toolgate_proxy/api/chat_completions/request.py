@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from ...request_fields import Fields
-from ..shared.chat_request import chat_request
+from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     read_response_format,
@@ -40,6 +40,7 @@ def parse_request(
     on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
     recalled: int = 0,
+    salt: Salt = as_sent,
 ) -> ChatRequest:
     """Convert a body, as `Surface.parse` describes it. This API stores nothing."""
     parsed = read_parameters(_merged(body), BY_NAME)
@@ -64,6 +65,7 @@ def parse_request(
         parsed.request.setdefault("include_reasoning", False)
     return chat_request(
         parsed,
+        salt=salt,
         prefix="chatcmpl-",
         model=model,
         messages=messages,

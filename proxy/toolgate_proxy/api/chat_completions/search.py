@@ -63,8 +63,8 @@ def _with_search(tools: list[Any], listed: int) -> list[Any] | None:
 
 def requested_search(values: Mapping[str, Any]) -> Method | None:
     """Return how the search of a request searches; None if it has none that can find a tool."""
-    tools = values.get("tools", ())
-    if not _is_possible(values) or not any(map(flag_of, tools)):
+    tools = values.get("tools")
+    if not tools or not _is_possible(values) or not any(map(flag_of, tools)):
         return None
     return next((method for _, tool in not_deferred(tools) if (method := _method(tool))), None)
 

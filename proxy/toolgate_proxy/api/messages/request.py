@@ -15,7 +15,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from ..shared.chat_request import chat_request
+from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     read_format,
@@ -51,6 +51,7 @@ def parse_request(
     on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
     recalled: int = 0,
+    salt: Salt = as_sent,
 ) -> ChatRequest:
     """Convert a body, as `Surface.parse` describes it. This API stores nothing."""
     parsed = read_parameters(body, BY_NAME)
@@ -79,6 +80,7 @@ def parse_request(
     parsed.request["include_reasoning"] = is_shown(values, mode)
     return chat_request(
         parsed,
+        salt=salt,
         prefix="msg_",
         model=model,
         messages=conversation.messages,

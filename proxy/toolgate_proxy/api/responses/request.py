@@ -13,7 +13,7 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from ..shared.chat_request import chat_request
+from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
     read_format,
@@ -54,6 +54,7 @@ def parse_request(
     on_invalid: OnInvalid = refuse,
     client: Client = ANY_CLIENT,
     recalled: int = 0,
+    salt: Salt = as_sent,
 ) -> ChatRequest:
     """Convert a body, as `Surface.parse` describes it."""
     parsed = read_parameters(body, BY_NAME)
@@ -83,6 +84,7 @@ def parse_request(
     compaction = read_compaction(values, given[recalled:] if isinstance(given, list) else ())
     return chat_request(
         parsed,
+        salt=salt,
         prefix="resp_",
         model=model,
         messages=messages,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from toolgate_core import wire
@@ -19,10 +19,18 @@ from .parameter import ParsedParameters
 from .sampling import make_sampling
 from .template import reasoning_budget, reasoning_mode, template_kwargs
 
+Salt = Callable[[str | None], str | None]
+"""Returns the salt of a request in the backend's prefix cache. Its argument is the client's own."""
+
+
+def as_sent(salt: str | None) -> str | None:
+    return salt
+
 
 def chat_request(
     parsed: ParsedParameters,
     *,
+    salt: Salt,
     prefix: str,
     model: str,
     messages: Sequence[dict[str, Any]],
@@ -45,9 +53,11 @@ def chat_request(
     Raise InvalidRequest, InvalidTools, UnknownTool and UnsupportedParameter for parameters that
     contradict each other."""
     check_plain_only(parsed.values, *constraints)
-    hosted.check_choice(choice, tools.loaded)
+    beginning, loaded = tools.beginning, tools.loaded
+    hosted.check_choice(choice, loaded)
     values, fields = parsed.values, parsed.request | own
-    mode = reasoning_mode(values)
+    mode, parts = reasoning_mode(values), _kinds_of_parts(messages)
+    fields["cache_salt"] = salt(fields.get("cache_salt"))
     if "request_id" in values:
         fields["answer_id"] = f"{prefix}{values['request_id']}"
     return ChatRequest(
@@ -56,10 +66,10 @@ def chat_request(
         messages=tuple(messages),
         message_paths=paths,
         history_changes=history.changes,
-        images=_has_part(messages, IMAGE),
-        documents=_has_part(messages, PDF),
-        tools=tools.loaded,
-        listed_tools=None if tools.beginning == tools.loaded else tools.beginning,
+        images=IMAGE in parts,
+        documents=PDF in parts,
+        tools=loaded,
+        listed_tools=None if beginning == loaded else beginning,
         deferred_tools=tools.deferred,
         omitted_tools=hosted.types,
         tool_choice=tools.checked(choice),
@@ -73,9 +83,10 @@ def chat_request(
     )
 
 
-def _has_part(messages: Sequence[dict[str, Any]], kind: str) -> bool:
-    parts = (message["content"] for message in messages if isinstance(message["content"], list))
-    return any(part["type"] == kind for content in parts for part in content)
+def _kinds_of_parts(messages: Sequence[dict[str, Any]]) -> set[str]:
+    """Return the types of the content parts in all messages."""
+    contents = [message["content"] for message in messages]
+    return {part["type"] for content in contents if isinstance(content, list) for part in content}
 
 
 def _text_of_last(messages: Sequence[dict[str, Any]]) -> str:

@@ -134,8 +134,11 @@ def with_results(given: Iterable[Placed], history: History) -> list[Placed]:
     """The messages with each result after its call. A result belongs to the call with its id,
     otherwise to a call before it that has no result: one of its name, or the first one. A last
     message with calls may have no results yet."""
+    placed = [*given]
+    if not any(message["role"] == "tool" or message.get("tool_calls") for message, _ in placed):
+        return placed
     pairing = _Pairing(history)
-    for message, path in given:
+    for message, path in placed:
         pairing.add(message, path)
     return [*pairing.finished()]
 

@@ -93,9 +93,10 @@ class HostedTools:
 
     def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
         """Raises InvalidTools if the choice names a tool that was left out."""
-        names = {tool.name for tool in offered}
+        if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
+            return
         for each in self._left_out:
-            if isinstance(choice, NamedTool) and choice.name == each.name not in names:
+            if choice.name == each.name:
                 raise InvalidTools(
                     f"'tool_choice' requires a call, but this gateway does not have the hosted "
                     f"tool {each.kind!r}. Offer a function.",

@@ -114,9 +114,10 @@ def read_parameters(body: Mapping[str, Any], table: Table) -> ParsedParameters:
 def _stand_for(values: dict[str, Any], table: Table) -> None:
     """Set the parameters for which members of others stand."""
     for name in [*values]:
-        for member, other in table[name].stands_for.items():
+        stands_for = table[name].stands_for
+        for member in stands_for:
             if member in values[name]:
-                values.setdefault(other, values[name][member])
+                values.setdefault(stands_for[member], values[name][member])
 
 
 def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
@@ -127,9 +128,9 @@ def _give(row: Parameter, value: Any, parsed: ParsedParameters) -> None:
         parsed.tokenizing[row.tokenizing] = value
     if row.request is not None:
         parsed.request[row.request] = row.means[value] if row.means else value
-    for member, name in row.members.items():
+    for member in row.members:
         if member in value:
-            parsed.request[name] = value[member]
+            parsed.request[row.members[member]] = value[member]
 
 
 def over_defaults(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.types import Scope
 
+from ...context import context_of
 from ...keys.header import key_of
 from .. import auth
 from .key_settings import ALIASES, key_settings
@@ -31,6 +32,8 @@ async def asked(scope: Scope, model: str) -> tuple[str, Asker]:
     from litellm.proxy.auth.auth_checks import get_key_object
     from litellm.proxy.utils import hash_token
 
+    if (context := context_of(scope)).authenticated:
+        return model, Asker(is_administrator=context.key is None)
     sent = key_of(scope["headers"]) or ""
     if auth.is_master_key(sent):
         return model, Asker(is_administrator=True)

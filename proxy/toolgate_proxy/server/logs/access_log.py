@@ -19,6 +19,7 @@ import logging
 import sys
 import time
 from datetime import UTC, datetime
+from json.encoder import encode_basestring_ascii as as_json_text
 from typing import Any
 
 from ...context import RequestContext
@@ -83,16 +84,17 @@ def timestamp(seconds: float) -> str:
 
 
 def line(record: dict[str, Any], *, as_json: bool, max_text: int = MAX_TEXT) -> str:
-    told = {name: _bounded(value, max_text) for name, value in record.items() if value is not None}
+    told = {
+        name: value[:max_text] if isinstance(value, str) else value
+        for name, value in record.items()
+        if value is not None
+    }
     if as_json:
         return json.dumps(told)
-    # json.dumps escapes newlines and quotes, so a value can't forge another line or field.
-    return " ".join(f"{name}={_quoted(value)}" for name, value in told.items())
-
-
-def _quoted(value: object) -> str:
-    return json.dumps(value) if isinstance(value, str) else str(value).lower()
-
-
-def _bounded(value: object, max_text: int) -> object:
-    return value[:max_text] if isinstance(value, str) else value
+    # JSON escapes newlines and quotes, so a value can't forge another line or field.
+    return " ".join(
+        [
+            f"{name}={as_json_text(value) if isinstance(value, str) else str(value).lower()}"
+            for name, value in told.items()
+        ]
+    )
