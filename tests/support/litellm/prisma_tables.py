@@ -206,7 +206,7 @@ class Column:
         if given in GENERATED:
             return GENERATED[given]()
         if given is None or not LITERAL.match(given):
-            return None
+            return given if given and given.isidentifier() else None  # a value of an enum
         return json.loads(given) if self.type != "Json" else json.loads(json.loads(given))
 
     def stored(self, value: Any) -> Any:
