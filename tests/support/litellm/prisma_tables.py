@@ -46,9 +46,12 @@ class Table:
         where: Where | None = None,
         include: Mapping[str, Any] | None = None,
         take: int | None = None,
+        order: Mapping[str, str] | None = None,
         **_: object,
     ) -> list[Record]:
         found = [row for row in self.rows if _matches(row, where or {})]
+        for name, way in (order or {}).items():
+            found.sort(key=lambda row: (row[name] is not None, row[name]), reverse=way == "desc")
         return [self._record(row, include) for row in found[:take]]
 
     async def find_first(
