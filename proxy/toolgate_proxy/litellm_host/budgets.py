@@ -1,10 +1,14 @@
 """The cost of a request that LiteLLM's authentication reserves in the budgets of its database.
 
 The success event of the request settles the reservation, its failure hook releases it. If there is
-neither, LiteLLM's middleware releases it when the request ends.
+neither, LiteLLM's middleware releases it when the request ends. Two releases at the same time would
+both lower LiteLLM's counters.
 """
 
 from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
 
 from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
 from litellm.proxy._types import UserAPIKeyAuth
@@ -22,3 +26,21 @@ async def release(caller: UserAPIKeyAuth) -> None:
     """Release the reservation of a request that LiteLLM's handler goes on with: it reserves
     again."""
     await release_or_invalidate_budget_reservation(caller.budget_reservation)
+
+
+def released_after(
+    event: Coroutine[Any, Any, None], caller: UserAPIKeyAuth | None
+) -> Coroutine[Any, Any, None]:
+    """Leave the reservation to a failure event, which is created after the request has ended.
+    Return a coroutine that creates it, and releases what no hook of the event has released."""
+    if caller is None:
+        return event
+    leave_to_event(caller)
+    return _released_after(event, caller)
+
+
+async def _released_after(event: Coroutine[Any, Any, None], caller: UserAPIKeyAuth) -> None:
+    try:
+        await event
+    finally:
+        await release(caller)

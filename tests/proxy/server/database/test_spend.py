@@ -101,6 +101,8 @@ async def test_a_failed_request_costs_nothing_and_is_logged(
     gateway.backend.scripts["breaks"] = Script(("x",), error_after=0)
     key = await database.key(max_budget=100.0)
     await gateway.ask(body_of(api, "breaks", stream=stream), path=PATHS[api], key=key)
+    [reserved] = database.reservations
+    assert reserved["callback_bound"] or reserved["finalized"]  # or it would be released twice
     row = await database.logged()
     assert (row.status, row.spend, row.api_key) == ("failure", 0.0, hash_token(key))
     assert row.metadata["error_information"]["error_message"]
@@ -167,6 +169,8 @@ async def test_a_client_that_leaves_while_its_key_is_checked_reserves_nothing(
     await gateway.ask(body_of(api), path=PATHS[api], key=key, leave_after=left)
     row = await database.logged()
     assert (row.status, row.spend) == ("failure", 0.0)
+    [reserved] = database.reservations
+    assert reserved["callback_bound"] or reserved["finalized"]
     assert await counted("key", hash_token(key)) == NOTHING
     assert gateway.backend.requests == []
 
