@@ -251,7 +251,7 @@ class HostSide:
             in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
             event = self._events.failed(self._route.model, failed)
-            in_background(budgets.released_after(event, self._caller))
+            in_background(budgets.released_before(event, self._caller))
 
     @property
     def caller(self) -> UserAPIKeyAuth:

@@ -115,6 +115,7 @@ async def test_an_invalid_request_releases_its_reservation(
 ) -> None:
     key = await database.key(max_budget=100.0)
     assert (await gateway.ask(chat(temperature="hot"), key=key)).status == 400
+    await database.settled(1)
     assert await counted("key", hash_token(key)) == NOTHING
 
 
