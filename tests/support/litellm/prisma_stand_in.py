@@ -2,8 +2,8 @@
 
 LiteLLM imports the client that `prisma generate` writes, which needs a query engine that package
 registries do not have. All of LiteLLM's own code above the client is the real one. Of its SQL, the
-stand-in answers the look-up of a key with its team, and the statements that add up spend; others
-find nothing, upon which LiteLLM uses the tables.
+stand-in answers the look-up of a key with its team, and the statements that log requests and add up
+spend; others find nothing, upon which LiteLLM uses the tables.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from litellm.proxy.db.daily_spend_bulk_upsert import DAILY_SPEND_TABLES
 
+from tests.support.litellm import prisma_ledger
 from tests.support.litellm.prisma_tables import Row, Table, Tables
 
 INSERT = re.compile(r'INSERT INTO "(\w+)" \(([^)]*)\)')
@@ -56,8 +57,8 @@ class Prisma:
     def batch_(self) -> Batch:
         return Batch(self)
 
-    async def query_raw(self, sql: str, *values: object) -> list[Row]:
-        return []
+    async def query_raw(self, sql: str, *values: Any) -> list[Row]:
+        return prisma_ledger.query(self._tables, sql, values)
 
     async def query_first(self, sql: str, *values: object) -> Row | None:
         return self._key_with_team(values[0]) if KEY in sql else None

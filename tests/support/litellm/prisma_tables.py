@@ -46,9 +46,12 @@ class Table:
         where: Where | None = None,
         include: Mapping[str, Any] | None = None,
         take: int | None = None,
+        order: Mapping[str, str] | None = None,
         **_: object,
     ) -> list[Record]:
         found = [row for row in self.rows if _matches(row, where or {})]
+        for name, way in (order or {}).items():
+            found.sort(key=lambda row: (row[name] is not None, row[name]), reverse=way == "desc")
         return [self._record(row, include) for row in found[:take]]
 
     async def find_first(
@@ -206,7 +209,7 @@ class Column:
         if given in GENERATED:
             return GENERATED[given]()
         if given is None or not LITERAL.match(given):
-            return None
+            return given if given and given.isidentifier() else None  # a value of an enum
         return json.loads(given) if self.type != "Json" else json.loads(json.loads(given))
 
     def stored(self, value: Any) -> Any:

@@ -40,6 +40,9 @@ class RemotePrisma(Prisma):
 
     async def disconnect(self, *_: object, **__: object) -> None: ...
 
+    async def query_raw(self, sql: str, *values: Any) -> Any:
+        return await self.call("query_raw", (sql, *values), {})
+
     async def query_first(self, sql: str, *values: object) -> Any:
         return await self.call("query_first", (sql, *values), {})
 

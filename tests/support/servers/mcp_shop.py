@@ -43,7 +43,9 @@ def command(calls: Path) -> dict[str, Any]:
     return {"transport": "stdio", "command": sys.executable, "args": [__file__, str(calls)]}
 
 
-def result(method: str, params: dict[str, Any]) -> dict[str, Any]:
+def result(
+    method: str, params: dict[str, Any], tools: list[dict[str, Any]] = TOOLS
+) -> dict[str, Any]:
     match method:
         case "initialize":
             return {
@@ -52,7 +54,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any]:
                 "serverInfo": {"name": "shop", "version": "1"},
             }
         case "tools/list":
-            return {"tools": TOOLS if sys.argv[1:] else CATALOGUE}
+            return {"tools": tools}
         case "tools/call":
             for path in sys.argv[1:]:
                 with Path(path).open("a", encoding="utf-8") as calls:
@@ -66,6 +68,7 @@ def result(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
+    tools = TOOLS if sys.argv[1:] else CATALOGUE
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:
@@ -73,7 +76,7 @@ def main() -> None:
         params = message.get("params") or {}
         if params.get("name") == "fail":
             sys.exit("It fails.")
-        answer = result(message["method"], params)
+        answer = result(message["method"], params, tools)
         print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
 
 

@@ -250,7 +250,8 @@ class HostSide:
             body = (self.guard and self.guard.shown) or self.response.whole().body()
             in_background(self._events.succeeded(self._route.model, body, stream=stream))
         elif failed is not None:
-            in_background(self._events.failed(self._route.model, failed))
+            event = self._events.failed(self._route.model, failed)
+            in_background(budgets.released_before(event, self._caller))
 
     @property
     def caller(self) -> UserAPIKeyAuth:

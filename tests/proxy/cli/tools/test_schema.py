@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,9 @@ CONTRADICTION = {
 MCP = {"tools": [{"name": "read", "inputSchema": {"type": "object"}}]}
 ANTHROPIC = [{"name": "tag", "input_schema": SCHEMA}]
 
+NEEDS_ENGINE = pytest.mark.skipif(
+    find_spec(commands.ENGINE) is None, reason="llguidance is not installed"
+)
 HEAVY = ("litellm", "fastapi", "aiohttp", "httpx", "openai", "transformers", "torch")
 RUN = f"""
 import sys
@@ -39,6 +43,7 @@ assert not (found := [name for name in {HEAVY} if name in sys.modules]), found
 """
 
 
+@NEEDS_ENGINE
 def test_tools_are_named_whatever_their_form(tmp_path: Path) -> None:
     files = [tmp_path / "mcp.json", tmp_path / "anthropic.json"]
     for file, value in zip(files, (MCP, ANTHROPIC), strict=True):
@@ -62,11 +67,13 @@ def test_an_invalid_tool_is_named_by_its_place(tmp_path: Path) -> None:
     assert "tools[2]: invalid" in result.output
 
 
+@NEEDS_ENGINE
 def test_tools_are_read_from_standard_input() -> None:
     result = CliRunner().invoke(app, ["schema", "-"], input=json.dumps(MCP))
     assert (result.exit_code, result.output) == (0, "read: masked in all forms\n")
 
 
+@NEEDS_ENGINE
 def test_names_may_have_any_line_separator(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     properties = {"a\u2028b\x85c": {"type": "array", "uniqueItems": True}}
@@ -85,6 +92,7 @@ def test_an_unknown_form_is_an_error(tmp_path: Path) -> None:
     assert f"{file}: this is a JSON Schema without a tool" in result.stderr
 
 
+@NEEDS_ENGINE
 def test_what_masks_enforce_depends_on_the_form_of_calls(tmp_path: Path) -> None:
     file = tmp_path / "tools.json"
     note = {"type": "string", "maxLength": 5_000}
@@ -154,6 +162,7 @@ def test_the_report_imports_neither_litellm_nor_http_clients(tmp_path: Path) -> 
         assert done.returncode == 0, done.stderr
 
 
+@NEEDS_ENGINE
 def test_keywords_are_reported_with_advice(tmp_path: Path) -> None:
     path = tmp_path / "tools.json"
     path.write_text(json.dumps(ENTRIES))

@@ -59,9 +59,11 @@ async def http(
     async with http_client(url, headers=bearer(MASTER_KEY)) as client:
         await until(client, up=True)
         hung.hangs = True
-        await until(client, up=False)
-        yield client
-        hung.hangs = False
+        try:
+            await until(client, up=False)
+            yield client
+        finally:
+            hung.hangs = False
 
 
 async def until(http: httpx.AsyncClient, *, up: bool) -> None:
