@@ -13,11 +13,10 @@ leases of its requests. The leases of a gateway that was killed expire.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from typing import cast
-
-import orjson
 
 from ..keys.limit_kinds import SLICES
 from ..redis_client import RedisBatch, Script, SharedRedis
@@ -92,7 +91,7 @@ class RedisCounter:
         """Return the reply to a command. `each`: what the script reads for each key. Raises
         NoResponse, and CommandRefused, which is logged."""
         # In one argument, because the client encodes each argument in Python.
-        argument = orjson.dumps((request_id, lease_ms, SLICES, each))
+        argument = json.dumps((request_id, lease_ms, SLICES, each))
         reply = await script.run(self._redis.run, keys, argument)
         if reply is None:
             raise NoResponse

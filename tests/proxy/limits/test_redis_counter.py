@@ -57,6 +57,12 @@ async def test_corrections_count_when_redis_is_out_of_memory(redis_at_hand: Redi
     assert refused(await counter.admit(request(3, 1, {"tpm": 100}))) == "tpm"
 
 
+async def test_a_limit_may_exceed_64_bits(redis: RedisServer) -> None:
+    """Operators write such a limit instead of none."""
+    result = await in_redis(redis).admit(request(1, 10, {"tpm": 10**30, "tokens_per_day": 2**70}))
+    assert refused(result) is None
+
+
 async def test_redis_key_names_of_counters_are_stable(redis: RedisServer) -> None:
     """Gateways of different versions share the counters."""
     redis.client.flushall()
