@@ -89,7 +89,7 @@ class Backend:
     def client(self) -> Iterator[httpx.Client]:
         headers = {"authorization": f"Bearer {self.key}"}
         with httpx.Client(
-            base_url=self.url, headers=headers, timeout=60, trust_env=False, verify=False
+            base_url=self.url, headers=headers, timeout=300, trust_env=False, verify=False
         ) as client:
             yield client
 
