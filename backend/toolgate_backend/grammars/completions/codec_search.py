@@ -22,7 +22,7 @@ from ...tokens.masks import BitmaskRow
 from ...tokens.units import units
 from ..codecs.pythonic import python_string
 from ..engines.engine import Matcher
-from .hints import Needs
+from .hints import Beginnings, Needs
 from .json_texts import SHORT_VALUES, Scan, rests_of
 from .search import FOUND, MISSED, Completion
 
@@ -30,7 +30,8 @@ FREE_TEXT = 0.25
 """Share of the vocabulary from which on a mask is that of free text."""
 TRIED = 6
 """Number of tokens that are tried for one after which something can be ended."""
-_JSON_ENDS = ("]", "}", '"')
+_BRACKETS = ("]", "}")
+_JSON_ENDS = (*_BRACKETS, '"')
 
 
 def closers(form: CallForm) -> tuple[bytes, ...]:
@@ -45,7 +46,7 @@ def closers(form: CallForm) -> tuple[bytes, ...]:
         case Tagged(end=end, cdata=cdata):
             inner = (end, CDATA_END + end, *_JSON_ENDS) if cdata else (end, *_JSON_ENDS)
         case GemmaValues(quote=quote):
-            inner = (quote, *_JSON_ENDS)
+            inner = (quote, *_BRACKETS)
         case NestedTags(namespace=namespace):
             inner = (f"{namespace}</",)
         case Pythonic():
@@ -93,20 +94,20 @@ class CodecCompletion(Completion):
         special: frozenset[int],
         grammar_marks: frozenset[int],
         marks: frozenset[int],
-        closers: Sequence[bytes],
+        closers: tuple[bytes, ...],
     ) -> None:
         super().__init__(token_bytes, special, grammar_marks, marks)
         self._form = form
         self._closers = closers
         self._separators = separators(form)
-        self._ends = [*closers, b"'", b'"']
-        self._quotes = {b"'", b'"'}
+        quotes = {b"'", b'"'}
         if isinstance(form.codec, GemmaValues):
-            self._quotes.add(units(form.marks.encode(form.codec.quote), form.marks))
+            quotes.add(units(form.marks.encode(form.codec.quote), form.marks))
+        self._quotes = tuple(each for each in closers if each in quotes)
         self._after_quotes = [each for each in closers if each not in self._quotes] + [b",", b":"]
         if isinstance(form.codec, Pythonic):
             self.short_values = (*SHORT_VALUES, b"''", b"None", b"True")
-        self._raw_texts = lru_cache(1024)(self.raw_texts)
+        self._raw_texts = lru_cache(512)(self.raw_texts)
 
     def member_texts(self, name: str) -> list[bytes]:
         form, codec = self._form, self._form.codec
@@ -131,9 +132,15 @@ class CodecCompletion(Completion):
         one are among the raw texts."""
         return super().string_texts(text, False)
 
-    def raw_texts(self, text: str, end: bytes) -> list[bytes]:
-        """The rests of a raw text, with its end."""
-        return [text[at:].encode() + end for at in rests_of(text)]
+    def raw_texts(self, texts: tuple[str, ...], ends: tuple[bytes, ...]) -> Beginnings:
+        """The rests of raw texts, each with an end."""
+        found = [
+            (text[at:], text[at:].encode() + end)
+            for end in ends
+            for text in texts
+            for at in rests_of(text)
+        ]
+        return Beginnings(found, self.token_index)
 
     def spellings(self, text: bytes) -> list[bytes]:
         """The strings of Python can have either quotation mark."""
@@ -141,15 +148,15 @@ class CodecCompletion(Completion):
             return [text]
         return [text, text.replace(b'"', b"'")]
 
-    def _raw_text(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> tuple[list[int], int]:
+    def _raw_text(
+        self, matcher: Matcher, row: BitmaskRow, needs: Needs, ends: tuple[bytes, ...]
+    ) -> tuple[list[int], int]:
         """The tokens of a raw text of the hints with its end, and the number of those before the
         end."""
-        for end in self._ends:
-            for text in needs.texts:
-                for whole in self._raw_texts(text, end):
-                    if tokens := self._ended_by(matcher, whole, row):
-                        needs.use(text)
-                        return tokens, self.cost(whole.removesuffix(end).decode(errors="replace"))
+        for rest, whole in self._raw_texts(needs.texts, ends).allowed(row):
+            if tokens := self._ended_by(matcher, whole, row):
+                needs.use(rest)
+                return tokens, self.cost(rest)
         return [], 0
 
     def _forced_text(self, matcher: Matcher, scan: Scan) -> bytes:
@@ -168,19 +175,25 @@ class CodecCompletion(Completion):
         single = len(allowed) == 1
         if single and not self._begins_member(longest):
             return [longest], 0
+        # A short string may have every character, also those of the ends below.
+        if self._separators and not free and not self._ends_string(matcher):
+            string, _ = self._raw_text(matcher, row, needs, self._quotes)
+            if string:
+                return string, 0
         # The mask of the first token does not tell the end of the call from another member.
         if ending := self._ending(matcher):
             return ending, 0 if single else FOUND
         if single:
             return self._member(matcher, row, needs) or [longest], 0
-        if member := (self._open_member if free else self._member)(matcher, row, needs):
+        named = self._open_member if free or self._separators else self._member
+        if member := named(matcher, row, needs):
             return member, 0
         if forced := self._forced(matcher):
             return forced, 0
         if chain:
             return [self._forced_part(matcher, allowed)], 0
         # A raw text may contain any short value, and any text of the hints.
-        raw, count = self._raw_text(matcher, row, needs)
+        raw, count = self._raw_text(matcher, row, needs, self._closers)
         value = [] if free else self._short_value(matcher, row)
         if value and not 0 < count <= len(value):
             return value, 0
@@ -197,9 +210,11 @@ class CodecCompletion(Completion):
         return [longest], MISSED
 
     def _open_member(self, matcher: Matcher, row: BitmaskRow, needs: Needs) -> list[int]:
-        """As `_member`, where masks do not tell a free name of an object from a free text."""
+        """As `_member`, where masks do not tell a name from a text."""
         for name, text in self._beginnings(needs.names, needs.opened).allowed(row):
-            if not needs.is_written(name) and (tokens := self._ended_by(matcher, text, row)):
+            if needs.is_written(name) or self._tokens_of(matcher, text + text[-1:]):
+                continue
+            if tokens := self._ended_by(matcher, text, row):
                 needs.write(name)
                 return tokens
         return []
@@ -226,13 +241,20 @@ class CodecCompletion(Completion):
                 return tokens
         return []
 
+    def _ends_string(self, matcher: Matcher) -> bool:
+        """Whether a quotation mark ends a string here."""
+        quotes = (self._ended_by(matcher, quote) for quote in self._quotes)
+        return any(tokens and not self._opens_string(matcher, tokens) for tokens in quotes)
+
     def _opens_string(self, matcher: Matcher, quote: list[int]) -> bool:
-        """Whether a quotation mark begins a string, which is one of a few: nothing that follows a
-        string may follow."""
+        """Whether a quotation mark does not end a string. It may begin one of a few: nothing that
+        follows a string may follow. It may be in one with the other marks."""
         for token in quote:
             matcher.accept(token)
-        followed = matcher.finished
-        followed = followed or any(self._tokens_of(matcher, text) for text in self._after_quotes)
+        followed = matcher.finished or (
+            any(self._tokens_of(matcher, text) for text in self._after_quotes)
+            and not self._tokens_of(matcher, b"a")
+        )
         matcher.rollback(len(quote))
         return not followed
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,14 +126,25 @@ def test_many_numbers_are_written_where_an_undeclared_argument_may_follow_each(f
 
 
 @pytest.mark.parametrize("family", ["lfm2_5", "gemma4"])
-def test_a_text_of_separators_is_not_ended_by_them(family: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ({"pattern": "^[a-f,:= ]{3,}x$"}, "aaax"),
+        ({"format": "ipv6"}, "::1"),
+        ({"minLength": 2, "maxLength": 2}, "aa|//"),
+    ],
+)
+def test_a_string_may_have_names_separators_and_closers(
+    family: str, text: dict[str, Any], written: str
+) -> None:
+    """The required `ab` counts as written only as a name."""
     model = DialectModel(DIALECTS[family])
-    pattern = {"type": "string", "pattern": "^[a-f,:= ]{3,}x$"}
-    schema = {"type": "object", "properties": {"text": pattern}, "required": ["text"]}
+    declared = {"ab": NUMBER, "text": {"type": "string", **text}}
+    schema = OPEN | {"properties": declared, "required": ["text", "ab"]}
     grammar = model.grammar("any", schema)
     path = model.data.completion.path(grammar.matcher(), hints=grammar.hints)
     assert path is not None
-    assert "aaax" in model.text(path)
+    assert re.search(rf"\W({written})\W", model.text(path))
 
 
 @pytest.mark.parametrize(("family", "mark"), [("spark2_5", "</tool_call>"), ("lfm2_5", "</think>")])
