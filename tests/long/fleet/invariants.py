@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
@@ -55,14 +56,14 @@ class Invariants:
                 return
             if isinstance(reply, ResponseError) or reply[0] != 0:
                 return
-            self._counted.add(arguments[0].decode())
+            request_id, _, _, limits = json.loads(arguments[0])
+            self._counted.add(request_id)
             if self._lost != len(self._record.lost):  # counters may begin anew
                 self._lost = len(self._record.lost)
                 self._windows.clear()
-            for at, key in enumerate(keys):
-                kind, _, limit, amount = arguments[3 + 4 * at : 7 + 4 * at]
-                if kind == b"sliding" and int(limit) >= 0 and key.endswith(b":requests"):
-                    self._admitted(key, int(limit), int(amount), clock())
+            for key, (kind, _, limit, amount) in zip(keys, limits, strict=True):
+                if kind == "sliding" and limit >= 0 and key.endswith(b":requests"):
+                    self._admitted(key, limit, amount, clock())
 
         return ran
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -206,6 +207,9 @@ class RedisServer:
                 b"error_reply": lambda text: self._lua.table_from({b"err": text}),
             }
         )
+        self._lua.globals()[b"cjson"] = self._lua.table_from(
+            {b"decode": lambda text: self._table(json.loads(text))}
+        )
         self._scripts: dict[str, tuple[str, Any]] = {}
 
     def now(self) -> float:
@@ -246,6 +250,12 @@ class RedisServer:
         for observe in self.ran:
             observe(text, keys, rest, reply)
         return reply
+
+    def _table(self, value: Any) -> Any:
+        """The value of Lua for a JSON value without objects."""
+        if isinstance(value, list):
+            return self._lua.table_from([self._table(each) for each in value])
+        return value.encode() if isinstance(value, str) else value
 
     def _call(self, name: bytes, *arguments: Any) -> Any:
         reply = self.commands.run(name.decode(), *map(_encoded, arguments))
