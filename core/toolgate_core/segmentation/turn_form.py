@@ -36,11 +36,12 @@ class TurnForm:
         self.calls_end = encode(calls.end) if calls else ""
         self.first_call = self._parts(calls, calls.begin) if calls else ()
         self.further_call = self._parts(calls, calls.separator) if calls else ()
-        self.text_in_reasoning = bool(self.reasoning_end) and not self._is_mark(self.reasoning_end)
-        """Whether the reasoning ends with ordinary text."""
         around = (each for each in (self.reasoning_begin, self.reasoning_end) if each)
+        self.text_in_reasoning = not all(map(self._is_mark, around))
+        """Whether the reasoning begins or ends with ordinary text. Each token is then read alone,
+        so that the tokens of the reasoning are counted, however many arrive together."""
         begins_with_mark = calls is None or self.trigger_token() is not None
-        self.marks_end_text = begins_with_mark and all(map(self._is_mark, around))
+        self.marks_end_text = begins_with_mark and not self.text_in_reasoning
         """Whether only marks begin and end the reasoning, and begin the calls."""
 
     def _parts(self, calls: Calls, opening: str) -> tuple[Part, ...]:

@@ -49,6 +49,23 @@ def test_the_segmenter_finds_the_message(dialect: Dialect, golden: Golden, speci
     assert events[-1] == finish_of(golden)
 
 
+@MARKS
+@pytest.mark.parametrize(("dialect", "golden"), CASES)
+def test_tokens_of_the_reasoning_count_however_many_arrive_together(
+    dialect: Dialect, golden: Golden, special: bool
+) -> None:
+    found = tokens_of(dialect, special)
+    units = found.units(golden.text)
+    counted = []
+    for size in (1, 3, len(units)):
+        segmenter = found.segmenter(golden)
+        for at in range(0, len(units), size):
+            ids, texts = zip(*units[at : at + size], strict=True)
+            segmenter.feed(ids, texts)
+        counted.append(segmenter.reasoning_tokens)
+    assert len({*counted}) == 1, counted
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "special",
