@@ -29,11 +29,8 @@ async def batched(
                 if (now := time.monotonic()) < due:
                     continue
                 due = now + seconds
-                for each in waiting.values():
-                    yield joined(each)
-                waiting.clear()
-            else:
-                for each in waiting.values():
-                    yield joined(each)
-                waiting.clear()
+            for each in waiting.values():
+                yield joined(each)
+            waiting.clear()
+            if not isinstance(event, TokensEvent):
                 yield event

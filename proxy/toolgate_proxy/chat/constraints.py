@@ -163,7 +163,8 @@ def backend_request(
     so the gateway's own id is appended. `metered`: whether a limit counts the tokens, those of an
     abandoned response as well."""
     # Only a stream can be closed at a stop string or an invalid call.
-    closed_early = bool(request.stop or request.sampling.stop_token_ids or loaded.residual)
+    may_be_closed = request.stop or request.sampling.stop_token_ids or loaded.residual
+    needs_each_token = request.stream or bool(may_be_closed)
     seed = request.sampling.seed
     earlier_calls = sum(len(m.get("tool_calls") or ()) for m in request.messages)
     return wire.GenerateRequest(
@@ -179,8 +180,8 @@ def backend_request(
         ),
         # Only the tokens of a stream are known before its end. Otherwise one response with all
         # tokens costs less.
-        stream=request.stream or closed_early or metered,
-        batched=None if request.stream or closed_early or not metered else True,
+        stream=needs_each_token or metered,
+        batched=True if metered and not needs_each_token else None,
         return_prompt_ids=request.return_token_ids,
         return_prompt_text=request.return_prompt_text,
         tokens_as_ids=request.tokens_as_ids,

@@ -69,8 +69,7 @@ async def test_the_tokens_after_the_first_are_one_event_of_each_choice() -> None
 
 async def test_tokens_without_logprobs_have_none_in_a_batch() -> None:
     plain = [START, *(TokensEvent(choice=0, ids=(each,), texts=("t",)) for each in range(3))]
-    *_, last = await sent([*plain, end(0)], 60)
-    joined = (await sent([*plain, end(0)], 60))[2]
+    *_, joined, last = await sent([*plain, end(0)], 60)
     assert joined == TokensEvent(choice=0, ids=(1, 2), texts=("t", "t"))
     assert last == end(0)
 
