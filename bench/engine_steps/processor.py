@@ -36,14 +36,13 @@ class _HostOnly(TorchFunctionMode):  # type: ignore[misc]  # torch is not type-c
     def __torch_function__(
         self, function: Any, _types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
-        if function is torch.Tensor.to:
-            source = args[0].numpy()
-            np.copyto(self._staged[: source.nbytes].view(source.dtype), source.ravel())
         began = time.thread_time_ns()
-        try:
-            return function(*args, **kwargs or {})
-        finally:
-            self._times.leave_out("worker", time.thread_time_ns() - began)
+        result = function(*args, **kwargs or {})
+        source = args[0].numpy() if function is torch.Tensor.to else None
+        self._times.leave_out("worker", time.thread_time_ns() - began)
+        if source is not None:
+            np.copyto(self._staged[: source.nbytes].view(source.dtype), source.ravel())
+        return result
 
 
 class HostProcessor:

@@ -35,68 +35,61 @@ class DeviceMasks:
         self._device = device
         self._vocabulary_size = vocabulary_size
         self._staging = Staging(device) if pin_memory and device.type == "cuda" else None
-        words = words_per_row(vocabulary_size)
-        self._table = torch.zeros((slots, words), dtype=torch.int32, device=device)
+        self._words = words_per_row(vocabulary_size)
+        self._table = torch.zeros((slots, self._words), dtype=torch.int32, device=device)
+        self._size = slots
         self._slots: dict[Row, int] = {}
-        self._held: list[Row | None] = [None] * slots
-        """The row in each slot."""
-        self._forced = np.full(slots, -1, np.int32)
-        """The only token that the row in a slot allows, or -1."""
-        self._used = np.zeros(slots, np.int64)
-        """The number of the application that used a slot last."""
-        self._applied = 0
+        self._forced: list[int] = []
+        """The only token that the row in each slot allows, or -1."""
 
     def compile_kernel(self) -> None:
         """Triton compiles the kernel at its first use, which takes half a second."""
         logits = torch.zeros(1, self._vocabulary_size, device=self._device)
-        self.apply(logits, [0], [Row(bytes(4 * self._table.shape[1]))])
+        self.apply(logits, [0], [Row(bytes(4 * self._words))])
 
     def apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
         """Forbid what the rows forbid, as MaskApplier does."""
         if self._staging is not None:
             self._staging.begin()
-        for at in range(0, len(rows), len(self._held)):
-            part = slice(at, at + len(self._held))
+        for at in range(0, len(rows), self._size):
+            part = slice(at, at + self._size)
             self._apply(logits, indices[part], rows[part])
         if self._staging is not None:
             self._staging.end()
 
     def _apply(self, logits: torch.Tensor, indices: Sequence[int], rows: Sequence[Row]) -> None:
-        slots = self._slots_of(rows)
-        numbers = np.empty((3, len(rows)), np.int32)
-        numbers[0], numbers[1], numbers[2] = indices, slots, self._forced[slots]
+        try:
+            slots = [self._slots[row] for row in rows]
+        except KeyError:
+            self._add(rows)
+            slots = [self._slots[row] for row in rows]
+        forced = [self._forced[slot] for slot in slots]
+        numbers = np.array((indices, slots, forced), np.int32)
         width = logits.shape[1]
         mask_rows[len(rows), -(-width // BLOCK)](
             logits,
             width,
             logits.stride(0),
             self._table,
-            self._table.shape[1],
+            self._words,
             self._on_device(numbers),
             len(rows),
             BLOCK=BLOCK,
         )
 
-    def _slots_of(self, rows: Sequence[Row]) -> list[int]:
-        """Return the slots of these rows, at most as many as the table has. New rows take the slots
-        that were unused for longest."""
-        self._applied += 1
-        known = self._slots
-        missing = [row for row in dict.fromkeys(rows) if row not in known]
-        if missing:
-            self._used[[known[row] for row in rows if row in known]] = self._applied
-            free = np.argpartition(self._used, len(missing) - 1)[: len(missing)]
-            for slot, row in zip(free.tolist(), missing, strict=True):
-                replaced = self._held[slot]
-                if replaced is not None:
-                    del known[replaced]
-                known[row], self._held[slot] = slot, row
-                self._forced[slot] = _only_token(row.words, self._vocabulary_size)
-            copied = self._on_device(np.stack([row.words for row in missing]))
-            self._table.index_copy_(0, self._on_device(free), copied)
-        slots = [known[row] for row in rows]
-        self._used[slots] = self._applied
-        return slots
+    def _add(self, rows: Sequence[Row]) -> None:
+        """Give slots to the rows that have none. If they are not enough, all rows lose theirs."""
+        wanted = dict.fromkeys(rows)
+        missing = [row for row in wanted if row not in self._slots]
+        if len(self._slots) + len(missing) > self._size:
+            self._slots.clear()
+            self._forced.clear()
+            missing = [*wanted]
+        first = len(self._slots)
+        self._slots.update(zip(missing, range(first, self._size), strict=False))
+        self._forced += [_only_token(row.words, self._vocabulary_size) for row in missing]
+        copied = self._on_device(np.stack([row.words for row in missing]))
+        self._table[first : len(self._slots)].copy_(copied)
 
     def _on_device(self, numbers: npt.NDArray[Any]) -> torch.Tensor:
         if self._staging is not None:

@@ -36,7 +36,7 @@ from .apply_masks import make_applier
 logger = init_logger(__name__)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sequence:
     """One sequence in the batch."""
 
@@ -127,27 +127,28 @@ class EnforcementLogitsProcessor(LogitsProcessor):  # type: ignore[misc]
         if automaton is None:
             return self._failure_row
         try:
-            if len(sequence.output) != sequence.accepted:
-                _accept(sequence, automaton)
-            if not timed:
-                return automaton.next_row()
-            with sequence.mask_time:
-                return automaton.next_row()
+            new = len(sequence.output) - sequence.accepted
+            if new == 1:
+                accepted = automaton.accept(sequence.output[-1])
+            else:
+                accepted = automaton.accept_tokens(_new_tokens(sequence))
+            if not accepted:
+                raise BackendError(f"vLLM sampled a masked token, among the last {new} tokens")
+            sequence.accepted += new
+            if timed:
+                with sequence.mask_time:
+                    return automaton.next_row()
+            return automaton.row or automaton.next_row()
         except Exception:
             logger.exception("Toolgate: enforcement failed, ending the sequence with an error")
             sequence.automaton = None
             return self._failure_row
 
 
-def _accept(sequence: _Sequence, automaton: Automaton) -> None:
-    """Accept the new tokens of a sequence."""
-    output = sequence.output
-    if sequence.accepted > len(output):
+def _new_tokens(sequence: _Sequence) -> list[int]:
+    if sequence.accepted > len(sequence.output):
         raise BackendError(
-            f"vLLM's output list shrank from {sequence.accepted} to {len(output)} tokens; the "
-            "adapter logits_processor does not support rollback"
+            f"vLLM's output list shrank from {sequence.accepted} to {len(sequence.output)} tokens; "
+            "the adapter logits_processor does not support rollback"
         )
-    new = output[sequence.accepted :]
-    if not automaton.accept_tokens(new):
-        raise BackendError(f"vLLM sampled a masked token, among the last {len(new)} tokens")
-    sequence.accepted = len(output)
+    return sequence.output[sequence.accepted :]

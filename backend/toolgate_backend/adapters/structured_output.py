@@ -62,6 +62,8 @@ class EnforcementGrammar(StructuredOutputGrammar):  # type: ignore[misc]  # vLLM
     def accept_tokens(self, request_id: str, tokens: list[int]) -> bool:
         """False ends the request with `finish_reason="error"`."""
         try:
+            if len(tokens) == 1:
+                return self.automaton.accept(tokens[0])
             return self.automaton.accept_tokens(tokens)
         except Exception:
             logger.exception(FAILED)
@@ -142,13 +144,16 @@ class FailedSequence:
     the failure token only, and it accepts no token, so that the response is an error."""
 
     def __init__(self, model: ModelData) -> None:
-        self._row = model.row_of(model.failure_mask)
+        self.row = model.row_of(model.failure_mask)
+
+    def accept(self, token: int) -> bool:
+        return False
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         return False
 
     def next_row(self) -> Row:
-        return self._row
+        return self.row
 
     def is_terminated(self) -> bool:
         return False

@@ -49,6 +49,11 @@ class Automaton:
         self._node: TurnNode | Node
         self._course: Course
         self._slow_at: int
+        """The length from which on the next token is accepted slowly: it leads to where a limit may
+        decide."""
+        self.row: Row | None = None
+        """The mask of the next token, if the rules are not needed for it; otherwise see
+        `next_row`."""
         self._tokens: list[int] = []
         self._trail: deque[TurnNode | Node] = deque(maxlen=ROLLBACK_WINDOW)
         self._courses: deque[tuple[int, Course]] = deque(maxlen=ROLLBACK_WINDOW)
@@ -69,26 +74,30 @@ class Automaton:
         self._trail.clear()
         self._courses.clear()
         self._exclude()
+        self._settle()
 
     # --- tokens ---
 
     def accept(self, token: int) -> bool:
         """Advance by a token. Returns False and changes nothing if it is not allowed."""
-        node = self._node
-        after = node.next.get(token)
-        if after is None and (loop := node.loop) and 0 <= token < len(loop) and loop[token]:
-            after = node
-        tokens = self._tokens
+        node, tokens = self._node, self._tokens
+        loop = node.loop
+        if loop is not None and 0 <= token < len(loop) and loop[token]:
+            after: TurnNode | Node | None = node
+        else:
+            after = node.next.get(token)
         if after is None or len(tokens) >= self._slow_at:
             return self._accept_slowly(token)
         self._trail.append(node)
         tokens.append(token)
-        self._node = after
+        if after is not node:
+            self._node = after
+            self.row = after.row
         return True
 
     def accept_tokens(self, tokens: Sequence[int]) -> bool:
         """Advance by `tokens`. Stops at the first token that is not allowed and returns False."""
-        return self.accept(tokens[0]) if len(tokens) == 1 else all(map(self.accept, tokens))
+        return all(map(self.accept, tokens))
 
     def validate_tokens(self, tokens: Sequence[int]) -> list[int]:
         """The prefix of `tokens` that is allowed, up to the end of the turn. The state is
@@ -112,6 +121,7 @@ class Automaton:
         while self._courses and self._courses[-1][0] >= len(self._tokens):
             _, course = self._courses.pop()
         self._take(course)
+        self._settle()
 
     def is_terminated(self) -> bool:
         node = self._node
@@ -121,9 +131,10 @@ class Automaton:
 
     def next_row(self) -> Row:
         """The tokens allowed next. Raises NoTokenAllowed if there are none."""
-        row = self._node.row
-        if row is None or len(self._tokens) >= self._course.limited:
-            return self._find_row()
+        row = self.row
+        if row is None:
+            row = self._find_row()
+            self._settle()
         return row
 
     def fill_bitmask(self, row: BitmaskRow) -> None:
@@ -182,12 +193,12 @@ class Automaton:
         self._node = placed.node
         limited, due = length >= before.limited, length + 1 >= before.look
         if placed.entry is not before.entry or placed.entry is None or limited:
-            state = self._state_at(*placed)
-            self._take(self._limits.course_at(state, placed.entry, length + 1, before))
+            self._take(self._limits.course_at(placed.state, placed.entry, length + 1, before))
         if due or length + 1 >= self._course.look:
             self._look()
         if self._course is not before:
             self._courses.append((length, before))
+        self._settle()
         return True
 
     def _step(
@@ -204,12 +215,11 @@ class Automaton:
         assert entry is not None
         after = entry.graph.step(node, token)
         if after is None or not after.finished:
-            return None if after is None else Placed(after, entry)
-        state = entry.at(node)
-        room = self._limits.room(self._course, state, length)
+            return None if after is None else Placed(after, entry.state, entry)
+        room = self._limits.room(self._course, entry.state, length)
         if room is UNLIMITED:
             return graph.finish(entry, node, token)
-        following = graph.turn.step(state, room, token)
+        following = graph.turn.step(entry.at(node), room, token)
         return None if following is None else graph.place(following)
 
     def _state_at(self, node: TurnNode | Node, entry: Entry | None) -> State:
@@ -220,7 +230,12 @@ class Automaton:
 
     def _take(self, course: Course) -> None:
         self._course = course
-        self._slow_at = min(course.limited, course.look - 1)
+        self._slow_at = min(course.limited, course.look) - 1
+
+    def _settle(self) -> None:
+        """Find out whether the next mask is the node's."""
+        is_limited = len(self._tokens) >= self._course.limited
+        self.row = None if is_limited else self._node.row
 
     def _look(self) -> None:
         """Look whether the call must be closed."""
@@ -232,8 +247,9 @@ class Automaton:
             self._place(state, course)
 
     def _place(self, state: State, course: Course) -> None:
-        self._node, entry = self._graph.place(state)
-        self._take(course._replace(entry=entry))
+        placed = self._graph.place(state)
+        self._node = placed.node
+        self._take(course._replace(entry=placed.entry))
 
     # --- the beginning ---
 

@@ -88,7 +88,8 @@ class TokenLimits:
             look = self._closer.next_look(state, course.began, length, course.plan)
             if state.phase in FREE:
                 limited = self._limited_from(course, length)
-        return course._replace(look=look, limited=limited)
+        entry, began, reasoning, thinking, plan, *_ = course
+        return Course(entry, began, reasoning, thinking, plan, look, limited)
 
     def look(
         self, state: State, course: Course, tokens: Sequence[int], length: int

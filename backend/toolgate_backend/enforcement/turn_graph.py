@@ -54,24 +54,26 @@ class TurnNode:
 class Entry:
     """A call, or constrained content, inside the grammar of its only candidate."""
 
-    __slots__ = ("_state", "finish", "graph")
+    __slots__ = ("finish", "graph", "state")
 
     def __init__(self, state: State, graph: TokenGraph) -> None:
-        self._state = state
+        self.state = state
+        """The state at the beginning of the grammar's text."""
         self.graph = graph
         self.finish: Placed | None = None
         """The place after the grammar's text."""
 
     def at(self, node: Node) -> State:
         """The state at a position in the grammar."""
-        assert self._state.candidates is not None
-        return self._state._replace(candidates=self._state.candidates.at_node(node))
+        assert self.state.candidates is not None
+        return self.state._replace(candidates=self.state.candidates.at_node(node))
 
 
 class Placed(NamedTuple):
     """Where a state is in the graph."""
 
     node: TurnNode | Node
+    state: State
     entry: Entry | None = None
     """That of a position in a grammar's graph."""
 
@@ -105,13 +107,13 @@ class TurnGraph:
 
     def place(self, state: State) -> Placed:
         only = _inside_grammar(state)
-        return Placed(self._node(state)) if only is None else self._inside(state, only)
+        return Placed(self._node(state), state) if only is None else self._inside(state, only)
 
     def step(self, node: TurnNode, token: int) -> Placed | None:
         """The place after a token if nothing limits the tokens; None if it is not allowed."""
         found = node.crossings.get(token)
         if found is None and (known := self._known(node, token)) is not None:
-            return Placed(known)
+            return Placed(known, known.state)
         if found is None:
             state = self.turn.step(node.state, UNLIMITED, token)
             if state is None:
@@ -135,7 +137,7 @@ class TurnGraph:
             before = len(self._model.rows)
             node.row = self._model.row_of(self.turn.mask(node.state, UNLIMITED))
             if len(self._model.rows) > before:
-                self._count(len(node.row.view))
+                self._count(node.row.view.nbytes)
         return node.row
 
     def _count(self, size: int) -> None:
@@ -185,7 +187,7 @@ class TurnGraph:
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries.setdefault(key, Entry(key, graph))
-        return Placed(only.node, entry)
+        return Placed(only.node, state, entry)
 
     def _is_shared(self, state: State) -> bool:
         """Whether other sequences come to this state: not if its history or a forced end is its

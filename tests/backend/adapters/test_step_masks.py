@@ -6,17 +6,18 @@ import random
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.adapters import engine_sequences
-from toolgate_backend.adapters.engine_sequences import StepMasks
+from toolgate_backend.adapters import step_masks
+from toolgate_backend.adapters.step_masks import StepMasks
 from toolgate_backend.adapters.structured_output import EnforcementGrammar, FailedSequence, Shared
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.jump_forward import JumpForward
 from toolgate_backend.enforcement.mask_time_budget import MAX_SLOW, TIMED_STEPS
 from toolgate_backend.enforcement.model_data import ModelData
-from toolgate_backend.tokens.masks import unpack, words_per_row
+from toolgate_backend.tokens.masks import FEW_WORDS, Rows, unpack, words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary
 
 Make = Callable[[], EnforcementGrammar]
@@ -32,7 +33,7 @@ def make(automaton: Callable[..., Automaton], model_data: ModelData) -> Make:
 
 @pytest.fixture
 def masks(vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch) -> StepMasks:
-    monkeypatch.setattr(engine_sequences, "FIRST_ROWS", 2)
+    monkeypatch.setattr(step_masks, "FIRST_ROWS", 2)
     return StepMasks(words_per_row(vocabulary.size), seconds=60.0)
 
 
@@ -87,6 +88,21 @@ def test_a_sequence_keeps_its_row_when_others_end(masks: StepMasks, make: Make) 
     assert ids == ["a", "d", "c", "e"]
 
 
+def test_a_row_is_written_over_any_other(vocabulary: Vocabulary, make: Make) -> None:
+    """Rows with few words are written by these, others as a whole."""
+    rng, rows = random.Random(5), Rows()
+    words = words_per_row(vocabulary.size)
+    masks, grammar = StepMasks(words, seconds=60.0), make()
+    machine: Any = grammar.automaton
+    for _ in range(60):
+        row = np.zeros(words, np.int32)
+        filled = rng.sample(range(words), rng.choice((0, 1, FEW_WORDS, FEW_WORDS + 1, words)))
+        row[filled] = [rng.randint(-(2**31), 2**31 - 1) for _ in filled]
+        machine.row = rows.row(row)
+        _, [written] = masks.fill({"a": grammar})
+        assert (written == row).all()
+
+
 def test_an_earlier_order_of_rows_does_not_change(masks: StepMasks, make: Make) -> None:
     """vLLM has it already."""
     grammars = {name: make() for name in "ab"}
@@ -100,7 +116,7 @@ def test_a_failing_sequence_does_not_affect_others(
 ) -> None:
     grammars = {name: make() for name in "abc"}
     machine: Any = grammars["b"].automaton
-    machine.next_row = lambda: 1 / 0
+    machine.row, machine.next_row = None, lambda: 1 / 0
     call = vocabulary.marks.tokens["<tool_call>"]
     assert filled(masks, grammars) == {"a": {call}, "b": {vocabulary.marks.failure}, "c": {call}}
     assert not grammars["b"].accept_tokens("b", [vocabulary.marks.failure or 0])
@@ -124,7 +140,7 @@ def test_slow_masks_end_their_sequence(
         now += 2.0
         return row
 
-    machine.next_row = slow
+    machine.row, machine.next_row = None, slow
     call = {vocabulary.marks.tokens["<tool_call>"]}
     # The first slow step is not timed, and the first slow mask is only noticed.
     for _ in range(1 + MAX_SLOW):

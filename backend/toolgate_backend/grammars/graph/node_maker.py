@@ -212,7 +212,7 @@ class NodeMaker:
             place = value_of(node.place)
             if place is not None and not place.quote:
                 return False
-        return int.from_bytes(row.view, "little").bit_count() > self._shared.wide
+        return row.count > self._shared.wide
 
     def _matcher(self, node: Node) -> EngineMatcher:
         """Return a matcher at a node. It is put back by `_leave`, or at another node."""
