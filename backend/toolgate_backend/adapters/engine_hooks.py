@@ -7,7 +7,8 @@ replaced. Each replacement handles the requests that have our spec, and leaves a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -47,24 +48,44 @@ def _hook_grammar_init(original: Callable[[Any, Any], None]) -> Callable[[Any, A
         if structured is None or not enforced:
             original(self, request)
         elif self._use_async_grammar_compilation:
-            structured.grammar = self.executor.submit(self._create_grammar, request)
+            structured.grammar = _created_at_once(self.vllm_config, request) or (
+                self.executor.submit(self._create_grammar, request)
+            )
         else:
             structured.grammar = self._create_grammar(request)
 
     return init
 
 
+def _created_at_once(vllm_config: Any, request: Any) -> EnforcementGrammar | None:
+    """Create a grammar here if that takes a few microseconds. To hand it to a thread would cost the
+    engine's main thread more."""
+    with suppress(Exception):  # the pool finds it again and reports it
+        constraints = _constraints(request)
+        if constraints is not None:
+            return engine_sequences(vllm_config).create_known(constraints, _prompt(request))
+    return None
+
+
 def _hook_create_grammar(original: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     @functools.wraps(original)
     def create(self: Any, request: Any) -> Any:
-        params = request.sampling_params
-        constraints = spec.from_extra_args(params.extra_args, params.seed) if params else None
+        constraints = _constraints(request)
         if constraints is None:
             return original(self, request)
-        prompt = request.prompt_token_ids or ()
-        return engine_sequences(self.vllm_config).create_grammar(constraints, prompt)
+        sequences = engine_sequences(self.vllm_config)
+        return sequences.create_grammar(constraints, _prompt(request))
 
     return create
+
+
+def _constraints(request: Any) -> spec.Spec | None:
+    params = request.sampling_params
+    return spec.from_extra_args(params.extra_args, params.seed) if params else None
+
+
+def _prompt(request: Any) -> Sequence[int]:
+    return request.prompt_token_ids or ()
 
 
 # --- a step ---

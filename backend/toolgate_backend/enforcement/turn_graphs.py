@@ -37,11 +37,18 @@ class TurnGraphs:
     def __len__(self) -> int:
         return len(self._graphs)
 
+    def has(
+        self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
+    ) -> bool:
+        """Whether `graph` would find the graph."""
+        is_new = self._model.graphs.memory.generation != self._generation
+        return not is_new and self._key(spec, grammars, content) in self._graphs
+
     def graph(
         self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
     ) -> TurnGraph:
         """The graph that the sequences of equal requests share."""
-        key = _Key(_constraints(self._model, spec), tuple(grammars), content)
+        key = self._key(spec, grammars, content)
         generation = self._model.graphs.memory.generation
         with self._lock:
             if generation != self._generation:
@@ -58,6 +65,11 @@ class TurnGraphs:
                 _, dropped = self._graphs.popitem(last=False)
                 self._model.graphs.memory.add(-dropped.bytes)
         return made
+
+    def _key(
+        self, spec: Spec, grammars: Sequence[MeasuredGrammar], content: MeasuredGrammar | None
+    ) -> _Key:
+        return _Key(_constraints(self._model, spec), tuple(grammars), content)
 
     def forget(self, grammar: MeasuredGrammar) -> None:
         """Drop the graphs of turns with a grammar that is no longer loaded."""

@@ -14,7 +14,7 @@ from vllm.v1.engine.core import EngineCore
 from vllm.v1.structured_output.request import StructuredOutputRequest
 
 from tests import tools
-from toolgate_backend.adapters import vllm_host
+from toolgate_backend.adapters import engine_sequences, vllm_host
 from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.adapters.structured_output import EnforcementGrammar
 from toolgate_backend.enforcement.spec import Spec
@@ -105,6 +105,29 @@ def test_enforced_requests_need_no_back_end_of_vllm(
     assert [set(unpack(row).tolist()) for row in bitmask] == [
         {vocabulary.marks.tokens["<tool_call>"]}
     ]
+
+
+def test_the_grammar_of_a_known_turn_is_created_at_once(
+    manager: Any, loaded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a thread of the pool. What may take longer, or fails, is left to the pool."""
+    known = {"choice": "required", "keys": (loaded,)}
+
+    def is_at_once(**spec: Any) -> bool:
+        asked = enforced(**spec)
+        held = StructuredOutputRequest.from_sampling_params(asked.sampling_params)
+        asked.structured_output_request = held
+        manager.grammar_init(asked)
+        return isinstance(held._grammar, EnforcementGrammar)
+
+    with ThreadPoolExecutor(1) as manager.executor:
+        manager._create_grammar(enforced(**known))
+        assert is_at_once(**known)
+        assert not is_at_once(choice="auto", keys=(loaded,))
+        assert not is_at_once(**known, accepted=(1,))
+        assert not is_at_once(choice="required", keys=("gone",))
+        monkeypatch.setattr(engine_sequences, "FEW_TOOLS", 0)
+        assert not is_at_once(**known)
 
 
 def test_other_requests_get_a_back_end_of_vllm(manager: Any) -> None:
