@@ -71,10 +71,6 @@ class CpuTimes:
 
         setattr(owner, method, timed)
 
-    def leave_out(self, section: str, ns: int) -> None:
-        """Take off time that a watched method spends."""
-        self._spent[section] -= ns
-
     def take(self) -> Counter[str]:
         """The time since the last call."""
         taken = self._spent.copy()
