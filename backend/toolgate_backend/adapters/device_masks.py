@@ -1,7 +1,8 @@
 """Application of masks to logits on a GPU, from a table of rows that lives there.
 
-A row is copied to the table when a sequence first needs it. After that, a step sends three numbers
-per sequence, and one kernel gathers the rows and applies them.
+A row is copied to the table when a sequence first needs it, and again if the table has begun anew
+since then. A step sends three numbers per sequence, and one kernel gathers the rows and applies
+them.
 """
 
 from __future__ import annotations

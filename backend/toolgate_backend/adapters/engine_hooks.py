@@ -38,8 +38,8 @@ def install() -> None:
 
 
 def _hook_grammar_init(original: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
-    """Submit the creation of our grammars without a back end of vLLM, which takes a second to
-    create, and which vLLM 0.33 lets no request use after one with another back end."""
+    """Create our grammars, or submit their creation, without a back end of vLLM, which takes a
+    second to create, and which vLLM 0.33 lets no request use after one with another back end."""
 
     @functools.wraps(original)
     def init(self: Any, request: Any) -> None:

@@ -26,6 +26,7 @@ client, and this text, which is in that error, tells that it is none. Earlier re
 response with `finish_reason="error"`."""
 
 FEW_TOOLS = 64
+"""Number of tools up to which a known turn is found in a few microseconds."""
 
 
 class EngineSequences:

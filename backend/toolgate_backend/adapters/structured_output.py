@@ -5,7 +5,7 @@ scheduler's process, once for each sequence however many ranks the model has. It
 model runners, async scheduling and speculative decoding: vLLM parks a request until its grammar is
 built, requests one mask for each draft position, and validates and rolls back drafts with the
 grammar's methods. engine_hooks.py contains the hooks that make vLLM use these grammars, and
-engine_sequences.py the loop over their masks in steps without drafts and without other grammars.
+step_masks.py the loop over their masks in steps without drafts and without other grammars.
 """
 
 from __future__ import annotations
