@@ -7,6 +7,6 @@ The way of a mask, which is a `Row` of the automaton:
 
 - logits_processor: `ListedMasks` applies it on a CPU (apply_masks.py). On a GPU, `DeviceMasks` has
   a table of rows there, and a step sends their numbers.
-- structured_output: `StepMasks` copies it into the step's bitmask, unless it is there already, and
+- structured_output: `StepMasks` writes it into the step's bitmask, unless it is there already, and
   vLLM sends and applies the bitmask. With drafts, vLLM's own loop asks `EnforcementGrammar`.
 """

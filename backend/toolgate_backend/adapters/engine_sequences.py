@@ -57,8 +57,9 @@ class EngineSequences:
 
     def create_known(self, spec: Spec, prompt: Sequence[int] = ()) -> EnforcementGrammar | None:
         """As `create_grammar`, in a few microseconds; None if it takes longer. That is so for the
-        first of equal requests, for many tools, and for tokens to continue from."""
-        if len(spec.keys) > FEW_TOOLS or spec.accepted:
+        first of equal requests, for many tools, for tokens to continue from, and with drafts of
+        forced text, for which the prompt is read."""
+        if len(spec.keys) > FEW_TOOLS or spec.accepted or settings().forced_drafts:
             return None
         grammars, content = spec.grammars_in(self.store)
         if not self._model.turns.has(spec, grammars, content):

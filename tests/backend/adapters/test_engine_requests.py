@@ -126,7 +126,11 @@ def test_the_grammar_of_a_known_turn_is_created_at_once(
         assert not is_at_once(choice="auto", keys=(loaded,))
         assert not is_at_once(**known, accepted=(1,))
         assert not is_at_once(choice="required", keys=("gone",))
-        monkeypatch.setattr(engine_sequences, "FEW_TOOLS", 0)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine_sequences, "FEW_TOOLS", 0)
+            assert not is_at_once(**known)
+        drafts = SimpleNamespace(forced_drafts=8)
+        monkeypatch.setattr(engine_sequences, "settings", lambda: drafts)
         assert not is_at_once(**known)
 
 
