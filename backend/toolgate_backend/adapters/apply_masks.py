@@ -85,7 +85,7 @@ class ListedMasks:
 
 
 def _unpack(row: Row, vocabulary_size: int) -> TokenList:
-    few_allowed = np.bitwise_count(row.words.view(np.uint32)).sum() * 2 < vocabulary_size
+    few_allowed = row.count * 2 < vocabulary_size
     tokens = masks.unpack(row.words if few_allowed else ~row.words)
     tokens = tokens[tokens < vocabulary_size]
     if not few_allowed:

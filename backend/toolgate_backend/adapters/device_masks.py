@@ -16,7 +16,7 @@ import torch
 import triton
 import triton.language as tl
 
-from ..tokens.masks import BitmaskRow, Row, unpack, words_per_row
+from ..tokens.masks import Row, unpack, words_per_row
 
 SLOTS = 2048
 """Rows in the table: 39 MB of the GPU's memory for a vocabulary of 151,936 tokens. Eight tools need
@@ -88,7 +88,7 @@ class DeviceMasks:
             missing = [*wanted]
         first = len(self._slots)
         self._slots.update(zip(missing, range(first, self._size), strict=False))
-        self._forced += [_only_token(row.words, self._vocabulary_size) for row in missing]
+        self._forced += [_only_token(row, self._vocabulary_size) for row in missing]
         copied = self._on_device(np.stack([row.words for row in missing]))
         self._table[first : len(self._slots)].copy_(copied)
 
@@ -98,11 +98,11 @@ class DeviceMasks:
         return torch.from_numpy(numbers).to(self._device)
 
 
-def _only_token(words: BitmaskRow, vocabulary_size: int) -> int:
+def _only_token(row: Row, vocabulary_size: int) -> int:
     """Return the only token of the vocabulary that a row allows; -1 if it allows another number."""
-    if np.count_nonzero(words) > 2:  # bits beyond the vocabulary may be set in the last one
+    if row.few is None or len(row.few) > 2:  # bits beyond the vocabulary may be set in the last one
         return -1
-    tokens = unpack(words)
+    tokens = unpack(row.words)
     tokens = tokens[tokens < vocabulary_size]
     return int(tokens[0]) if len(tokens) == 1 else -1
 

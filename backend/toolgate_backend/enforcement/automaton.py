@@ -154,7 +154,11 @@ class Automaton:
 
     @property
     def state(self) -> State:
-        return self._state_at(self._node, self._course.entry)
+        node, entry = self._node, self._course.entry
+        if isinstance(node, TurnNode):
+            return node.state
+        assert entry is not None
+        return entry.at(node)
 
     @property
     def place(self) -> TurnNode | Node | None:
@@ -221,12 +225,6 @@ class Automaton:
             return graph.finish(entry, node, token)
         following = graph.turn.step(entry.at(node), room, token)
         return None if following is None else graph.place(following)
-
-    def _state_at(self, node: TurnNode | Node, entry: Entry | None) -> State:
-        if isinstance(node, TurnNode):
-            return node.state
-        assert entry is not None
-        return entry.at(node)
 
     def _take(self, course: Course) -> None:
         self._course = course

@@ -134,6 +134,7 @@ def count(mask: Mask, vocabulary_size: int) -> int:
 
 
 FEW_WORDS = 16
+"""Number of words up to which writing them one by one is faster than copying a row."""
 
 
 class Row:
