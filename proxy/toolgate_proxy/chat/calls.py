@@ -2,7 +2,8 @@
 
 Each call is validated when it is complete. A call that can be invalid is held until then. If masks
 enforce the whole schema, a call can't be invalid; a violation is then a bug of Toolgate, and the
-response ends with an error. A call of a tool with residual keywords can be invalid.
+response ends with an error. A call of a tool with residual keywords can be invalid. Content with a
+format is validated in the same way at its end; masks enforce all of a format.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 
 from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, Event, Finish
+from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta, Event, Finish
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import EnforcementFailed, ToolSchemaViolation
+from toolgate_core.grammar_key import CONTENT
 from toolgate_core.tools import Tool
 
 from ..validation.service import ValidationService
@@ -25,11 +27,6 @@ from ..validation.validator import Violation, has_lone_surrogate, has_mark
 from . import metrics
 
 logger = logging.getLogger("toolgate")
-
-NAMING = frozenset(
-    {"properties", "patternProperties", "dependentSchemas", "dependencies", "$defs", "definitions"}
-)
-"""Keywords whose members have names that the client chose."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class InvalidCall:
 
 
 class CallCheck:
-    """Validates the calls of one request.
+    """Validates the calls of one request, and its content by the tool with the name CONTENT.
 
     `residual`: names of the tools with keywords that masks do not enforce. Their calls are held
     until they are validated. `owner`: the key of the request."""
@@ -56,13 +53,14 @@ class CallCheck:
     ) -> None:
         self.residual = frozenset(residual)
         self._tools = {tool.name: tool for tool in tools}
+        self.has_format = CONTENT in self._tools
         self._validators = validators
         self._owner = owner
 
     async def check(self, name: str, arguments: str) -> Violation | None:
         """Returns the violation of a call with residual keywords. Raises EnforcementFailed for a
-        violation of any other call, ToolSchemaViolation for half of a surrogate pair in it, and
-        ArgumentsNotChecked if the validation exceeds its limits."""
+        violation of any other call or of content, ToolSchemaViolation for half of a surrogate pair
+        in it, and ArgumentsNotChecked if the validation exceeds its limits."""
         tool, is_residual = self._tools[name], name in self.residual
         # Masks can't prevent duplicate members in an open object. They are a violation if the call
         # can be sampled again. Otherwise the last member counts.
@@ -72,23 +70,23 @@ class CallCheck:
         if is_residual:
             metrics.RESIDUAL_CALLS.labels("invalid" if violation else "valid").inc()
             return violation
+        what = f"The model's call of {name!r}" if name else "The model's content"
         if violation is not None and has_lone_surrogate(arguments):
             raise ToolSchemaViolation(
-                f"The arguments of the model's call of {name!r} contain half of a surrogate pair. "
-                "Masks can't prevent it, and strict JSON parsers reject it. Send the request again."
+                f"{what} contains half of a surrogate pair. Masks can't prevent it, and strict "
+                "JSON parsers reject it. Send the request again."
             )
         if violation is not None:
             metrics.VIOLATIONS.inc()
             logger.error(
-                "A call violates its schema although masks enforce all of it: schema %s, keyword "
-                "%r at %r. This is a bug of Toolgate.",
+                "A call or content violates its schema although masks enforce all of it: schema "
+                "%s, keyword %r. This is a bug of Toolgate.",
                 tool.hash,
                 violation.keyword,
-                _without_names(violation.schema_pointer),
             )
             raise EnforcementFailed(
-                f"The model's call of {name!r} violates its schema although masks enforce all of "
-                "it. This is a bug of Toolgate. Send the request again, and report the schema."
+                f"{what} violates its schema although masks enforce all of it. This is a bug of "
+                "Toolgate. Send the request again, and report the schema."
             )
         return None
 
@@ -98,6 +96,7 @@ class HeldCalls:
         self._check = check
         self._name = ""
         self._arguments: list[str] = []
+        self._content: list[str] = []
         self._held: list[Event] | None = None
         self.written = 0
         """Length of the arguments of the last call so far."""
@@ -137,6 +136,10 @@ class HeldCalls:
                         )
                     self._arguments.append(text)
                     self.written += len(text)
+                case ContentDelta(text) if self._check.has_format:
+                    self._content.append(text)
+                case Finish("stop", None) if self._check.has_format:  # it was not cut
+                    await self._check.check(CONTENT, "".join(self._content))
                 case CallEnd():
                     arguments = "".join(self._arguments)
                     violation = await self._check.check(self._name, arguments)
@@ -157,14 +160,6 @@ class HeldCalls:
         if isinstance(event, CallStart):
             return event.name not in self._check.residual
         return isinstance(event, CallEnd | Finish)
-
-
-def _without_names(pointer: str) -> str:
-    """Return a pointer into a schema with client-chosen names replaced by `*`, for the log."""
-    parts: list[str] = []
-    for part in pointer.split("/"):
-        parts.append("*" if parts and parts[-1] in NAMING else part)
-    return "/".join(parts)
 
 
 ALPHABET = string.ascii_letters + string.digits

@@ -10,6 +10,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest, DeferredTool
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.plan import EnforcementPlan, make_plan
+from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool, refuse
 from toolgate_core.toolset import PREPARED
 
@@ -95,7 +96,8 @@ class ConstraintLoader:
                 tools, params, prepared.info, owner, invalid.leave_out
             )
             span.set({"toolgate.grammars": len(tools), "toolgate.grammar_tier": loaded.tier})
-        checked = [tool for tool in tools if tool.name and tool.hash in loaded.keys]
+        schemas = [tool for tool in tools if TEXT not in tool.parameters]
+        checked = [tool for tool in schemas if tool.hash in loaded.keys]
         await self.validators.prepare(checked, params, owner, invalid.leave_out)
         if not invalid.errors:
             return loaded, prepared

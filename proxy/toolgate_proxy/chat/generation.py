@@ -63,7 +63,7 @@ class Generation:
             response.receipts.extend(self.prepared.plan, self.residual)
 
     def _check(self, validators: ValidationService, owner: str) -> CallCheck:
-        tools = self.prepared.plan.candidates
+        tools = self.prepared.plan.grammars
         names = [tool.name for tool in tools if tool.hash in self.residual]
         return CallCheck(tools, names, validators, owner)
 

@@ -8,12 +8,15 @@ and no response can block the gateway's event loop.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
-from toolgate_core.custom_tools import Grammar, grammar_of
+from toolgate_core.custom_tools import INPUT, Grammar, custom_parameters, grammar_of
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
+from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
@@ -118,9 +121,11 @@ class ValidationService:
     async def check(
         self, tool: Tool, arguments: str, *, unique: bool = False, owner: str = ""
     ) -> Violation | None:
-        """Check the arguments of a call. `owner` is the key of the request. `unique`: see
-        Validator.check. Raises ArgumentsNotChecked if the validation exceeds its limits, ChecksBusy
-        and ChecksFailed."""
+        """Check the arguments of a call, or content by its format. `owner` is the key of the
+        request. `unique`: see Validator.check. Raises ArgumentsNotChecked if the validation exceeds
+        its limits, ChecksBusy and ChecksFailed."""
+        if (form := tool.parameters.get(TEXT)) is not None:
+            tool, arguments = _as_custom(tool, form), json.dumps({INPUT: arguments})
         violation = await self._check_schema(tool, arguments, owner, unique=unique)
         if violation is not None:
             return violation
@@ -152,8 +157,9 @@ class ValidationService:
             return (await self._run(tool, arguments, owner, unique=unique)).violation
         except LimitExceeded as error:
             raise ArgumentsNotChecked(
-                f"The arguments of {tool.name!r} could not be validated within the limits of this "
-                "gateway. Simplify the references and patterns of its schema."
+                f"{f'The arguments of {tool.name!r}' if tool.name else 'The content'} could not be "
+                "validated within the limits of this gateway. Simplify the references and patterns "
+                "of its schema."
             ) from error
 
     def _add(self, tool: Tool) -> _CachedSchema:
@@ -182,3 +188,11 @@ class ValidationService:
             cpu_seconds=self._pool.cpu_seconds,
         )
         return await self._pool.run(job, owner)
+
+
+def _as_custom(content: Tool, form: Mapping[str, Any]) -> Tool:
+    """Return a custom tool whose input has the format of content that is not JSON."""
+    parameters: dict[str, Any] = {"properties": {INPUT: {"enum": form.get("choice")}}}
+    if "regex" in form:
+        parameters = custom_parameters(Grammar("regex", form["regex"]))
+    return replace(content, custom=True, parameters=parameters)

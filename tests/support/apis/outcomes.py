@@ -25,9 +25,17 @@ class Outcome(NamedTuple):
     response: str
 
 
+def content_of(body: dict[str, Any]) -> str:
+    """Content that satisfies the format of a request, if it has one."""
+    structured = body.get("structured_outputs") or {}
+    if "choice" in structured or "regex" in structured:
+        return "a"
+    return '{"a": 1}' if re.search("'format'|_format'|structured", str(body)) else "Hello there"
+
+
 async def outcome(gateway: Gateway, api: str, body: dict[str, Any]) -> Outcome:
     gateway.backend.requests.clear()
-    answer = Script(("<think>\nWell.\n</think>\n\nHello there",))
+    answer = Script((f"<think>\nWell.\n</think>\n\n{content_of(body)}",))
     gateway.backend.scripts |= dict.fromkeys(("hi", "ho", "Well"), answer)
     gateway.backend.turns[:] = [Script(("x",)), answer]  # to the messages of a compaction
     gateway.backend.scripts["call"] = Script((call("look", {"a": 1}),))
