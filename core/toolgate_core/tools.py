@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Literal
 
 from . import grammar_key
-from .custom_tools import custom_parameters, function_definition, read_grammar
-from .errors import InvalidRequest, InvalidTools
+from .custom_tools import FIELDS, custom_parameters, function_definition, read_grammar
+from .errors import InvalidRequest, InvalidTools, UnsupportedParameter
+from .pointer import member_path
 from .schema.canonical import (
     EMPTY_PARAMETERS,
     TEXT,
@@ -20,6 +23,7 @@ from .schema.canonical import (
 )
 from .schema.closed_objects import with_open_objects
 from .schema.corrections import Correction, corrected, corrections
+from .schema.keywords import ASSERTIONS, DEFINITIONS
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 """OpenAI allows [A-Za-z0-9_-]{1,64}. MCP servers also use dots and longer names. None of these
@@ -29,6 +33,16 @@ MAX_CACHED = 2_000
 """Maximum number of cached canonical schemas."""
 MAX_CACHED_LENGTH = 16_000
 """Maximum length of a schema that is cached, in characters."""
+
+MEMBERS = {"function": ("name", "description", "parameters", "strict"), "custom": FIELDS}
+"""By type of a tool: its members."""
+MAX_MEMBERS = 20
+"""Number of members of a tool that are compared with the known ones."""
+_CONSTRAINTS = {"parameters", "input_schema", "format"}
+"""Members that constrain the calls."""
+_HARMLESS = {"annotations", "cache_control", "metadata", "response", "return", "returns"}
+"""Objects that clients send with functions, and that have no effect."""
+_KEYWORDS = (ASSERTIONS | {*DEFINITIONS}) - {"format", "type"}
 
 _Canonical = tuple[dict[str, Any], str, tuple[Correction, ...]]
 
@@ -127,6 +141,7 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
     function = entry.get(kind)
     if not isinstance(function, dict):
         raise InvalidTools(f"{param}.{kind} is missing or not an object.", param=f"{param}.{kind}")
+    _check_members(entry, kind, param)
     name = function.get("name")
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         raise InvalidTools(
@@ -146,6 +161,42 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
     return Tool(name, parameters, tool_hash, entry, strict is True, param=where, corrections=found)
+
+
+def unknown_member(
+    name: str, value: object, known: Sequence[str], given: Mapping[str, Any], place: str
+) -> UnsupportedParameter:
+    """The error for a member that an object, mostly a tool, does not have. `known`: the members of
+    its type. `given`: those that it has. `place`: the path of the member."""
+    meant = _meant(name, value, known, given)
+    hint = f"Did you mean {meant!r}?" if meant else "Remove it."
+    return UnsupportedParameter(
+        f"{place!r} is not supported. {hint} The known members are {', '.join(known)}.", param=place
+    )
+
+
+def _meant(name: str, value: object, known: Sequence[str], given: Mapping[str, Any]) -> str:
+    """What an unknown member is meant to be, "" if nothing is similar."""
+    if name in _HARMLESS or name.startswith(("_", "output", "x-")):
+        return ""
+    if near := get_close_matches(name[:64].lower(), known, n=1, cutoff=0.75):
+        return near[0]
+    schema = next((each for each in known if each in _CONSTRAINTS), "")
+    if schema and name in _KEYWORDS:
+        return f"{schema}.{name}"
+    return schema if isinstance(value, dict) and given.get(schema) is None else ""
+
+
+def _check_members(entry: dict[str, Any], kind: str, param: str) -> None:
+    """Refuse members that are meant to constrain the calls, and would have no effect."""
+    function, known, place = entry[kind], MEMBERS[kind], f"{param}.{kind}"
+    for name, value in islice(function.items(), MAX_MEMBERS):
+        is_known = value is None or name in (*known, "type")
+        if not is_known and _meant(name, value, known, function):
+            raise unknown_member(name, value, known, function, member_path(place, name))
+    for name in {*known} & _CONSTRAINTS & (entry.keys() - function.keys()):
+        message = f"'{param}.{name}' has no effect. Move it into '{place}'."
+        raise InvalidTools(message, param=f"{param}.{name}")
 
 
 def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:

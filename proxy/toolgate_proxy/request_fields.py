@@ -6,12 +6,13 @@ A field that is missing and a field that is null both read as None, as in OpenAI
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.pointer import member_path
+from toolgate_core.tools import unknown_member
 
 MAX_SHOWN_LENGTH = 40
 """Longest string that an error message repeats."""
@@ -36,12 +37,11 @@ class Fields:
     def path(self, name: str) -> str:
         return member_path(self._path, name)
 
-    def check_known(self, known: Container[str]) -> None:
-        """Raise UnsupportedParameter for a field that is not in `known`."""
+    def check_known(self, known: Sequence[str]) -> None:
+        """Raise UnsupportedParameter for a field that is not in `known`, unless it is false."""
         for name, value in self.values.items():
-            if name not in known and value is not None:
-                path = self.path(name)
-                raise UnsupportedParameter(f"{path!r} is not supported. Remove it.", param=path)
+            if name not in known and value not in (None, False):
+                raise unknown_member(name, value, known, self.values, self.path(name))
 
     def wrong(self, name: str, expected: str) -> InvalidRequest:
         return invalid_value(self.path(name), expected, self.values.get(name))

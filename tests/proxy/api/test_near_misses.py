@@ -49,6 +49,49 @@ def test_a_tool_of_another_api_is_named(surface: Surface, form: str) -> None:
     assert f"It has the form of {form}. Write it as {{" in error.message
 
 
+SLIPS: dict[str, tuple[dict[str, Any], str]] = {
+    "a schema without its member": ({"properties": {"a": SCHEMA}}, "SCHEMA.properties"),
+    "a keyword beside the schema": ({"SCHEMA": SCHEMA, "required": ["a"]}, "SCHEMA.required"),
+    "a slip of the pen": ({"parametres": SCHEMA}, "SCHEMA"),
+    "another word": ({"args": SCHEMA}, "SCHEMA"),
+    "another member": ({"SCHEMA": SCHEMA, "Stric": True}, "strict"),
+}
+
+
+@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
+@pytest.mark.parametrize("name", SLIPS)
+def test_the_member_of_a_tool_that_an_unknown_one_is_meant_to_be_is_suggested(
+    surface: Surface, name: str
+) -> None:
+    schema = "input_schema" if surface is MESSAGES else "parameters"
+    members, meant = SLIPS[name]
+    tool = {"name": "f"} | {each.replace("SCHEMA", schema): members[each] for each in members}
+    tool |= {} if surface is MESSAGES else {"type": "function"}
+    inside = "function." if surface is CHAT else ""
+    error = refused(surface, tools=[{"type": "function", "function": tool} if inside else tool])
+    assert f"Did you mean '{meant.replace('SCHEMA', schema)}'?" in error.message
+    assert error.param == f"tools[0].{inside}{[*members][-1]}"
+
+
+def test_a_schema_beside_the_function_or_a_grammar_without_its_member_is_refused() -> None:
+    tool: dict[str, Any] = {"type": "function", "function": {"name": "f"}, "parameters": SCHEMA}
+    error = refused(CHAT, tools=[tool])
+    assert error.param == "tools[0].parameters"
+    assert "Move it into 'tools[0].function'." in error.message
+    custom = {"name": "f", "grammar": {"syntax": "regex", "definition": "a"}}
+    error = refused(CHAT, tools=[{"type": "custom", "custom": custom}])
+    assert error.param == "tools[0].custom.grammar"
+    assert "Did you mean 'format'?" in error.message
+
+
+def test_members_of_a_function_that_clients_send_are_accepted() -> None:
+    without = {"annotations": {"title": "F"}, "_meta": {}, "outputSchema": SCHEMA, "return": SCHEMA}
+    beside = {"type": "function", "parameters": SCHEMA, "args": SCHEMA, "required": None, "id": "1"}
+    functions = [{"name": name, **more} for name, more in (("f", without), ("g", beside))]
+    tools = [{"type": "function", "cache_control": {}, "function": each} for each in functions]
+    assert len(CHAT.parse({"messages": TALK, "tools": tools}, model="m").tools) == 2
+
+
 @pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: surface.name)
 def test_the_range_of_a_temperature_is_stated(surface: Surface) -> None:
     error = refused(surface, temperature=3)

@@ -188,10 +188,8 @@ def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
     known = known_fields(kind) or FIELDS
     if kind is not None and kind != "custom" and known is FIELDS:
         raise _unknown_type(kind, fields.path("type"))
-    for field_name, value in entry.items():
-        ignored = value is None or value in IGNORED_VALUES.get(field_name, ())
-        if field_name not in known and not ignored:
-            raise _unknown_field(field_name, fields.path(field_name), known)
+    ignored = [each for each, values in IGNORED_VALUES.items() if entry.get(each) in values]
+    fields.check_known((*known, *ignored))
     function = client_tool(fields) or _own_function(fields)
     if entry.get("strict") is not None:
         function["strict"] = entry["strict"]
@@ -234,13 +232,6 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
         f"{WRITTEN['the Messages API']}.",
         param=path,
     )
-
-
-def _unknown_field(name: str, path: str, known: Sequence[str]) -> UnsupportedParameter:
-    reason = {
-        "allowed_callers": "Only the model itself calls tools. Remove it.",
-    }.get(name, f"A tool of this type has {', '.join(known[:-1])} and {known[-1]}.")
-    return UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
 
 
 def _in_own_words(text: str) -> str:

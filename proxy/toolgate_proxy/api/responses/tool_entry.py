@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.pointer import member_path
 
 from ...request_fields import Fields, unknown_value
 from ...shared_tools import DEFERRED
@@ -72,15 +71,7 @@ def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter
 
 
 def check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
-    known = FIELDS[kind]
-    for name, value in entry.items():
-        if name not in (*known, *IGNORED_FIELDS) and value not in (None, False):
-            place = member_path(path, name)
-            raise UnsupportedParameter(
-                f"{place!r} is not supported. A tool of the type {kind!r} has the members "
-                f"{', '.join(known)}.",
-                param=place,
-            )
+    Fields(entry, path).check_known((*FIELDS[kind], *IGNORED_FIELDS))
     callers = entry.get("allowed_callers")
     if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
         raise UnsupportedParameter(

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest
 from toolgate_core.pointer import member_path
+from toolgate_core.tools import unknown_member
 
 from ...request_fields import as_integer, as_number, invalid_value
 from .value_types import INT32_MAX, POWERS, ValueType
@@ -184,11 +185,7 @@ class Object:
             if member is None:
                 if self.extensible or given is None or given is False:
                     continue
-                raise UnsupportedParameter(
-                    f"{path!r} has an unknown member {name!r}. Remove it; the known members are "
-                    f"{', '.join(self.members)}.",
-                    param=member_path(path, name),
-                )
+                raise unknown_member(name, given, [*self.members], value, member_path(path, name))
             if given is not None:
                 parsed[name] = member.parse(given, f"{path}.{name}")
         for name in self.required:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from toolgate_core.errors import UnsupportedParameter
 from toolgate_core.gateway_tools import CallResult, GatewayResult, ToolLabel
 
 from ...request_fields import Fields
@@ -163,11 +162,7 @@ class McpEntry:
 
 def read_entry(fields: Fields, listing: Listing, *, labelled: bool = True) -> McpEntry:
     """`labelled`: a label is required. Raise InvalidRequest and UnsupportedParameter."""
-    for name, value in fields.values.items():
-        if name not in FIELDS and value is not None:
-            path = fields.path(name)
-            reason = f"An MCP server has {', '.join(FIELDS[:-1])} and {FIELDS[-1]}."
-            raise UnsupportedParameter(f"{path!r} is not supported. {reason}", param=path)
+    fields.check_known(FIELDS)
     label = fields.text("server_label") or ""
     if labelled and not label:
         raise fields.wrong("server_label", "the name of the server in this request")

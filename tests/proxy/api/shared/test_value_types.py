@@ -112,7 +112,7 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
         (
             Object({"a": Flag(), "b": Flag()}),
             {"c": True},
-            "'field' has an unknown member 'c'. Remove it; the known members are a, b.",
+            "'field.c' is not supported. Remove it. The known members are a, b.",
         ),
     ],
 )
