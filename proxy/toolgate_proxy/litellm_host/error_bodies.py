@@ -19,12 +19,12 @@ from starlette.responses import JSONResponse, Response
 from toolgate_core.errors import MethodNotAllowed, ModelNotFound, RouteNotFound, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, shortened
 
-from ..api.surfaces import surface_of
+from ..api.surfaces import Google, surface_of
 from ..context import SCOPE, RequestContext
 from ..keys.permissions import nearest
 from .deployments.known_models import model_not_found
 from .deployments.router import PROVIDER
-from .errors import CODES, TAGS, cleaned, tag_mismatch
+from .errors import CODES, TAGS, HostRefused, cleaned, tag_mismatch
 from .operations import unsupported
 from .providers import without_credentials
 
@@ -48,6 +48,8 @@ def repair_error_bodies(app: Any) -> None:
             context.error_code = body["error"].get("code")
             if context.error_code == ModelNotFound.code and context.authenticated:
                 body = (await model_not_found(context.model or "", context.key)).body()
+        if (google := Google()).owns(request.url.path, ()):
+            body = google.error(HostRefused(body["error"]["message"], status))
         headers = {
             name: value
             for name, value in response.headers.items()

@@ -1,7 +1,8 @@
 """Operations of LiteLLM that Toolgate models do not support, and the error for them.
 
-LiteLLM has some fifty operations. It converts text completions, responses and messages to chat
-completions. Others end in a 500 with a custom provider, or are sent to the backend unchanged.
+LiteLLM has some fifty operations. It converts responses and messages to chat completions, and text
+completions too, but several prompts to one conversation, and a call to no text. Others end in a 500
+with a custom provider, or are sent to the backend unchanged.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ UNSUPPORTED = {
     "ocr": "OCR",
     "rerank": "reranking",
     "speech": "speech",
+    "text_completion": "text completions",
     "transcription": "transcription",
     "video_generation": "video generation",
 }

@@ -14,7 +14,7 @@ from toolgate_proxy.litellm_host.operations import UNSUPPORTED, check_operation
 
 def test_chat_and_other_models_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, row("a"), foreign("openai/x"), row("b", group="mixed"))
-    for call_type in ("acompletion", "atext_completion", "aresponses", "anthropic_messages"):
+    for call_type in ("acompletion", "aresponses", "anthropic_messages"):
         check_operation("tiny", call_type)
     for model in ("openai/x", "unknown", None):
         check_operation(model, "aembedding")

@@ -174,6 +174,7 @@ _PREFIX_CACHE = "vLLM manages the prefix cache."
 _ONE_GATEWAY = "The gateway's operator decides which deployments serve a model."
 
 FOREIGN: Mapping[str, str] = {
+    "input": "It is a parameter of the Responses API. Use `messages`, or POST /v1/responses.",
     # Ollama
     "num_ctx": f"The context length is that of the backend (`--max-model-len`). {_SET_AT_BACKEND}",
     "num_predict": "Use `max_tokens`.",

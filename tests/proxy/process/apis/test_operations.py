@@ -19,7 +19,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/audio/speech": {"input": "x", "voice": "alloy"},
     "/v1/rerank": {"query": "x", "documents": ["a"]},
     "/v1/ocr": {"document": {"type": "document_url", "document_url": "http://127.0.0.1:1"}},
-    "/v1beta/models/tiny:generateContent": {"contents": [{"parts": [{"text": "x"}]}]},
+    "/v1/completions": {"prompt": ["x", "y"]},
 }  # fmt: skip
 """Requests by path, without `model`."""
 BODIES_OF_PROVIDERS: dict[str, dict[str, Any]] = {
@@ -76,6 +76,26 @@ async def test_unsupported_operation_on_a_file_returns_400(
 ) -> None:
     files = {FORMS[path]: ("a.png", b"\x89PNG\r\n\x1a\n", "image/png")}
     check(await http.post(path, data={"model": "tiny", "prompt": "x"}, files=files))
+
+
+@pytest.mark.parametrize(
+    ("path", "key", "status", "named", "words"),
+    [
+        ("tiny:generateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent. Use"),
+        ("tiny:streamGenerateContent", None, 400, "INVALID_ARGUMENT", "Google's generateContent"),
+        ("nope:generateContent", None, 400, "INVALID_ARGUMENT", "nope"),
+        ("tiny:generateContent", "sk-wrong", 401, "UNAUTHENTICATED", "Incorrect API key"),
+    ],
+)
+async def test_errors_at_googles_paths_are_in_googles_form(
+    http: httpx.AsyncClient, path: str, key: str | None, status: int, named: str, words: str
+) -> None:
+    body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
+    headers = {} if key is None else bearer(key)
+    response = await http.post(f"/v1beta/models/{path}", json=body, headers=headers)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["status"]) == (status, status, named)
+    assert words in error["message"]
 
 
 @OWN_ROUTE_ONLY
