@@ -96,6 +96,12 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("user_api_key_dict", "model_id", "response_cost", "hidden_params", "request_data"),
     ),
     PrivateName(
+        "litellm.proxy.common_request_processing:ProxyBaseLLMRequestProcessing"
+        ".process_chunk_with_cost_injection",
+        "`include_cost_in_streaming_usage`",
+        ("chunk", "model_name", "litellm_logging_obj"),
+    ),
+    PrivateName(
         f"{ROUTER}.set_response_headers",
         "headers about limits of models",
         ("response", "model_group"),

@@ -59,7 +59,7 @@ class Sending:
             else:
                 stream = surface.stream(answer, host.model, client.without_store())
                 last = await self._guarded(host.guard, stream, events, request)
-        await self.reply.end(last)
+        await self.reply.end(await host.with_cost(last))
 
     async def count(self, counting: Counting, request: ChatRequest, first: Placement) -> None:
         """Send the number of tokens of the prompt, as a backend counts them."""
@@ -107,4 +107,4 @@ class Sending:
         self.context.note_event()
         if not self.reply.has_output:
             self.host.note_first_event()
-        await self.reply.event(data)
+        await self.reply.event(await self.host.with_cost(data))

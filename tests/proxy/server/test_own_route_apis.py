@@ -70,6 +70,24 @@ async def test_loggers_in_threads_run_once(
     assert seen == [response.context.call_id]
 
 
+@pytest.mark.parametrize("api", ["chat", "messages"])
+async def test_the_usage_of_a_stream_has_its_cost_if_litellm_adds_it(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    prices = {"input_cost_per_token": 0.5, "output_cost_per_token": 0.25}
+    use(monkeypatch, ours(gateway.backend, **prices))
+    body = body_of(api, stream=True)
+    if api == "chat":
+        body["stream_options"] = {"include_usage": True}
+    for asked in (True, False):
+        monkeypatch.setattr(litellm, "include_cost_in_streaming_usage", asked)
+        response = await gateway.ask(body, path=PATHS[api])
+        assert response.status == 200
+        [*_, usage] = [event["usage"] for event in response.events if event.get("usage")]
+        tokens = usage.get("completion_tokens", usage.get("output_tokens"))
+        assert usage.get("cost") == (pytest.approx(11 * 0.5 + tokens * 0.25) if asked else None)
+
+
 @pytest.mark.parametrize("api", ["responses", "messages"])
 async def test_defaults_of_a_deployment_apply(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, api: str

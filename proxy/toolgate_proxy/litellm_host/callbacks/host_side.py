@@ -220,6 +220,11 @@ class HostSide:
         if self._events is not None:
             self.response.note(pieces)
 
+    async def with_cost(self, events: bytes) -> bytes:
+        """Return events of a stream, with their cost if LiteLLM's settings ask for it."""
+        observer = self._events
+        return events if observer is None else await observer.with_cost(self._route.model, events)
+
     def note_first_event(self) -> None:
         """Note the time of a stream's first event."""
         if self._events is not None:

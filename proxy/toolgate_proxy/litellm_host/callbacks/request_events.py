@@ -18,6 +18,7 @@ from typing import Any, ParamSpec
 import litellm.utils
 import orjson
 from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.common_request_processing import ProxyBaseLLMRequestProcessing
 from litellm.router_utils import fallback_event_handlers
 from litellm.types.llms.openai import ResponseCompletedEvent, ResponsesAPIResponse
 from litellm.types.utils import ModelResponse
@@ -155,6 +156,16 @@ class RequestEvents:
         made = await litellm_headers(self._data, model)
         raised = headers_of(error.__cause__) if isinstance(error, HostRefused) else {}
         self._data.context.host_headers = {**raised, **made}
+
+    async def with_cost(self, model: str, events: bytes) -> bytes:
+        """Return events of a stream, with the cost in their usage if LiteLLM's settings ask for
+        it."""
+        if not litellm.include_cost_in_streaming_usage or b'"usage"' not in events:
+            return events
+        await self._data.described(model, stream=True)
+        add = either(ProxyBaseLLMRequestProcessing, "process_chunk_with_cost_injection")
+        frames = (frame + b"\n\n" for frame in events.split(b"\n\n") if frame)
+        return b"".join([add(frame, model, self._data.logging) for frame in frames])
 
     @_contained
     async def completed(self, model: str, whole: Mapping[str, Any]) -> None:

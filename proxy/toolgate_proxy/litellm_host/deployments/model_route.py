@@ -114,7 +114,8 @@ class ModelRoutes:
         reason = "TOOLGATE_ROUTE=litellm" if self._forced else litellm_reason(name, rows)
         strategy = _own_strategy(name, rows)
         reads = reads_responses()
-        events = strategy is None or reads or wants_events()
+        priced = litellm.include_cost_in_streaming_usage
+        events = strategy is None or reads or wants_events() or priced
         hooks, guardrails = wants_pre_call(), guardrails_of(rows)
         return ModelRoute(name, targets, reason, strategy, hooks, events, reads, guardrails)
 
