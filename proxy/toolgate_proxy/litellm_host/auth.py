@@ -234,13 +234,22 @@ async def check_model(key: Key, named: str) -> None:
     )
 
 
+async def check_fallback(described: UserAPIKeyAuth, named: str) -> None:
+    """Raise PermissionDenied if a key may not use a model that its request names as a fallback."""
+    if not await may_call(described, named):
+        raise PermissionDenied(
+            f"This API key may not use the model {named!r}. Remove it from `fallbacks`."
+        )
+
+
 async def may_call(described: UserAPIKeyAuth, model: str) -> bool:
-    """Return whether a key may use a model. `described`: LiteLLM's description of its holder."""
+    """Return whether a key, and in LiteLLM's database its team and project, may use a model.
+    `described`: LiteLLM's description of its holder."""
     from litellm.proxy import proxy_server
-    from litellm.proxy.auth.auth_checks import can_key_call_model
+    from litellm.proxy.auth.auth_checks import can_key_call_resolved_model
 
     try:
-        await can_key_call_model(
+        await can_key_call_resolved_model(
             model=model,
             llm_model_list=proxy_server.llm_model_list,
             valid_token=described,

@@ -177,10 +177,9 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("fallbacks", "model_group"),
     ),
     PrivateName(
-        f"{FALLBACKS}:check_non_standard_fallback_format",
-        "form of fallbacks",
-        ("fallbacks",),
-        older=f"{FALLBACKS}:_check_non_standard_fallback_format",
+        "litellm.proxy.auth.fallback_budget:is_token_within_budget_for_model",
+        "budgets of keys at fallbacks",
+        ("model", "valid_token", "llm_router"),
     ),
     *(
         PrivateName(
@@ -197,7 +196,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("request", "api_key"),
     ),
     PrivateName(
-        "litellm.proxy.auth.auth_checks:can_key_call_model",
+        "litellm.proxy.auth.auth_checks:can_key_call_resolved_model",
         "wildcards and access groups in a key's models",
         ("model", "llm_model_list", "valid_token", "llm_router"),
     ),

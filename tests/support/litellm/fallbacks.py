@@ -10,11 +10,34 @@ from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, o
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script
+from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.stack.processes import free_port
 
 APIS = pytest.mark.parametrize("api", list(PATHS))
 STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
 BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
+
+
+def naming(model: str) -> dict[str, list[Any]]:
+    """Fallbacks of a request for `tiny` that name a model, in each form, also in mixed ones."""
+    given = {"model": model}
+    return {
+        "a name": [model],
+        "an object": [given],
+        "a list": [{"tiny": [model]}],
+        "a list of objects": [{"tiny": [given]}],
+        "a list for all": [{"*": ["tiny", given]}],
+        "a list of another model": [{"other": [model]}],
+        "a name beside a list": [{"tiny": [given]}, "tiny"],
+        "a list in an object": [{"tiny": [given], "model": "tiny"}],
+        "a list in an object beside a name": [{"tiny": [given], "model": "tiny"}, "tiny"],
+        "two lists": [{"other": ["tiny"], "tiny": [model]}],
+        "inside of a fallback": [{"model": "tiny", "fallbacks": [model]}],
+    }
+
+
+FORMS = pytest.mark.parametrize("form", naming(""))
+TOO_LONG = ContextLengthExceeded("Too long.").body()["error"]
 
 
 def configure(

@@ -27,7 +27,7 @@ from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.choice import Choice
-from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
+from ..deployments.fallbacks import Fallback, Fallbacks, all_of, requested_fallbacks
 from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
@@ -112,9 +112,8 @@ class HostSide:
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
         self._fallbacks.requested = requested_fallbacks(values)
-        if key is not None:
-            for model in models_of(self._fallbacks.requested or ()):
-                await auth.check_model(key, model)
+        for fallback in all_of(self._fallbacks.requested or ()):
+            await auth.check_fallback(self.caller, fallback.model)
         return values
 
     def deployment(
@@ -266,9 +265,11 @@ class HostSide:
 
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
-        permission for it, unless the configuration requires one."""
+        permission for one that the request does not name, unless the configuration requires it."""
         key = self._context.key
         if key is not None and key.terms.enforced_only and is_foreign(model, self.asker):
+            return False
+        if self._caller is not None and not await budgets.covers(self._caller, model):
             return False
         if not auth.restricts_fallbacks():
             return True

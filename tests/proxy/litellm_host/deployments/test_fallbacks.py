@@ -25,7 +25,7 @@ from toolgate_proxy.litellm_host.deployments.fallbacks import (
     MAX_REQUESTED,
     Fallback,
     Fallbacks,
-    models_of,
+    all_of,
     requested_fallbacks,
 )
 
@@ -68,7 +68,8 @@ async def tried(
     error: ToolgateError, requested: list[Any] | None = None, model: str = "tiny"
 ) -> list[str]:
     """The models that are tried one after the other if all fail with `error`."""
-    fallbacks, first, found = Fallbacks(requested), model, [model]
+    own = requested_fallbacks({"fallbacks": requested})
+    fallbacks, first, found = Fallbacks(own), model, [model]
     while True:
         fallbacks.note_failure(model, error)
         fallback = await fallbacks.next(anyone)
@@ -118,7 +119,7 @@ async def test_models_are_tried_in_the_order_of_litellms_router(
 
 @pytest.mark.parametrize(
     "requested",
-    [["c", "b"], [{"model": "c"}, "b"], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
+    [["c", "b"], [{"model": "c"}, {"model": "b"}], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
     ids=str,
 )
 async def test_fallbacks_of_a_request_replace_those_of_the_configuration(
@@ -128,6 +129,12 @@ async def test_fallbacks_of_a_request_replace_those_of_the_configuration(
     for error in (FAILED, TOO_LONG):
         expected = await tried_by_litellm(monkeypatch, router, error, fallbacks=requested)
         assert await tried(error, requested) == expected
+
+
+async def test_objects_beside_names_are_fallbacks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteLLM would leave them out."""
+    used(monkeypatch)
+    assert await tried(FAILED, [{"model": "c"}, "b"]) == ["tiny", "c", "b"]
 
 
 async def test_a_fallback_may_replace_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +202,13 @@ async def test_an_invalid_request_at_one_fallback_does_not_end_the_list(
         ({"tiny": ["b"]}, "fallbacks"),
         (["b"] * (MAX_REQUESTED + 1), "fallbacks"),
         (["b", 3], "fallbacks[1]"),
+        ([{"*": ["b"] * (MAX_REQUESTED + 1)}], "fallbacks"),
         ([{}], "fallbacks[0]"),
+        ([{"tiny": ["b"]}, "tiny"], "fallbacks[1]"),
+        (["tiny", {"tiny": ["b"]}], "fallbacks[1]"),
+        ([{"tiny": ["b"], "b": ["c"]}], "fallbacks[0]"),
+        ([{"tiny": ["b", {"b": ["c"]}]}], "fallbacks[0]"),
+        ([{"tiny": ["b", 3]}], "fallbacks[0]"),
         ([{"model": 3}], "fallbacks[0]"),
         ([{"tiny": "b"}], "fallbacks[0]"),
         ([["b"]], "fallbacks[0]"),
@@ -211,12 +224,25 @@ def test_invalid_fallbacks_of_a_request_are_refused(given: Any, param: str) -> N
     assert refusal.value.param == param
 
 
-def test_models_that_a_request_names() -> None:
-    requested = requested_fallbacks({"fallbacks": ["b", {"model": "c", "n": 2}, {"*": ["d", "e"]}]})
-    assert requested is not None
-    assert models_of(requested) == ["b", "c", "d", "e"]
-    assert requested_fallbacks({}) is None
-    assert requested_fallbacks({"fallbacks": None}) is None
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (["b", {"model": "c", "n": 2}], ["b", "c"]),
+        ([{"*": ["b", {"model": "c"}]}, {"tiny": ["d"]}], ["b", "c", "d"]),
+        ([{"tiny": [{"model": "c"}], "model": "b"}, "d"], ["b", "d"]),
+        (None, []),
+    ],
+    ids=str,
+)
+async def test_every_model_that_can_be_tried_is_named_for_the_permissions(
+    monkeypatch: pytest.MonkeyPatch, given: Any, named: list[str]
+) -> None:
+    """Whatever the order and the form of the entries."""
+    used(monkeypatch)
+    requested = requested_fallbacks({"fallbacks": given})
+    assert [fallback.model for fallback in all_of(requested or ())] == named
+    for error in (FAILED, TOO_LONG):
+        assert {*await tried(error, given)} <= {"tiny", *named}
 
 
 @pytest.mark.parametrize("name", ["nick", "tiny"])

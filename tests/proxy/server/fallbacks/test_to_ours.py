@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.fallbacks import APIS, STREAM, ask, configure, shown
+from tests.support.litellm.fallbacks import (
+    APIS,
+    BROKEN,
+    FORMS,
+    STREAM,
+    TOO_LONG,
+    ask,
+    configure,
+    naming,
+    shown,
+)
 from tests.support.litellm.own_route import Gateway, body_of
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
-from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -102,8 +111,7 @@ async def test_prompt_that_is_too_long_has_fallbacks_of_its_own(
 ) -> None:
     settings = {"fallbacks": [{"tiny": ["down"]}], "context_window_fallbacks": [{"*": ["large"]}]}
     configure(gateway, large, monkeypatch, **settings)
-    error = ContextLengthExceeded("Too long.").body()["error"]
-    gateway.backend.scripts["hi"] = Script(("x",), error_status=400, error=error)
+    gateway.backend.scripts["hi"] = Script(("x",), error_status=400, error=TOO_LONG)
     response = await ask(gateway, api)
     assert (response.status, response.context.fallback) == (200, "large")
 
@@ -136,15 +144,31 @@ async def test_a_fallback_of_a_request_sets_parameters_only(
     assert not gateway.host.passed
 
 
-@APIS
-async def test_a_key_must_be_allowed_the_fallbacks_that_it_names(
-    gateway: Gateway, large: FakeBackend, api: str
+@FORMS
+@pytest.mark.parametrize("broken", [BROKEN, Script((), error_status=400, error=TOO_LONG)])
+@pytest.mark.parametrize("model", ["large", "hosted"])
+async def test_a_key_never_gets_a_fallback_that_it_names_and_may_not_use(
+    gateway: Gateway, large: FakeBackend, form: str, broken: Script, model: str
 ) -> None:
+    gateway.backend.scripts["hi"] = broken
     gateway.add_key("sk-1", key_of("sk-1", models=("tiny",)))
-    refused = await ask(gateway, api, key="sk-1", fallbacks=["large"])
-    assert (refused.status, refused.context.error_code) == (403, "permission_denied")
-    assert not gateway.backend.requests
-    assert (await ask(gateway, api, key="sk-1", fallbacks=["tiny"])).status == 502
+    refused = await ask(gateway, "chat", key="sk-1", fallbacks=naming(model)[form])
+    assert refused.status >= 400
+    assert not large.requests
+    assert not gateway.host.passed
+    if form in ("a name", "an object", "a list", "a list of another model"):
+        assert (refused.status, refused.context.error_code) == (403, "permission_denied")
+    assert (await ask(gateway, "chat", key="sk-1", fallbacks=["tiny"])).status in (400, 502)
+
+
+@FORMS
+async def test_a_key_for_enforced_models_falls_back_to_no_other_provider(
+    gateway: Gateway, large: FakeBackend, form: str
+) -> None:
+    gateway.add_key("sk-1", key_of("sk-1", enforced_only=True))
+    response = await ask(gateway, "chat", key="sk-1", fallbacks=naming("hosted")[form])
+    assert response.status >= 400
+    assert not gateway.host.passed
 
 
 @APIS
