@@ -19,11 +19,12 @@ from litellm.proxy.spend_tracking.budget_reservation import (
 
 
 async def covers(caller: UserAPIKeyAuth, model: str) -> bool:
-    """Return whether the budgets of the sender cover a fallback. LiteLLM's authentication checks no
-    budget for a request to a free model."""
+    """Return whether the budgets of the sender cover a fallback. LiteLLM's authentication checks
+    them and reserves the cost, unless the request is for a free model."""
     from litellm.proxy import proxy_server
 
-    if not proxy_server.general_settings.get("enforce_fallback_budget", True):
+    enforced = proxy_server.general_settings.get("enforce_fallback_budget", True)
+    if not enforced or caller.budget_reservation is not None:
         return True
     within: bool = await is_token_within_budget_for_model(
         model=model, valid_token=caller, llm_router=proxy_server.llm_router
