@@ -16,7 +16,11 @@ from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
-from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
+from litellm.proxy.auth.auth_utils import (
+    _check_valid_ip,
+    get_end_user_id_from_request_body,
+    get_request_route,
+)
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from starlette.requests import Request
 
@@ -209,6 +213,13 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     request.scope["parsed_body"] = (tuple(body), as_own(body))
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
     return await user_api_key_auth(request, **headers)
+
+
+def end_user_of(request: Request, body: Mapping[str, Any]) -> str | None:
+    """Return the customer of a request, from its headers or its body, as LiteLLM finds it after a
+    custom_auth."""
+    found: str | None = get_end_user_id_from_request_body(body, dict(request.headers))
+    return found
 
 
 def asker(caller: UserAPIKeyAuth) -> Asker:

@@ -206,6 +206,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("allowed_ips", "request", "use_x_forwarded_for"),
     ),
     PrivateName(
+        "litellm.proxy.auth.auth_utils:get_end_user_id_from_request_body",
+        "customers in log events",
+        ("request_body", "request_headers"),
+    ),
+    PrivateName(
         "litellm.proxy.auth.auth_utils:get_request_route",
         "the route, independent of the Host header",
     ),

@@ -85,9 +85,31 @@ def test_stream_end_is_detected_only_in_the_last_line(body: bytes, more: bool, l
     assert request_scope._is_last(message) is last
 
 
-def test_litellm_control_headers_are_removed_except_the_key_header() -> None:
-    headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
-    assert request_scope.without_control_headers(headers) == headers[1:]
+@pytest.mark.parametrize(
+    ("name", "stays"),
+    [
+        *((name, True) for name in ("api-key", "customer-id", "end-user-id", "session-id")),
+        *((name, True) for name in ("spend-logs-metadata", "tags", "trace-id")),
+        *((name, False) for name in ("timeout", "stream-timeout", "keepalive-seconds", "model")),
+        *((name, False) for name in ("num-retries", "max-retries", "disable-callbacks")),
+        *((name, False) for name in ("user-id", "team-id", "agent-id", "call-id", "mcp-debug")),
+        *((name, False) for name in ("enable-message-redaction", "tags-of-tomorrow")),
+    ],
+)
+def test_litellms_headers_stay_only_if_they_attribute_a_request(name: str, stays: bool) -> None:
+    headers = [(b"x-litellm-" + name.encode(), b"1"), (b"accept", b"x")]
+    assert request_scope.without_control_headers(headers) == headers[not stays :]
+
+
+@pytest.mark.parametrize("size", [4_096, 4_097])
+async def test_a_long_attribution_is_refused(lines: list[RequestContext], size: int) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        await start(send)
+
+    sent = await through(handle, (b"x-litellm-tags", b"," * size), (b"x-more", b"," * 9_000))
+    assert sent[0]["status"] == (200 if size == 4_096 else 400)
+    if sent[0]["status"] == 400:
+        assert "'x-litellm-tags' is longer than 4,096 bytes" in sent[1]["body"].decode()
 
 
 @pytest.fixture

@@ -258,7 +258,9 @@ class HostSide:
         return self._caller or auth.caller(self._context.key, self._request.scope["path"])
 
     def _observed(self) -> RequestEvents:
-        data = RequestData(self._request, self.caller, self.body, self._surface, self._context)
+        caller = self.caller
+        caller.end_user_id = caller.end_user_id or auth.end_user_of(self._request, self.body)
+        data = RequestData(self._request, caller, self.body, self._surface, self._context)
         if self._route.reads:
             self.guard = ResponseGuard(data)
         return RequestEvents(data, guarded=self._route.reads)

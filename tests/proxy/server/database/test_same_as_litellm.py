@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -20,7 +20,7 @@ from packaging.version import Version
 from tests.proxy.server.database.conftest import PRICES
 from tests.support.litellm.database import Database
 from tests.support.litellm.guards import refusal
-from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
+from tests.support.litellm.own_route import PATHS, Gateway, Header, Response, body_of, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers import fake_provider
 from tests.support.servers.fake_provider import FakeProvider
@@ -171,13 +171,19 @@ class Seen:
 
 
 async def seen(
-    gateway: Gateway, database: Database, recorder: Recorder, body: Any, api: str, **columns: Any
+    gateway: Gateway,
+    database: Database,
+    recorder: Recorder,
+    body: Any,
+    api: str,
+    headers: Sequence[Header] = (),
+    **columns: Any,
 ) -> Seen:
     team = await database.team(team_alias="web")
     key = await database.key(team_id=team, user_id=await database.user(), **columns)
     before = {each.request_id for each in await database.rows()}
     recorder.events.clear()
-    response = await gateway.ask(body, path=PATHS[api], key=key)
+    response = await gateway.ask(body, path=PATHS[api], key=key, headers=headers)
     await database.settled(1)
     await asyncio.sleep(0.2)  # further events and rows would come
     await database.write()
@@ -259,6 +265,34 @@ async def test_events_and_rows_of_an_answer_are_the_same(
     assert different_headers(mine, theirs, *of_a_fallback, *of_streams) == []
     assert ("x-litellm-key-spend" in mine.headers) is not stream
     assert "success" in mine.names
+
+
+@APIS
+@pytest.mark.parametrize("customer", ["customer-id", "end-user-id"])
+@pytest.mark.parametrize("session", ["session-id", "trace-id"])
+async def test_headers_attribute_a_request_as_at_litellm(
+    gateway: Gateway, database: Database, recorder: Recorder, api: str, customer: str, session: str
+) -> None:
+    noted = {
+        customer: "acme",
+        session: "session-0001",
+        "tags": "tag-of-request, tag-of-team",
+        "spend-logs-metadata": '{"project": "project-1"}',
+    }
+    headers = [(f"x-litellm-{name}".encode(), value.encode()) for name, value in noted.items()]
+    columns = {"metadata": {"tags": ["tag-of-key"]}}
+    mine, theirs = [
+        await seen(
+            gateway, database, recorder, body_of(api) | {"model": model}, api, headers, **columns
+        )
+        for model in (MINE, THEIRS)
+    ]
+    assert mine.response.status == theirs.response.status == 200
+    assert different(mine, theirs) == []
+    for kind in ("event", "row"):
+        values = {value for path, value in mine.fields.items() if f".{kind}." in path}
+        tags = {"tag-of-request", "tag-of-team", "tag-of-key"}
+        assert {"acme", "session-0001", "project-1", *tags} <= values
 
 
 @APIS
