@@ -16,11 +16,7 @@ from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
 from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
-from litellm.proxy.auth.auth_utils import (
-    _check_valid_ip,
-    get_end_user_id_from_request_body,
-    get_request_route,
-)
+from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from starlette.requests import Request
 
@@ -215,13 +211,6 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     return await user_api_key_auth(request, **headers)
 
 
-def end_user_of(request: Request, body: Mapping[str, Any]) -> str | None:
-    """Return the customer of a request, from its headers or its body, as LiteLLM finds it after a
-    custom_auth."""
-    found: str | None = get_end_user_id_from_request_body(body, dict(request.headers))
-    return found
-
-
 def asker(caller: UserAPIKeyAuth) -> Asker:
     """Return the sender as LiteLLM describes it."""
     return Asker(caller.team_id, caller.user_role == LitellmUserRoles.PROXY_ADMIN)
@@ -243,14 +232,6 @@ async def check_model(key: Key, named: str) -> None:
     raise PermissionDenied(
         f"This API key may not use the model {named!r}. Use one of: {', '.join(allowed)}."
     )
-
-
-async def check_fallback(described: UserAPIKeyAuth, named: str) -> None:
-    """Raise PermissionDenied if a key may not use a model that its request names as a fallback."""
-    if not await may_call(described, named):
-        raise PermissionDenied(
-            f"This API key may not use the model {named!r}. Remove it from `fallbacks`."
-        )
 
 
 async def may_call(described: UserAPIKeyAuth, model: str) -> bool:

@@ -36,19 +36,13 @@ from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
 ATTRIBUTION = frozenset(
-    b"x-litellm-" + name
-    for name in (
-        b"customer-id",
-        b"end-user-id",
-        b"session-id",
-        b"spend-logs-metadata",
-        b"tags",
-        b"trace-id",
-    )
+    CONTROL_HEADERS + name
+    for name in b"customer-id end-user-id session-id spend-logs-metadata tags trace-id".split()
 )
 """Headers that LiteLLM notes in log events and charges a request to, by its own rules. Those that
 choose a model, a user, team or agent, time limits, retries or callbacks are not among them."""
-MAX_ATTRIBUTION = 4_096
+KEPT = ATTRIBUTION.union(KEY_HEADERS)
+MOST = 4_096
 """Maximum length of their values, in bytes. LiteLLM compares each tag with all others."""
 END_OF_STREAM = b"data: [DONE]"
 
@@ -90,7 +84,8 @@ class RequestScope:
         scope["headers"] = without_control_headers(scope["headers"])
         try:
             key_of(scope["headers"])
-            check_attribution(scope["headers"])
+            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
+                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
         except ToolgateError as error:
             app = _refusing(error)
         app = scraped(scope, gateway().settings.metrics_token) or app
@@ -136,18 +131,8 @@ def without_control_headers(headers: Iterable[Header]) -> list[Header]:
     return [
         (name, value)
         for name, value in headers
-        if name in KEY_HEADERS or name in ATTRIBUTION or not name.startswith(CONTROL_HEADERS)
+        if name in KEPT or not name.startswith(CONTROL_HEADERS)
     ]
-
-
-def check_attribution(headers: Iterable[Header]) -> None:
-    """Raise InvalidRequest for a value that is too long."""
-    for name, value in headers:
-        if name in ATTRIBUTION and len(value) > MAX_ATTRIBUTION:
-            raise InvalidRequest(
-                f"The header {name.decode()!r} is longer than {MAX_ATTRIBUTION:,} bytes. Shorten "
-                "its value."
-            )
 
 
 def _is_last(message: Message) -> bool:

@@ -12,10 +12,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.auth.auth_utils import get_end_user_id_from_request_body
 from starlette.requests import Request
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ClientDisconnected, GatewayMisconfigured, ToolgateError
+from toolgate_core.errors import (
+    ClientDisconnected,
+    GatewayMisconfigured,
+    PermissionDenied,
+    ToolgateError,
+)
 
 from ...api.shared.options import check_litellms
 from ...api.surface import Stream, Surface, Whole, is_streamed
@@ -113,7 +119,9 @@ class HostSide:
                 self._reroute(values.get("model"))
         self._fallbacks.requested = requested_fallbacks(values)
         for fallback in all_of(self._fallbacks.requested or ()):
-            await auth.check_fallback(self.caller, fallback.model)
+            if not await auth.may_call(self.caller, fallback.model):
+                message = "This API key may not use the model {!r}. Remove it from `fallbacks`."
+                raise PermissionDenied(message.format(fallback.model))
         return values
 
     def deployment(
@@ -259,7 +267,9 @@ class HostSide:
 
     def _observed(self) -> RequestEvents:
         caller = self.caller
-        caller.end_user_id = caller.end_user_id or auth.end_user_of(self._request, self.body)
+        if caller.end_user_id is None:  # as LiteLLM finds it after a custom_auth
+            headers = dict(self._request.headers)
+            caller.end_user_id = get_end_user_id_from_request_body(self.body, headers)
         data = RequestData(self._request, caller, self.body, self._surface, self._context)
         if self._route.reads:
             self.guard = ResponseGuard(data)

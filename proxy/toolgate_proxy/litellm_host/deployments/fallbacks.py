@@ -182,11 +182,8 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry] | None:
 
 def all_of(entries: Iterable[Entry]) -> list[Fallback]:
     """Return every fallback of the entries, also those of other models than the request's."""
-    found: list[Fallback] = []
-    for entry in entries:
-        lists = [[entry]] if isinstance(entry, Fallback) else entry.values()
-        found += chain.from_iterable(lists)
-    return found
+    lists = ([[each]] if isinstance(each, Fallback) else each.values() for each in entries)
+    return [*chain.from_iterable(chain.from_iterable(lists))]
 
 
 def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
@@ -238,9 +235,9 @@ def _entry(given: Any) -> Entry | None:
     if isinstance(given.get("model"), str):
         parameters = {name: value for name, value in given.items() if name != "model"}
         return Fallback(given["model"], parameters)
-    for name, listed in given.items():
-        read = [_entry(each) for each in listed] if isinstance(listed, list) else [None]
-        models = [each for each in read if isinstance(each, Fallback)]
-        if len(given) == 1 and len(models) == len(read):
-            return {name: models}
-    return None
+    if len(given) != 1:
+        return None
+    [(name, listed)] = given.items()
+    read = [_entry(each) for each in listed] if isinstance(listed, list) else [None]
+    models = [each for each in read if isinstance(each, Fallback)]
+    return {name: models} if len(models) == len(read) else None
