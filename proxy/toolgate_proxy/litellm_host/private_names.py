@@ -247,6 +247,11 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("raw_headers",),
     ),
     PrivateName(
+        "litellm.proxy._experimental.mcp_server.utils:strip_known_server_prefix",
+        "names of tools of MCP servers",
+        ("name", "server"),
+    ),
+    PrivateName(
         "litellm.proxy._experimental.mcp_server.utils:upstream_credential_headers",
         "headers for MCP servers",
         ("header_names",),

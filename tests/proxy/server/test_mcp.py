@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.litellm.fallbacks import BROKEN
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
-from tests.support.litellm.own_route import Gateway, Response
+from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.responses.approvals import DENIED
+from toolgate_proxy.api.shared import ran_once
+from toolgate_proxy.api.shared.mcp import ListedTool, McpOutcome
+from toolgate_proxy.api.shared.ran_once import RanOnce
+from toolgate_proxy.chat import tool_loop
+from toolgate_proxy.chat.tool_calls import TOO_MANY
+from toolgate_proxy.kept_values import MemoryValues
+from toolgate_proxy.sealing import OwnerSeal
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/responses"
@@ -23,10 +33,19 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.usefixtures("calls")
 
 
-async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
-    gateway.backend.turns = [Script((text,)) for text in turns]
+async def ask(
+    gateway: Gateway, *turns: str, approval: Any = "never", key: str = MASTER, **params: Any
+) -> Response:
+    gateway.backend.turns = [Script((text,)) if text else BROKEN for text in turns]
     body = {"model": "tiny", "input": [HI], "tools": [{**SHOP, "require_approval": approval}]}
-    return await gateway.ask(body | params, path=PATH)
+    return await gateway.ask(body | params, path=PATH, key=key)
+
+
+def approved(*ids: str) -> list[Json]:
+    asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
+    answer = {"type": "mcp_approval_response", "approve": True}
+    calls = [{**asked, "id": each, "server_label": "shop"} for each in ids]
+    return [HI, *calls, *({**answer, "approval_request_id": each} for each in ids)]
 
 
 def types(items: list[Json]) -> list[str]:
@@ -112,6 +131,66 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     assert ran(calls) == [{"id": 7}]
     contents = [message["content"] for message in gateway.backend.messages()]
     assert contents.count(FOUND) == 1
+
+
+async def test_an_approved_call_runs_once_for_its_owner_if_the_request_is_repeated(
+    gateway: Gateway, calls: Path
+) -> None:
+    for runs, owner in enumerate(("sk-1", "sk-2"), 1):
+        gateway.add_key(owner, key_of(owner, mcp_servers=("shop",)))
+        for text in ("", "", "It is."):
+            response = await ask(gateway, text, approval=None, key=owner, input=approved("mcpr_1"))
+            assert response.status == (200 if text else 502), response.bodies
+            assert ran(calls) == [{"id": 7}] * runs
+        assert response.json["output"][1]["output"] == FOUND
+
+
+@pytest.mark.parametrize("of_request", [True, False])
+async def test_approved_calls_are_bounded(
+    gateway: Gateway, calls: Path, monkeypatch: pytest.MonkeyPatch, of_request: bool
+) -> None:
+    monkeypatch.setattr(tool_loop, "MAX_APPROVED", 2 if of_request else 1)
+    most = {"max_tool_calls": 1} if of_request else {}
+    response = await ask(gateway, "It is.", approval=None, input=approved("a", "b"), **most)
+    made = [item for item in response.json["output"] if item["type"] == "mcp_call"]
+    assert [item["error"] for item in made] == [None, TOO_MANY]
+    assert ran(calls) == [{"id": 7}]
+
+
+async def test_an_approved_call_goes_on_without_its_client(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another gateway does not run it again."""
+
+    class Slow:
+        called = 0
+
+        def server_of(self, name: str) -> str:
+            return "shop"
+
+        async def call(self, name: str, arguments: str) -> McpOutcome:
+            self.called += 1
+            await asyncio.sleep(0.05)
+            return McpOutcome(output="paid")
+
+    slow, values = Slow(), MemoryValues()
+    once = RanOnce(slow, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), values)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(once.call("pay", '{"a": 1, "b": 2}'), 0.01)
+    assert await once.call("pay", '{"b":2,"a":1}') == McpOutcome(output="paid")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(once.call("pay", "{}"), 0.01)
+    monkeypatch.setattr(ran_once, "_running", {})  # of another process
+    assert await once.call("pay", "{}") == ran_once.BEGUN
+    assert slow.called == 2
+
+
+@pytest.mark.parametrize("name", ["act", "force", "shop-act", "-force-act", "", None, ["act"]])
+def test_a_tool_is_called_by_its_whole_name_only(name: Any) -> None:
+    tool = ListedTool("shop-force-act", "", {}, own_name="force-act")
+    assert not tool.is_called(name)
+    assert tool.is_called("force-act")
+    assert tool.is_called("shop-force-act")
 
 
 async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:
