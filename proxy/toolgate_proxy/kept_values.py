@@ -6,35 +6,24 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from .metrics import REASONING_BREAKER
 from .redis_client import SharedRedis
 from .settings import Settings
 
 PREFIX = "toolgate:kept:"
-LIFE_SECONDS = 86_400.0
+LIFE_SECONDS, LIFE_MS = 86_400.0, 86_400_000
 """A turn that is older is rarely continued, and can be continued without its reasoning."""
 MEMORY_BYTES = 64_000_000
 """Most bytes in the memory of a process."""
 
 
-class KeptValues(Protocol):
-    async def put(self, values: Mapping[str, bytes]) -> None:
-        """Keep sealed values by name. Does nothing if the store is unavailable."""
-
-    async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return the values, None for those that are missing or can't be read."""
-
-    async def aclose(self) -> None: ...
-
-
 class RedisValues:
-    """`toolgate:kept:<name>`: a sealed value with a time to live."""
+    """`toolgate:kept:<name>`: a sealed value with a time to live. Values are missing while Redis is
+    unavailable."""
 
     def __init__(self, settings: Settings) -> None:
         assert settings.redis_url is not None
-        self._life_ms = round(LIFE_SECONDS * 1000)
         consequence = (
             "Reasoning that clients drop is not handed back, and approved calls may run again, "
             "until it responds"
@@ -44,7 +33,7 @@ class RedisValues:
 
     async def put(self, values: Mapping[str, bytes]) -> None:
         await self._redis.run(
-            [("SET", PREFIX + name, value, "PX", self._life_ms) for name, value in values.items()]
+            [("SET", PREFIX + name, value, "PX", LIFE_MS) for name, value in values.items()]
         )
 
     async def get(self, names: Sequence[str]) -> list[bytes | None]:
@@ -93,3 +82,6 @@ class MemoryValues:
     def _drop(self, name: str) -> None:
         value, _ = self._values.pop(name, (b"", 0.0))
         self._size -= len(value)
+
+
+KeptValues = RedisValues | MemoryValues

@@ -9,7 +9,7 @@ from .chat.engine import Engine
 from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
-from .kept_values import KeptValues, MemoryValues, RedisValues
+from .kept_values import MemoryValues, RedisValues
 from .keys.failed_attempts import FailedAttempts
 from .keys.sync import KeySync
 from .limits.key_bounds import BodyBudget, SocketLimit
@@ -49,11 +49,8 @@ class GatewayState:
         self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
-        shared = settings.redis_url is not None
-        self.kept_values: KeptValues = RedisValues(settings) if shared else MemoryValues()
-        self.kept_reasoning: KeptReasoning | None = None
-        if settings.keep_reasoning:
-            self.kept_reasoning = KeptReasoning(self.kept_values, settings)
+        self.kept_values = RedisValues(settings) if settings.redis_url else MemoryValues()
+        self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
         self.affinity: PrefixAffinity | None = None

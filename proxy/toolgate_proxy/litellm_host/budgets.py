@@ -12,24 +12,9 @@ from typing import Any
 
 from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
 from litellm.proxy._types import UserAPIKeyAuth
-from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
 from litellm.proxy.spend_tracking.budget_reservation import (
     release_or_invalidate_budget_reservation,
 )
-
-
-async def covers(caller: UserAPIKeyAuth, model: str) -> bool:
-    """Return whether the budgets of the sender cover a fallback. LiteLLM's authentication checks
-    them and reserves the cost, unless the request is for a free model."""
-    from litellm.proxy import proxy_server
-
-    enforced = proxy_server.general_settings.get("enforce_fallback_budget", True)
-    if not enforced or caller.budget_reservation is not None:
-        return True
-    within: bool = await is_token_within_budget_for_model(
-        model=model, valid_token=caller, llm_router=proxy_server.llm_router
-    )
-    return within
 
 
 def leave_to_event(caller: UserAPIKeyAuth) -> None:

@@ -85,6 +85,7 @@ def scripts(gateway: Gateway) -> None:
 
 def keep(gateway: Gateway, models: str) -> None:
     settings = Settings(keep_reasoning=models, redis_url=None)  # type: ignore[arg-type]
+    gateway.configure(keep_reasoning=settings.keep_reasoning)
     gateway.here.kept_reasoning = KeptReasoning(MemoryValues(), settings)
 
 

@@ -41,11 +41,15 @@ async def ask(
     return await gateway.ask(body | params, path=PATH, key=key)
 
 
+def answered(asked: str, *, approve: bool = True, **more: str) -> Json:
+    given = {"approval_request_id": asked, "approve": approve, **more}
+    return {"type": "mcp_approval_response", **given}
+
+
 def approved(*ids: str) -> list[Json]:
     asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
-    answer = {"type": "mcp_approval_response", "approve": True}
     calls = [{**asked, "id": each, "server_label": "shop"} for each in ids]
-    return [HI, *calls, *({**answer, "approval_request_id": each} for each in ids)]
+    return [HI, *calls, *map(answered, ids)]
 
 
 def types(items: list[Json]) -> list[str]:
@@ -112,11 +116,7 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     assert types(items) == ["mcp_list_tools", "mcp_approval_request"]
     assert (items[1]["name"], json.loads(items[1]["arguments"])) == (LOOKUP, {"id": 7})
     assert ran(calls) == []
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": True,
-    }
+    answer = answered(items[1]["id"])
     second = await ask(gateway, "It is.", approval=approval, input=[HI, *items, answer])
     assert second.status == 200, second.bodies
     listed, made, said = second.json["output"]
@@ -145,12 +145,11 @@ async def test_an_approved_call_runs_once_for_its_owner_if_the_request_is_repeat
         assert response.json["output"][1]["output"] == FOUND
 
 
-@pytest.mark.parametrize("of_request", [True, False])
+@pytest.mark.parametrize(("bound", "most"), [(2, {"max_tool_calls": 1}), (1, {})])
 async def test_approved_calls_are_bounded(
-    gateway: Gateway, calls: Path, monkeypatch: pytest.MonkeyPatch, of_request: bool
+    gateway: Gateway, calls: Path, monkeypatch: pytest.MonkeyPatch, bound: int, most: Json
 ) -> None:
-    monkeypatch.setattr(tool_loop, "MAX_APPROVED", 2 if of_request else 1)
-    most = {"max_tool_calls": 1} if of_request else {}
+    monkeypatch.setattr(tool_loop, "MAX_APPROVED", bound)
     response = await ask(gateway, "It is.", approval=None, input=approved("a", "b"), **most)
     made = [item for item in response.json["output"] if item["type"] == "mcp_call"]
     assert [item["error"] for item in made] == [None, TOO_MANY]
@@ -160,7 +159,7 @@ async def test_approved_calls_are_bounded(
 async def test_an_approved_call_goes_on_without_its_client(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another gateway does not run it again."""
+    """Further requests wait for it, but not for ever."""
 
     class Slow:
         called = 0
@@ -170,18 +169,16 @@ async def test_an_approved_call_goes_on_without_its_client(
 
         async def call(self, name: str, arguments: str) -> McpOutcome:
             self.called += 1
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(float(arguments))
             return McpOutcome(output="paid")
 
-    slow, values = Slow(), MemoryValues()
-    once = RanOnce(slow, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), values)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(once.call("pay", '{"a": 1, "b": 2}'), 0.01)
-    assert await once.call("pay", '{"b":2,"a":1}') == McpOutcome(output="paid")
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(once.call("pay", "{}"), 0.01)
-    monkeypatch.setattr(ran_once, "_running", {})  # of another process
-    assert await once.call("pay", "{}") == ran_once.BEGUN
+    monkeypatch.setattr(ran_once, "PAUSE", 0.001)
+    slow = Slow()
+    once = RanOnce(slow, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
+    for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", ran_once.BEGUN)):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(once.call("pay", seconds), 0.01)
+        assert await once.call("pay", seconds) == outcome
     assert slow.called == 2
 
 
@@ -195,12 +192,7 @@ def test_a_tool_is_called_by_its_whole_name_only(name: Any) -> None:
 
 async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:
     items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": False,
-        "reason": "Too expensive.",
-    }
+    answer = answered(items[1]["id"], approve=False, reason="Too expensive.")
     response = await ask(gateway, "Pity.", approval="always", input=[HI, *items, answer])
     assert response.status == 200, response.bodies
     assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too expensive."
@@ -215,11 +207,7 @@ async def test_a_changed_request_for_approval_is_refused(
     gateway: Gateway, calls: Path, changes: Json, status: int
 ) -> None:
     items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": True,
-    }
+    answer = answered(items[1]["id"])
     changed = [items[0], {**items[1], **changes}, answer]
     response = await ask(gateway, "No.", approval="always", input=[HI, *changed])
     assert response.status == status, response.bodies

@@ -165,9 +165,9 @@ async def test_a_virtual_keys_request_is_attributed_by_headers(
     gateway: Gateway, team: Team, metadata: bytes
 ) -> None:
     gateway.add_key("sk-1", key_of("sk-1", tags=("web",)))
-    sent = {b"customer-id": b"acme", b"tags": b"a,b", b"session-id": b"session-1"}
-    sent[b"spend-logs-metadata"] = metadata
-    headers = [(b"x-litellm-" + name, value) for name, value in sent.items()]
+    noted = [(b"customer-id", b"acme"), (b"tags", b"a,b"), (b"session-id", b"session-1")]
+    noted.append((b"spend-logs-metadata", metadata))
+    headers = [(b"x-litellm-" + name, value) for name, value in noted]
     assert (await gateway.ask(chat(), key="sk-1", headers=headers)).status == 200
     await team.settled()
     [payload] = team.payloads

@@ -7,7 +7,7 @@ import asyncio
 import json
 from dataclasses import asdict, dataclass
 
-from ...background import without_owner
+from ...background import finished
 from ...kept_values import KeptValues
 from ...sealing import OwnerSeal, SealBroken
 from .mcp import MAX_RESULT, McpOutcome, McpServers
@@ -15,8 +15,8 @@ from .mcp import MAX_RESULT, McpOutcome, McpServers
 PURPOSE = "approved calls"
 BEGUN = McpOutcome(error="This call began with an earlier request, and its result is not known.")
 """The outcome until the server responds. It stays if the gateway ends before."""
-_running: dict[str, asyncio.Task[McpOutcome]] = {}
-"""By the names under which the outcomes are kept, which the owner is part of."""
+WAITS, PAUSE = 120, 0.5
+"""Number of looks at a call that another request or gateway runs, and the seconds between them."""
 
 
 @dataclass(frozen=True)
@@ -33,25 +33,26 @@ class RanOnce:
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Return the outcome of the first such call. It goes on if the request is cancelled."""
-        told = [self.seal.owner, self.approval, name, json.loads(arguments)]
-        kept = self.seal.sealer.digest(json.dumps(told, sort_keys=True), purpose=PURPOSE)
-        if kept not in _running:
-            _running[kept] = asyncio.create_task(self._outcome(kept, name, arguments))
-            _running[kept].add_done_callback(lambda _: _running.pop(kept, None))
-            without_owner(_running[kept])
-        return await asyncio.shield(_running[kept])
+        return await finished(self._outcome(name, arguments))
 
-    async def _outcome(self, kept: str, name: str, arguments: str) -> McpOutcome:
-        [sealed] = await self.values.get([kept])
-        if sealed is not None:
+    async def _outcome(self, name: str, arguments: str) -> McpOutcome:
+        told = json.dumps([self.seal.owner, self.approval, name, json.loads(arguments)])
+        kept = self.seal.sealer.digest(told, purpose=PURPOSE)
+        for _ in range(WAITS):
+            [sealed] = await self.values.get([kept])
+            if sealed is None:
+                await self._keep(kept, BEGUN)
+                outcome = await self.servers.call(name, arguments)
+                await self._keep(kept, outcome)
+                return outcome
             try:
-                return McpOutcome(**json.loads(self.seal.open(sealed, purpose=PURPOSE)))
+                outcome = McpOutcome(**json.loads(self.seal.open(sealed, purpose=PURPOSE)))
             except SealBroken:
-                return BEGUN
-        await self._keep(kept, BEGUN)
-        outcome = await self.servers.call(name, arguments)
-        await self._keep(kept, outcome)
-        return outcome
+                break
+            if outcome != BEGUN:
+                return outcome
+            await asyncio.sleep(PAUSE)
+        return BEGUN
 
     async def _keep(self, kept: str, outcome: McpOutcome) -> None:
         told = {name: text and text[:MAX_RESULT] for name, text in asdict(outcome).items()}

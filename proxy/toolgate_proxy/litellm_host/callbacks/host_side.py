@@ -16,12 +16,7 @@ from litellm.proxy.auth.auth_utils import get_end_user_id_from_request_body
 from starlette.requests import Request
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import (
-    ClientDisconnected,
-    GatewayMisconfigured,
-    PermissionDenied,
-    ToolgateError,
-)
+from toolgate_core.errors import ClientDisconnected, GatewayMisconfigured, ToolgateError
 
 from ...api.shared.options import check_litellms
 from ...api.surface import Stream, Surface, Whole, is_streamed
@@ -109,8 +104,8 @@ class HostSide:
             check_settings(self._fallbacks.of_key)
         if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
-        if key is not None:
-            await auth.check_model(key, self.model)
+        if key is not None and self.model not in (key.terms.models or (self.model,)):
+            await auth.check_model(self.caller, self.model)
         values = self.body
         if self._events is not None and (self._is_counted or self._route.hooks):
             with own_errors():
@@ -119,9 +114,7 @@ class HostSide:
                 self._reroute(values.get("model"))
         self._fallbacks.requested = requested_fallbacks(values)
         for fallback in all_of(self._fallbacks.requested or ()):
-            if not await auth.may_call(self.caller, fallback.model):
-                message = "This API key may not use the model {!r}. Remove it from `fallbacks`."
-                raise PermissionDenied(message.format(fallback.model))
+            await auth.check_model(self.caller, fallback.model)
         return values
 
     def deployment(
@@ -281,11 +274,7 @@ class HostSide:
         key = self._context.key
         if key is not None and key.terms.enforced_only and is_foreign(model, self.asker):
             return False
-        if self._caller is not None and not await budgets.covers(self._caller, model):
-            return False
-        if not auth.restricts_fallbacks():
-            return True
-        return await auth.may_call(self.caller, model)
+        return await auth.may_fall_back(self.caller, model)
 
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model, self.asker)

@@ -159,13 +159,14 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry] | None:
     given = body.get(NAME)
     if given is None:
         return None
-    if not isinstance(given, list):
-        raise invalid_value(NAME, EXPECTED, given)
+    if not isinstance(given, list) or len(given) > MAX_REQUESTED:
+        raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
     entries: list[Entry] = []
     for at, value in enumerate(given):
         path, entry = f"{NAME}[{at}]", _entry(value)
         named = [] if entry is None else all_of([entry])
-        if entry is None or any(len(fallback.model) > MAX_NAME for fallback in named):
+        long = len(named) > MAX_REQUESTED or any(len(each.model) > MAX_NAME for each in named)
+        if entry is None or long:
             raise invalid_value(path, "a model, or an object with a model", value)
         for name in (name for fallback in named for name in fallback.parameters):
             if is_control(name):
@@ -175,8 +176,6 @@ def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry] | None:
         if entries and isinstance(entry, Fallback) != isinstance(entries[0], Fallback):
             raise invalid_value(path, "in the form of the entry before it", value)
         entries.append(entry)
-        if len(all_of(entries)) > MAX_REQUESTED:
-            raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
     return entries
 
 

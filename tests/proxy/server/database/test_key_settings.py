@@ -55,12 +55,10 @@ async def test_fallbacks_of_the_request_replace_those_of_its_key(
 async def test_fallbacks_of_the_request_need_the_permission_of_key_and_team(
     gateway: Gateway, database: Database, broken: None, form: str, holder: str
 ) -> None:
-    columns: dict[str, Any] = {"models": ["tiny"]}
-    if holder == "team":
-        columns = {"team_id": await database.team(models=["tiny"])}
-    body = chat(fallbacks=naming("spare")[form])
-    refused = await gateway.ask(body, key=await database.key(**columns))
-    assert refused.status >= 400
+    limited: dict[str, Any] = {"models": ["tiny"]}
+    of_key = limited if holder == "key" else {"team_id": await database.team(**limited)}
+    body, key = chat(fallbacks=naming("spare")[form]), await database.key(**of_key)
+    assert (await gateway.ask(body, key=key)).status >= 400
     assert gateway.backend.requests == []
 
 
@@ -68,9 +66,12 @@ async def test_fallbacks_of_the_request_need_the_permission_of_key_and_team(
 async def test_a_paid_fallback_of_a_free_model_needs_a_budget(
     gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, spent: float
 ) -> None:
-    free = {"input_cost_per_token": 0.0, "output_cost_per_token": 0.0}
-    down = row("down", api_base="http://127.0.0.1:9", **free)
-    use(monkeypatch, down, ours(gateway.backend, group="spare", **PRICES))
+    free: Any = dict.fromkeys(PRICES, 0.0)
+    use(
+        monkeypatch,
+        row("x", api_base="http://127.0.0.1:9", **free),
+        ours(gateway.backend, group="spare", **PRICES),
+    )
     key = await database.key(max_budget=1.0, spend=spent)
     response = await gateway.ask(chat(fallbacks=["spare"]), key=key)
     assert response.status == (200 if spent < 1 else 503)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -20,7 +20,7 @@ from packaging.version import Version
 from tests.proxy.server.database.conftest import PRICES
 from tests.support.litellm.database import Database
 from tests.support.litellm.guards import refusal
-from tests.support.litellm.own_route import PATHS, Gateway, Header, Response, body_of, ours
+from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers import fake_provider
 from tests.support.servers.fake_provider import FakeProvider
@@ -33,6 +33,12 @@ GUARDED = "blocked by a guardrail"
 NOWHERE = "http://127.0.0.1:9"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 6, "total_tokens": 17}
 """What both backends report."""
+ATTRIBUTION = [
+    (b"x-litellm-customer-id", b"acme"),
+    (b"x-litellm-session-id", b"session-0001"),
+    (b"x-litellm-tags", b"tag-1, tag-2"),
+    (b"x-litellm-spend-logs-metadata", b'{"project": "project-1"}'),
+]
 REFUSED: dict[str, dict[str, Any]] = {
     "blocked key": {"blocked": True},
     "budget": {"spend": 2.0, "max_budget": 1.0},
@@ -171,19 +177,13 @@ class Seen:
 
 
 async def seen(
-    gateway: Gateway,
-    database: Database,
-    recorder: Recorder,
-    body: Any,
-    api: str,
-    headers: Sequence[Header] = (),
-    **columns: Any,
+    gateway: Gateway, database: Database, recorder: Recorder, body: Any, api: str, **columns: Any
 ) -> Seen:
     team = await database.team(team_alias="web")
     key = await database.key(team_id=team, user_id=await database.user(), **columns)
     before = {each.request_id for each in await database.rows()}
     recorder.events.clear()
-    response = await gateway.ask(body, path=PATHS[api], key=key, headers=headers)
+    response = await gateway.ask(body, path=PATHS[api], key=key, headers=ATTRIBUTION)
     await database.settled(1)
     await asyncio.sleep(0.2)  # further events and rows would come
     await database.write()
@@ -253,6 +253,7 @@ async def test_events_and_rows_of_an_answer_are_the_same(
             max_budget=100.0,
             rpm_limit=100,
             tpm_limit=100_000,
+            metadata={"tags": ["tag-of-key"]},
         )
         for model in (MINE, THEIRS)
     ]
@@ -260,39 +261,14 @@ async def test_events_and_rows_of_an_answer_are_the_same(
     assert mine.names == theirs.names
     assert different(mine, theirs) == []
     assert any(path.endswith("row.spend") for path in mine.fields)
+    for kind in ("event", "row"):
+        noted = {value for path, value in mine.fields.items() if f".{kind}." in path}
+        assert {"acme", "session-0001", "project-1", "tag-1", "tag-2", "tag-of-key"} <= noted
     of_a_fallback = [OF_A_FALLBACK] if suffix and api == "messages" else []
     of_streams = [OF_STREAMS] if stream else []
     assert different_headers(mine, theirs, *of_a_fallback, *of_streams) == []
     assert ("x-litellm-key-spend" in mine.headers) is not stream
     assert "success" in mine.names
-
-
-@APIS
-@pytest.mark.parametrize("customer", ["customer-id", "end-user-id"])
-@pytest.mark.parametrize("session", ["session-id", "trace-id"])
-async def test_headers_attribute_a_request_as_at_litellm(
-    gateway: Gateway, database: Database, recorder: Recorder, api: str, customer: str, session: str
-) -> None:
-    noted = {
-        customer: "acme",
-        session: "session-0001",
-        "tags": "tag-of-request, tag-of-team",
-        "spend-logs-metadata": '{"project": "project-1"}',
-    }
-    headers = [(f"x-litellm-{name}".encode(), value.encode()) for name, value in noted.items()]
-    columns = {"metadata": {"tags": ["tag-of-key"]}}
-    mine, theirs = [
-        await seen(
-            gateway, database, recorder, body_of(api) | {"model": model}, api, headers, **columns
-        )
-        for model in (MINE, THEIRS)
-    ]
-    assert mine.response.status == theirs.response.status == 200
-    assert different(mine, theirs) == []
-    for kind in ("event", "row"):
-        values = {value for path, value in mine.fields.items() if f".{kind}." in path}
-        tags = {"tag-of-request", "tag-of-team", "tag-of-key"}
-        assert {"acme", "session-0001", "project-1", *tags} <= values
 
 
 @APIS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from litellm.proxy import proxy_server
 
@@ -146,29 +148,30 @@ async def test_a_fallback_of_a_request_sets_parameters_only(
 
 @FORMS
 @pytest.mark.parametrize("broken", [BROKEN, Script((), error_status=400, error=TOO_LONG)])
-@pytest.mark.parametrize("model", ["large", "hosted"])
+@pytest.mark.parametrize(
+    ("terms", "model"),
+    [({"models": ("tiny",)}, "large"), ({"models": ("tiny",)}, "hosted"),
+     ({"enforced_only": True}, "hosted")],
+)  # fmt: skip
 async def test_a_key_never_gets_a_fallback_that_it_names_and_may_not_use(
-    gateway: Gateway, large: FakeBackend, form: str, broken: Script, model: str
+    gateway: Gateway, large: FakeBackend, form: str, broken: Script, terms: Any, model: str
 ) -> None:
     gateway.backend.scripts["hi"] = broken
-    gateway.add_key("sk-1", key_of("sk-1", models=("tiny",)))
+    gateway.add_key("sk-1", key_of("sk-1", **terms))
     refused = await ask(gateway, "chat", key="sk-1", fallbacks=naming(model)[form])
     assert refused.status >= 400
-    assert not large.requests
-    assert not gateway.host.passed
-    if form in ("a name", "an object", "a list", "a list of another model"):
-        assert (refused.status, refused.context.error_code) == (403, "permission_denied")
-    assert (await ask(gateway, "chat", key="sk-1", fallbacks=["tiny"])).status in (400, 502)
+    assert not [*large.requests, *gateway.host.passed]
 
 
-@FORMS
-async def test_a_key_for_enforced_models_falls_back_to_no_other_provider(
-    gateway: Gateway, large: FakeBackend, form: str
+@APIS
+async def test_a_key_must_be_allowed_the_fallbacks_that_it_names(
+    gateway: Gateway, large: FakeBackend, api: str
 ) -> None:
-    gateway.add_key("sk-1", key_of("sk-1", enforced_only=True))
-    response = await ask(gateway, "chat", key="sk-1", fallbacks=naming("hosted")[form])
-    assert response.status >= 400
-    assert not gateway.host.passed
+    gateway.add_key("sk-1", key_of("sk-1", models=("tiny",)))
+    refused = await ask(gateway, api, key="sk-1", fallbacks=["large"])
+    assert (refused.status, refused.context.error_code) == (403, "permission_denied")
+    assert not gateway.backend.requests
+    assert (await ask(gateway, api, key="sk-1", fallbacks=["tiny"])).status == 502
 
 
 @APIS
