@@ -236,9 +236,9 @@ async def check_model(described: UserAPIKeyAuth, named: str) -> None:
 async def may_call(described: UserAPIKeyAuth, model: str) -> bool:
     """Return whether a key, and in LiteLLM's database its team and project, may use a model.
     `described`: LiteLLM's description of its holder."""
-    return bool(
-        await is_model_authorized_for_token(model=model, valid_token=described, llm_router=router())
-    )
+    held = router()
+    found = await is_model_authorized_for_token(model=model, valid_token=described, llm_router=held)
+    return bool(found)
 
 
 async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
@@ -247,13 +247,12 @@ async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
     the request is for a free model."""
     from litellm.proxy import proxy_server
 
-    general, covered = proxy_server.general_settings, described.budget_reservation is not None
-    if general.get("enforce_fallback_budget", True) and not covered:
-        covered = await is_token_within_budget_for_model(
-            model=model, valid_token=described, llm_router=router()
-        )
-        if not covered:
-            return False
+    general = proxy_server.general_settings
+    free = described.budget_reservation is None and general.get("enforce_fallback_budget", True)
+    if free and not await is_token_within_budget_for_model(
+        model=model, valid_token=described, llm_router=router()
+    ):
+        return False
     return not general.get("enforce_fallback_model_access") or await may_call(described, model)
 
 

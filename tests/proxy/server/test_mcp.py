@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,9 +34,8 @@ Json = dict[str, Any]
 pytestmark = pytest.mark.usefixtures("calls")
 
 
-async def ask(
-    gateway: Gateway, *turns: str, approval: Any = "never", key: str = MASTER, **params: Any
-) -> Response:
+async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
+    key = params.pop("key", MASTER)
     gateway.backend.turns = [Script((text,)) if text else BROKEN for text in turns]
     body = {"model": "tiny", "input": [HI], "tools": [{**SHOP, "require_approval": approval}]}
     return await gateway.ask(body | params, path=PATH, key=key)
@@ -48,8 +48,8 @@ def answered(asked: str, *, approve: bool = True, **more: str) -> Json:
 
 def approved(*ids: str) -> list[Json]:
     asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
-    calls = [{**asked, "id": each, "server_label": "shop"} for each in ids]
-    return [HI, *calls, *map(answered, ids)]
+    asked["server_label"] = "shop"
+    return [HI, *({**asked, "id": each} for each in ids), *map(answered, ids)]
 
 
 def types(items: list[Json]) -> list[str]:
@@ -160,34 +160,27 @@ async def test_an_approved_call_goes_on_without_its_client(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Further requests wait for it, but not for ever."""
+    called: list[str] = []
 
-    class Slow:
-        called = 0
-
-        def server_of(self, name: str) -> str:
-            return "shop"
-
-        async def call(self, name: str, arguments: str) -> McpOutcome:
-            self.called += 1
-            await asyncio.sleep(float(arguments))
-            return McpOutcome(output="paid")
+    async def pay(name: str, seconds: str) -> McpOutcome:
+        called.append(name)
+        await asyncio.sleep(float(seconds))
+        return McpOutcome(output="paid")
 
     monkeypatch.setattr(ran_once, "PAUSE", 0.001)
-    slow = Slow()
-    once = RanOnce(slow, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
+    servers: Any = SimpleNamespace(call=pay)
+    once = RanOnce(servers, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
     for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", ran_once.BEGUN)):
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(once.call("pay", seconds), 0.01)
         assert await once.call("pay", seconds) == outcome
-    assert slow.called == 2
+    assert len(called) == 2
 
 
-@pytest.mark.parametrize("name", ["act", "force", "shop-act", "-force-act", "", None, ["act"]])
-def test_a_tool_is_called_by_its_whole_name_only(name: Any) -> None:
+def test_a_tool_is_called_by_its_whole_name_only() -> None:
+    names = ["act", "force", "force-act", "shop-act", "shop-force-act", "-force-act", "", None]
     tool = ListedTool("shop-force-act", "", {}, own_name="force-act")
-    assert not tool.is_called(name)
-    assert tool.is_called("force-act")
-    assert tool.is_called("shop-force-act")
+    assert [name for name in names if tool.is_called(name)] == ["force-act", "shop-force-act"]
 
 
 async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:

@@ -92,15 +92,12 @@ def test_litellms_headers_stay_only_if_they_attribute_a_request() -> None:
     assert request_scope.without_control_headers(headers) == headers[: len(stay.split())]
 
 
-@pytest.mark.parametrize("size", [4_096, 4_097])
-async def test_a_long_attribution_is_refused(lines: list[RequestContext], size: int) -> None:
+async def test_a_long_attribution_is_refused(lines: list[RequestContext]) -> None:
     async def handle(context: RequestContext, send: Send) -> None:
         await start(send)
 
-    sent = await through(handle, (b"x-litellm-tags", b"," * size), (b"x-more", b"," * 9_000))
-    assert sent[0]["status"] == (200 if size == 4_096 else 400)
-    if sent[0]["status"] == 400:
-        assert "exceeds 4,096 bytes" in sent[1]["body"].decode()
+    for size, status in ((4_096, 200), (4_097, 400)):
+        assert (await through(handle, (b"x-litellm-tags", b"," * size)))[0]["status"] == status
 
 
 @pytest.fixture

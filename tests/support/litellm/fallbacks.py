@@ -10,7 +10,6 @@ from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of, o
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script
-from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.stack.processes import free_port
 
 APIS = pytest.mark.parametrize("api", list(PATHS))
@@ -20,24 +19,24 @@ BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code":
 
 def naming(model: str) -> dict[str, list[Any]]:
     """Fallbacks of a request for `tiny` that name a model, in each form, also in mixed ones."""
-    given = {"model": model}
+    given, both = {"model": model}, {"tiny": [{"model": model}], "model": "tiny"}
     return {
         "a name": [model],
         "an object": [given],
         "a list": [{"tiny": [model]}],
         "a list of objects": [{"tiny": [given]}],
         "a list for all": [{"*": ["tiny", given]}],
-        "a list of another model": [{"other": [model]}],
         "a name beside a list": [{"tiny": [given]}, "tiny"],
-        "a list in an object": [{"tiny": [given], "model": "tiny"}],
-        "a list in an object beside a name": [{"tiny": [given], "model": "tiny"}, "tiny"],
-        "two lists": [{"other": ["tiny"], "tiny": [model]}],
+        "a list in an object": [both],
+        "a list in an object beside a name": [both, "tiny"],
         "inside of a fallback": [{"model": "tiny", "fallbacks": [model]}],
     }
 
 
+TINY: dict[str, Any] = {"models": ("tiny",)}
+LIMITED = [("large", TINY), ("hosted", TINY), ("hosted", {"enforced_only": True})]
+KEYS = pytest.mark.parametrize(("model", "terms"), LIMITED)
 FORMS = pytest.mark.parametrize("form", naming(""))
-TOO_LONG = ContextLengthExceeded("Too long.").body()["error"]
 
 
 def configure(

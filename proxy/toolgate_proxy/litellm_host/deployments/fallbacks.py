@@ -234,9 +234,7 @@ def _entry(given: Any) -> Entry | None:
     if isinstance(given.get("model"), str):
         parameters = {name: value for name, value in given.items() if name != "model"}
         return Fallback(given["model"], parameters)
-    if len(given) != 1:
-        return None
-    [(name, listed)] = given.items()
+    name, listed = next(iter(given.items()), ("", None))
     read = [_entry(each) for each in listed] if isinstance(listed, list) else [None]
     models = [each for each in read if isinstance(each, Fallback)]
-    return {name: models} if len(models) == len(read) else None
+    return {name: models} if len(models) == len(read) and len(given) == 1 else None

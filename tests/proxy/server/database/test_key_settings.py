@@ -62,19 +62,14 @@ async def test_fallbacks_of_the_request_need_the_permission_of_key_and_team(
     assert gateway.backend.requests == []
 
 
-@pytest.mark.parametrize("spent", [0.5, 1.5])
+@pytest.mark.parametrize(("spent", "status"), [(0.5, 200), (1.5, 503)])
 async def test_a_paid_fallback_of_a_free_model_needs_a_budget(
-    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, spent: float
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, spent: float, status: int
 ) -> None:
-    free: Any = dict.fromkeys(PRICES, 0.0)
-    use(
-        monkeypatch,
-        row("x", api_base="http://127.0.0.1:9", **free),
-        ours(gateway.backend, group="spare", **PRICES),
-    )
+    params: Any = {"api_base": "http://127.0.0.1:9"} | dict.fromkeys(PRICES, 0.0)
+    use(monkeypatch, row("x", **params), ours(gateway.backend, group="spare", **PRICES))
     key = await database.key(max_budget=1.0, spend=spent)
-    response = await gateway.ask(chat(fallbacks=["spare"]), key=key)
-    assert response.status == (200 if spent < 1 else 503)
+    assert (await gateway.ask(chat(fallbacks=["spare"]), key=key)).status == status
 
 
 @HOLDERS

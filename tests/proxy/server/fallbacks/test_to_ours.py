@@ -7,21 +7,12 @@ from typing import Any
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.fallbacks import (
-    APIS,
-    BROKEN,
-    FORMS,
-    STREAM,
-    TOO_LONG,
-    ask,
-    configure,
-    naming,
-    shown,
-)
+from tests.support.litellm.fallbacks import APIS, FORMS, KEYS, STREAM, ask, configure, naming, shown
 from tests.support.litellm.own_route import Gateway, body_of
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_core.errors import ContextLengthExceeded
 from toolgate_proxy.litellm_host.deployments import fallbacks
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -113,7 +104,8 @@ async def test_prompt_that_is_too_long_has_fallbacks_of_its_own(
 ) -> None:
     settings = {"fallbacks": [{"tiny": ["down"]}], "context_window_fallbacks": [{"*": ["large"]}]}
     configure(gateway, large, monkeypatch, **settings)
-    gateway.backend.scripts["hi"] = Script(("x",), error_status=400, error=TOO_LONG)
+    error = ContextLengthExceeded("Too long.").body()["error"]
+    gateway.backend.scripts["hi"] = Script(("x",), error_status=400, error=error)
     response = await ask(gateway, api)
     assert (response.status, response.context.fallback) == (200, "large")
 
@@ -147,16 +139,10 @@ async def test_a_fallback_of_a_request_sets_parameters_only(
 
 
 @FORMS
-@pytest.mark.parametrize("broken", [BROKEN, Script((), error_status=400, error=TOO_LONG)])
-@pytest.mark.parametrize(
-    ("terms", "model"),
-    [({"models": ("tiny",)}, "large"), ({"models": ("tiny",)}, "hosted"),
-     ({"enforced_only": True}, "hosted")],
-)  # fmt: skip
+@KEYS
 async def test_a_key_never_gets_a_fallback_that_it_names_and_may_not_use(
-    gateway: Gateway, large: FakeBackend, form: str, broken: Script, terms: Any, model: str
+    gateway: Gateway, large: FakeBackend, form: str, model: str, terms: Any
 ) -> None:
-    gateway.backend.scripts["hi"] = broken
     gateway.add_key("sk-1", key_of("sk-1", **terms))
     refused = await ask(gateway, "chat", key="sk-1", fallbacks=naming(model)[form])
     assert refused.status >= 400
