@@ -9,19 +9,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
 import zlib
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import CallStart, Finish, ReasoningDelta
 
 from .chat.response import ChatResponse, ResponseEvent
-from .metrics import REASONING_BREAKER, REASONING_TURNS
-from .redis_client import SharedRedis
+from .kept_values import KeptValues
+from .metrics import REASONING_TURNS
 from .sealing import OwnerSeal, SealBroken
 from .settings import Settings
 
@@ -36,22 +34,12 @@ Events = AsyncIterator[list[ResponseEvent]]
 Message = dict[str, Any]
 RANDOM_ID = re.compile(r"(?:call|toolu)_([A-Za-z0-9]{24})")
 """The gateway's own ids of calls, which are unique. The prefix is that of the API."""
-PREFIX = "toolgate:reasoning:"
-LIFE_SECONDS = 86_400.0
-"""A turn that is older is rarely continued, and can be continued without its reasoning."""
-MEMORY_BYTES = 64_000_000
-"""Most bytes in the memory of a process."""
 
 
 class KeptReasoning:
-    def __init__(self, store: ReasoningStore, settings: Settings) -> None:
+    def __init__(self, store: KeptValues, settings: Settings) -> None:
         self._store = store
         self._models = frozenset(settings.keep_reasoning)
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> KeptReasoning:
-        shared = settings.redis_url is not None and bool(settings.keep_reasoning)
-        return cls(RedisReasoning(settings) if shared else MemoryReasoning(), settings)
 
     async def restored(
         self, request: ChatRequest, model: str, seal: OwnerSeal | None
@@ -80,9 +68,6 @@ class KeptReasoning:
         if seal is None or not self._applies_to(model):
             return events
         return self._keeping(events, response, model, seal)
-
-    async def aclose(self) -> None:
-        await self._store.aclose()
 
     def _applies_to(self, model: str) -> bool:
         return model in self._models or EVERY_MODEL in self._models
@@ -175,76 +160,3 @@ class TurnNames:
 
 def _calls(message: Mapping[str, Any]) -> list[Any]:
     return [call.get("function") for call in message.get("tool_calls") or ()]
-
-
-class ReasoningStore(Protocol):
-    async def put(self, values: Mapping[str, bytes]) -> None:
-        """Keep sealed values by name. Does nothing if the store is unavailable."""
-
-    async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        """Return the values, None for those that are missing or can't be read."""
-
-    async def aclose(self) -> None: ...
-
-
-class RedisReasoning:
-    """`toolgate:reasoning:<name>`: a sealed value with a time to live."""
-
-    def __init__(self, settings: Settings) -> None:
-        assert settings.redis_url is not None
-        self._life_ms = round(LIFE_SECONDS * 1000)
-        consequence = "Reasoning that clients drop is not handed back until it responds"
-        timeout = settings.redis_timeout
-        self._redis = SharedRedis(settings.redis_url, timeout, consequence, REASONING_BREAKER)
-
-    async def put(self, values: Mapping[str, bytes]) -> None:
-        await self._redis.run(
-            [("SET", PREFIX + name, value, "PX", self._life_ms) for name, value in values.items()]
-        )
-
-    async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        replies = await self._redis.run([("GET", PREFIX + name) for name in names])
-        if replies is None:
-            return [None] * len(names)
-        return [reply if isinstance(reply, bytes) else None for reply in replies]
-
-    async def aclose(self) -> None:
-        await self._redis.aclose()
-
-
-class MemoryReasoning:
-    """The least recently used values are dropped."""
-
-    def __init__(self, most: int = MEMORY_BYTES) -> None:
-        self._life = LIFE_SECONDS
-        self._most = most
-        self._size = 0
-        self._values: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
-
-    async def put(self, values: Mapping[str, bytes]) -> None:
-        for name, value in values.items():
-            self._drop(name)
-            self._values[name] = (value, time.monotonic() + self._life)
-            self._size += len(value)
-        while self._size > self._most:
-            self._drop(next(iter(self._values)))
-
-    async def get(self, names: Sequence[str]) -> list[bytes | None]:
-        return [self._find(name) for name in names]
-
-    async def aclose(self) -> None:
-        pass
-
-    def _find(self, name: str) -> bytes | None:
-        found = self._values.get(name)
-        if found is None:
-            return None
-        if found[1] <= time.monotonic():
-            self._drop(name)
-            return None
-        self._values.move_to_end(name)
-        return found[0]
-
-    def _drop(self, name: str) -> None:
-        value, _ = self._values.pop(name, (b"", 0.0))
-        self._size -= len(value)

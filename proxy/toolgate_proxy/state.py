@@ -9,6 +9,7 @@ from .chat.engine import Engine
 from .chat.failover import Failover
 from .documents.reader import Documents
 from .kept_reasoning import KeptReasoning
+from .kept_values import MemoryValues, RedisValues
 from .keys.failed_attempts import FailedAttempts
 from .keys.sync import KeySync
 from .limits.key_bounds import BodyBudget, SocketLimit
@@ -48,9 +49,8 @@ class GatewayState:
         self.failover = Failover(self.engine, self.deployments)
         self.sealer = Sealer.from_settings(settings)
         self.responses = ResponseStore.from_settings(settings, self.sealer)
-        self.kept_reasoning: KeptReasoning | None = None
-        if settings.keep_reasoning:
-            self.kept_reasoning = KeptReasoning.from_settings(settings)
+        self.kept_values = RedisValues(settings) if settings.redis_url else MemoryValues()
+        self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
         self.affinity: PrefixAffinity | None = None
@@ -61,8 +61,7 @@ class GatewayState:
     async def aclose(self) -> None:
         await self.limiter.aclose()
         await self.responses.aclose()
-        if self.kept_reasoning is not None:
-            await self.kept_reasoning.aclose()
+        await self.kept_values.aclose()
         if self.key_sync is not None:
             await self.key_sync.aclose()
         await self.deployments.aclose()

@@ -10,35 +10,36 @@ import pytest
 from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
-from toolgate_proxy.kept_reasoning import MemoryReasoning, ReasoningStore, RedisReasoning, TurnNames
+from toolgate_proxy.kept_reasoning import TurnNames
+from toolgate_proxy.kept_values import KeptValues, MemoryValues, RedisValues
 from toolgate_proxy.settings import Settings
 
 
 @pytest.fixture(params=["redis", "memory"])
-async def store(request: pytest.FixtureRequest) -> AsyncIterator[ReasoningStore]:
-    made: ReasoningStore
+async def store(request: pytest.FixtureRequest) -> AsyncIterator[KeptValues]:
+    made: KeptValues
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_at_hand")
-        made = RedisReasoning(Settings(redis_url=SecretStr(server.url), redis_timeout=2))
+        made = RedisValues(Settings(redis_url=SecretStr(server.url), redis_timeout=2))
     else:
-        made = MemoryReasoning()
+        made = MemoryValues()
     yield made
     await made.aclose()
 
 
-async def test_values_are_found_by_name(store: ReasoningStore) -> None:
+async def test_values_are_found_by_name(store: KeptValues) -> None:
     await store.put({"a": b"1", "b": b"2"})
     assert await store.get(["b", "none", "a"]) == [b"2", None, b"1"]
 
 
-async def test_a_value_is_replaced(store: ReasoningStore) -> None:
+async def test_a_value_is_replaced(store: KeptValues) -> None:
     await store.put({"a": b"1"})
     await store.put({"a": b"2"})
     assert await store.get(["a"]) == [b"2"]
 
 
 async def test_values_expire() -> None:
-    store = MemoryReasoning()
+    store = MemoryValues()
     store._life = 0.01
     await store.put({"a": b"1"})
     await asyncio.sleep(0.02)
@@ -46,14 +47,14 @@ async def test_values_expire() -> None:
 
 
 async def test_values_in_redis_expire(redis_at_hand: RedisServer) -> None:
-    store = RedisReasoning(Settings(redis_url=SecretStr(redis_at_hand.url), redis_timeout=2))
+    store = RedisValues(Settings(redis_url=SecretStr(redis_at_hand.url), redis_timeout=2))
     await store.put({"a": b"1"})
-    assert 0 < redis_at_hand.client.pttl("toolgate:reasoning:a") <= 86_400_000
+    assert 0 < redis_at_hand.client.pttl("toolgate:kept:a") <= 86_400_000
     await store.aclose()
 
 
 async def test_memory_drops_the_least_recently_used() -> None:
-    store = MemoryReasoning(most=3)
+    store = MemoryValues(most=3)
     await store.put({"a": b"1", "b": b"2", "c": b"3"})
     await store.get(["a"])
     await store.put({"d": b"4"})
@@ -61,7 +62,7 @@ async def test_memory_drops_the_least_recently_used() -> None:
 
 
 async def test_without_redis_nothing_is_found_and_nothing_fails() -> None:
-    store = RedisReasoning(Settings(redis_url=SecretStr("redis://127.0.0.1:9")))
+    store = RedisValues(Settings(redis_url=SecretStr("redis://127.0.0.1:9")))
     await store.put({"a": b"1"})
     assert await store.get(["a", "b"]) == [None, None]
     await store.aclose()

@@ -17,6 +17,7 @@ from toolgate_core.tools import OnInvalid, refuse
 
 from ..chat.response import ChatResponse, ResponseEvent
 from ..form import Form
+from ..kept_values import KeptValues
 from ..response_store.background import BackgroundResponse
 from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn
@@ -46,6 +47,8 @@ class Client:
     """Fetches web pages, if the operator allows some."""
     mcp: Mapping[str, Listing] = field(default_factory=dict)
     """What the MCP servers of the request offer, by the paths of their entries."""
+    values: KeptValues | None = None
+    """Keeps values for the owner of the seal."""
     turn: ConversationTurn | None = None
     """Locks the stored conversation that the request continues. None if the request adds nothing
     to it."""

@@ -29,6 +29,8 @@ from .tool_round import Round
 
 MAX_ROUNDS = 10
 """Most rounds of a turn. In the last one, no tool of the gateway can be called."""
+MAX_APPROVED = 50
+"""Most calls of one request that run because the user has approved them."""
 
 
 @asynccontextmanager
@@ -120,7 +122,8 @@ async def _after_pending(
     """Run the calls that the user has approved. Return the request with their results. Clients send
     such calls back, so they are validated again."""
     tools = {tool.name: tool for tool in request.tools}
-    for call in request.pending_calls:
+    most = min(request.max_tool_calls or MAX_APPROVED, MAX_APPROVED)
+    for number, call in enumerate(request.pending_calls):
         if call.result is None:
             tool = tools[call.name]
             violation = await engine.validators.check(
@@ -133,7 +136,9 @@ async def _after_pending(
                     "request for approval as it was.",
                     param="input",
                 )
-            call.result = await tool_calls.run(call.tool, call.arguments, context)
+            call.result = await tool_calls.run(
+                call.tool, call.arguments, context, within_limit=number < most
+            )
     results = {each.placeholder: each.result for each in request.pending_calls}
     messages = tuple(_with_result(message, results) for message in request.messages)
     return replace(request, messages=messages)

@@ -15,8 +15,10 @@ import litellm
 from fastapi import Depends
 from litellm.constants import LITELLM_PROXY_MASTER_KEY_ALIAS
 from litellm.integrations.custom_logger import CustomLogger
-from litellm.proxy._types import LitellmUserRoles, ProxyException, UserAPIKeyAuth
+from litellm.proxy._types import LitellmUserRoles, UserAPIKeyAuth
 from litellm.proxy.auth.auth_utils import _check_valid_ip, get_request_route
+from litellm.proxy.auth.fallback_budget import is_token_within_budget_for_model
+from litellm.proxy.auth.fallback_model_access import is_model_authorized_for_token
 from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 from starlette.requests import Request
 
@@ -37,7 +39,7 @@ from ..keys.permissions import may_open, refusal
 from ..shared_tools import as_own
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
-from .deployments.router import Asker
+from .deployments.router import Asker, router
 from .errors import proxy_exception
 from .tool_permissions import tool_permission
 
@@ -223,39 +225,35 @@ def model_of(request: Request) -> str:
     return str(body["model"])
 
 
-async def check_model(key: Key, named: str) -> None:
-    """Raise PermissionDenied if the key may not use the model by its name, a wildcard, or one of
+async def check_model(described: UserAPIKeyAuth, named: str) -> None:
+    """Raise PermissionDenied if a key may not use the model by its name, a wildcard, or one of
     LiteLLM's access groups. `named`: the model's name in the request."""
-    allowed = key.terms.models
-    if not allowed or named in allowed or await may_call(caller(key), named):
-        return
-    raise PermissionDenied(
-        f"This API key may not use the model {named!r}. Use one of: {', '.join(allowed)}."
-    )
+    if not await may_call(described, named):
+        only = f" Use one of: {', '.join(described.models)}." if described.models else ""
+        raise PermissionDenied(f"This API key may not use the model {named!r}.{only}")
 
 
 async def may_call(described: UserAPIKeyAuth, model: str) -> bool:
-    """Return whether a key may use a model. `described`: LiteLLM's description of its holder."""
-    from litellm.proxy import proxy_server
-    from litellm.proxy.auth.auth_checks import can_key_call_model
+    """Return whether a key, and in LiteLLM's database its team and project, may use a model.
+    `described`: LiteLLM's description of its holder."""
+    held = router()
+    found = await is_model_authorized_for_token(model=model, valid_token=described, llm_router=held)
+    return bool(found)
 
-    try:
-        await can_key_call_model(
-            model=model,
-            llm_model_list=proxy_server.llm_model_list,
-            valid_token=described,
-            llm_router=proxy_server.llm_router,
-        )
-    except ProxyException:
+
+async def may_fall_back(described: UserAPIKeyAuth, model: str) -> bool:
+    """Return whether a request may fall back to a model. LiteLLM's configuration may require
+    permissions for all fallbacks. Its authentication checks budgets and reserves the cost, unless
+    the request is for a free model."""
+    from litellm.proxy import proxy_server
+
+    general = proxy_server.general_settings
+    free = described.budget_reservation is None and general.get("enforce_fallback_budget", True)
+    if free and not await is_token_within_budget_for_model(
+        model=model, valid_token=described, llm_router=router()
+    ):
         return False
-    return True
-
-
-def restricts_fallbacks() -> bool:
-    """Return whether LiteLLM's configuration allows a key only the fallbacks that it may use."""
-    from litellm.proxy import proxy_server
-
-    return bool(proxy_server.general_settings.get("enforce_fallback_model_access"))
+    return not general.get("enforce_fallback_model_access") or await may_call(described, model)
 
 
 def checks_models() -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from litellm.proxy._experimental.mcp_server.utils import strip_known_server_prefix
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
@@ -70,7 +71,8 @@ async def listings(
     own = {
         path: served[0]
         for path, entry in entries.items()
-        if (served := (await either(Handler, "split_mcp_tools")([entry]))[0])
+        if credentials.names_gateway(entry)
+        and (served := (await either(Handler, "split_mcp_tools")([entry]))[0])
     }
     found = await asyncio.gather(
         *(_listed(entry, caller, credentials.of_entry(entry)) for entry in own.values())
@@ -99,15 +101,17 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
-    listed = tuple(_tool(each) for each in tools)
+    listed = tuple(_tool(each, servers_of[each.name]) for each in tools)
     return Listing(LiteLLMServers(caller, servers_of, sent), listed)
 
 
-def _tool(tool: Any) -> ListedTool:
+def _tool(tool: Any, server_name: str) -> ListedTool:
+    named = [each for each in servers() if server_name in (each.server_name, each.alias, each.name)]
+    own_name = strip_known_server_prefix(tool.name, named[0] if named else None)
     annotations = getattr(tool, "annotations", None)
     hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
-    return ListedTool(tool.name, tool.description or "", schema, hints)
+    return ListedTool(tool.name, tool.description or "", schema, hints, own_name)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ of the gateway goes to none: `Authorization` is for servers only beside `x-litel
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
@@ -40,6 +41,7 @@ OF_SERVER = re.compile(r"x-mcp-([^-]+)-(.+)", re.IGNORECASE)
 """LiteLLM's names of headers for one server."""
 PREFIX = b"x-mcp-"
 """What names of headers with credentials begin with, whatever is configured."""
+HOSTS = (b"host", b"x-forwarded-host")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 HEADER_VALUE = re.compile(r"[\x20-\x7e]{0,16000}")
 """Others would be repeated in errors of HTTP clients."""
@@ -75,9 +77,13 @@ class McpCredentials:
     _forwarded: dict[str, str] = field(default_factory=dict, repr=False)
     """Headers of the request that the configuration of a server names."""
     _token: str | None = field(default=None, repr=False)
+    _hosts: frozenset[str] = frozenset({ALL_SERVERS})
+    """Names of the gateway itself, by which clients address its servers."""
 
     def take(self, headers: Collection[Header]) -> None:
         """Take what the headers of a request have. Raise InvalidRequest, which repeats no value."""
+        named = [value.decode("latin-1").lower() for name, value in headers if name in HOSTS]
+        self._hosts |= {_host(os.environ.get("PROXY_BASE_URL", "")), *named}
         forwarded = _forwarded_names(headers)
         taken = _credentials(headers) | forwarded
         for raw, value in headers if taken else ():
@@ -110,6 +116,11 @@ class McpCredentials:
                     for entry in given
                 ]
         return made
+
+    def names_gateway(self, entry: Mapping[str, Any]) -> bool:
+        """Return whether the address of an entry in OpenAI's form is one of the gateway's. LiteLLM
+        takes the last segment of any address for the name of a server."""
+        return _host(str(entry.get("server_url", ""))) in self._hosts
 
     def of_entry(self, entry: Mapping[str, Any]) -> Sent:
         """Return the credentials of an entry in OpenAI's form."""
@@ -181,6 +192,10 @@ class McpCredentials:
         if isinstance(headers := entry.get(HEADERS), dict):
             made[HEADERS] = {name: known[each] for name, each in headers.items() if each in known}
         return made | {name: known[entry[name]] for name in TOKENS if entry.get(name) in known}
+
+
+def _host(url: str) -> str:
+    return url.split("://", 1)[-1].split("/", 1)[0].lower()
 
 
 def servers() -> Collection[Any]:

@@ -182,12 +182,6 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "fallbacks of a model",
         ("fallbacks", "model_group"),
     ),
-    PrivateName(
-        f"{FALLBACKS}:check_non_standard_fallback_format",
-        "form of fallbacks",
-        ("fallbacks",),
-        older=f"{FALLBACKS}:_check_non_standard_fallback_format",
-    ),
     *(
         PrivateName(
             f"{FALLBACKS}:{name}",
@@ -202,23 +196,16 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "authentication other than Toolgate's",
         ("request", "api_key"),
     ),
-    PrivateName(
-        "litellm.proxy.auth.auth_checks:can_key_call_model",
-        "wildcards and access groups in a key's models",
-        ("model", "llm_model_list", "valid_token", "llm_router"),
-    ),
-    PrivateName(
-        "litellm.proxy.auth.auth_utils:_check_valid_ip",
-        "`allowed_ips`",
-        ("allowed_ips", "request", "use_x_forwarded_for"),
-    ),
-    PrivateName(
-        "litellm.proxy.auth.auth_utils:get_request_route",
-        "the route, independent of the Host header",
-    ),
-    PrivateName(
-        "litellm.proxy.auth.auth_utils:_BANNED_REQUEST_BODY_PARAMS",
-        "fields that are not allowed in request bodies",
+    *(
+        PrivateName(f"litellm.proxy.auth.{name}", use, tuple(parameters.split()))
+        for name, use, parameters in (
+            ("auth_utils:_BANNED_REQUEST_BODY_PARAMS", "fields that requests must not have", ""),
+            ("auth_utils:_check_valid_ip", "`allowed_ips`", "allowed_ips request"),
+            ("auth_utils:get_end_user_id_from_request_body", "customers", "request_body"),
+            ("auth_utils:get_request_route", "the route, independent of the Host header", ""),
+            ("fallback_budget:is_token_within_budget_for_model", "budgets", "model valid_token"),
+            ("fallback_model_access:is_model_authorized_for_token", "models of keys", "llm_router"),
+        )
     ),
     PrivateName(
         "litellm.types.utils:is_litellm_owned_kwarg",
@@ -243,15 +230,13 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
             ),
         )
     ),
-    PrivateName(
-        "litellm.proxy._experimental.mcp_server.utils:logging_safe_mcp_headers",
-        "headers for MCP servers",
-        ("raw_headers",),
-    ),
-    PrivateName(
-        "litellm.proxy._experimental.mcp_server.utils:upstream_credential_headers",
-        "headers for MCP servers",
-        ("header_names",),
+    *(
+        PrivateName(f"litellm.proxy._experimental.mcp_server.utils:{name}", use, parameters)
+        for name, use, parameters in (
+            ("logging_safe_mcp_headers", "headers for MCP servers", ("raw_headers",)),
+            ("strip_known_server_prefix", "names of MCP tools", ("name", "server")),
+            ("upstream_credential_headers", "headers for MCP servers", ("header_names",)),
+        )
     ),
     PrivateName(
         "litellm.proxy._experimental.mcp_server.auth.user_api_key_auth_mcp:MCPRequestHandler"

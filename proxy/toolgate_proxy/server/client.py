@@ -41,6 +41,7 @@ def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
         headers,
         seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
+        values=gateway().kept_values,
         connection=scope.get(CONNECTION),
         fetcher=page_fetcher(),
         turn=ConversationTurn(gateway().responses.conversations, owner) if adds else None,

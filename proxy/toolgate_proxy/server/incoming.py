@@ -129,6 +129,6 @@ async def chat_request(
     request = await asyncio.to_thread(convert) if is_long else convert()
     if request.documents:
         request = await here.documents.read(request, client.owner, context)
-    if here.kept_reasoning is not None:
+    if here.settings.keep_reasoning:
         request = await here.kept_reasoning.restored(request, model, client.seal)
     return request

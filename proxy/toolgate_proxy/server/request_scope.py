@@ -1,7 +1,8 @@
 """The outermost middleware: it sanitises request headers, adds response headers, records usage.
 
-Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-tags` …), which would
-let clients change the gateway's settings. Headers with different API keys are rejected.
+Request: removes LiteLLM's control headers (`x-litellm-timeout`, `x-litellm-model` …), which would
+let clients change the gateway's settings. Those that only attribute a request stay, within bounds.
+Headers with different API keys are rejected.
 Response: adds the headers of the request's context (response_headers.py). At the end of the
 response the reservation is settled.
 """
@@ -17,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import ToolgateError
+from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ..admin.routes import exposition
 from ..api.surfaces import surface_of
@@ -34,6 +35,15 @@ from .traffic import recording
 from .transport.connection import Reply
 
 CONTROL_HEADERS = b"x-litellm-"
+ATTRIBUTION = frozenset(
+    CONTROL_HEADERS + name
+    for name in b"customer-id end-user-id session-id spend-logs-metadata tags trace-id".split()
+)
+"""Headers that LiteLLM notes in log events and charges a request to, by its own rules. Those that
+choose a model, a user, team or agent, time limits, retries or callbacks are not among them."""
+KEPT = ATTRIBUTION.union(KEY_HEADERS)
+MOST = 4_096
+"""Maximum length of their values, in bytes. LiteLLM compares each tag with all others."""
 END_OF_STREAM = b"data: [DONE]"
 
 
@@ -71,11 +81,13 @@ class RequestScope:
             await send(message)
 
         app = self._app
+        scope["headers"] = without_control_headers(scope["headers"])
         try:
             key_of(scope["headers"])
+            if any(name in ATTRIBUTION and len(value) > MOST for name, value in scope["headers"]):
+                raise InvalidRequest(f"An `x-litellm-` header exceeds {MOST:,} bytes. Shorten it.")
         except ToolgateError as error:
             app = _refusing(error)
-        scope["headers"] = without_control_headers(scope["headers"])
         app = scraped(scope, gateway().settings.metrics_token) or app
         span = recording.begin(scope, surface)
         try:
@@ -119,7 +131,7 @@ def without_control_headers(headers: Iterable[Header]) -> list[Header]:
     return [
         (name, value)
         for name, value in headers
-        if name in KEY_HEADERS or not name.startswith(CONTROL_HEADERS)
+        if name in KEPT or not name.startswith(CONTROL_HEADERS)
     ]
 
 

@@ -47,7 +47,7 @@ class Sending:
         responding = respond(request, first, host.alternatives, self.context, answers)
         async with responding as (answer, events):
             await self.host.answers(stream=request.stream)
-            if here.kept_reasoning is not None:
+            if here.settings.keep_reasoning:
                 events = here.kept_reasoning.keeping(events, answer, host.model, client.seal)
             whole = partial(surface.whole, answer, host.model, client)
             if not request.stream:

@@ -199,10 +199,10 @@ async def test_key_allows_models_by_name_wildcard_or_access_group(
     )
     key = key_of(new_key(), models=allowed)
     if permitted:
-        await host.check_model(key, named)
+        await host.check_model(host.caller(key), named)
         return
     with pytest.raises(PermissionDenied) as refusal:
-        await host.check_model(key, named)
+        await host.check_model(host.caller(key), named)
     assert refusal.value.status == 403
     assert all(json.dumps(name)[1:-1] in refusal.value.message for name in allowed)
 
@@ -212,4 +212,4 @@ async def test_key_for_a_model_allows_its_alias(
 ) -> None:
     """As LiteLLM's own check does: the alias is another name of that model."""
     use(monkeypatch, row("a", group="small"), model_group_alias={"nick": "small"})
-    await host.check_model(key_of(new_key(), models=("small",)), "nick")
+    await host.check_model(host.caller(key_of(new_key(), models=("small",))), "nick")

@@ -12,7 +12,8 @@ import pytest
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.kept_reasoning import KeptReasoning, MemoryReasoning
+from toolgate_proxy.kept_reasoning import KeptReasoning
+from toolgate_proxy.kept_values import MemoryValues
 from toolgate_proxy.settings import Settings
 
 SCHEMA = {"type": "object", "properties": {}}
@@ -84,7 +85,8 @@ def scripts(gateway: Gateway) -> None:
 
 def keep(gateway: Gateway, models: str) -> None:
     settings = Settings(keep_reasoning=models, redis_url=None)  # type: ignore[arg-type]
-    gateway.here.kept_reasoning = KeptReasoning(MemoryReasoning(), settings)
+    gateway.configure(keep_reasoning=settings.keep_reasoning)
+    gateway.here.kept_reasoning = KeptReasoning(MemoryValues(), settings)
 
 
 async def ask(gateway: Gateway, api: Api, given: list[Any], key: str = MASTER) -> Response:

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.support.litellm.fallbacks import BROKEN
 from tests.support.litellm.mcp import FAIL, LOOKUP, ODD, ran
-from tests.support.litellm.own_route import Gateway, Response
+from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.servers.script import Script, call
+from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.responses.approvals import DENIED
+from toolgate_proxy.api.shared import ran_once
+from toolgate_proxy.api.shared.mcp import ListedTool, McpOutcome
+from toolgate_proxy.api.shared.ran_once import RanOnce
+from toolgate_proxy.chat import tool_loop
+from toolgate_proxy.chat.tool_calls import TOO_MANY
+from toolgate_proxy.kept_values import MemoryValues
+from toolgate_proxy.sealing import OwnerSeal
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/responses"
@@ -24,9 +35,21 @@ pytestmark = pytest.mark.usefixtures("calls")
 
 
 async def ask(gateway: Gateway, *turns: str, approval: Any = "never", **params: Any) -> Response:
-    gateway.backend.turns = [Script((text,)) for text in turns]
+    key = params.pop("key", MASTER)
+    gateway.backend.turns = [Script((text,)) if text else BROKEN for text in turns]
     body = {"model": "tiny", "input": [HI], "tools": [{**SHOP, "require_approval": approval}]}
-    return await gateway.ask(body | params, path=PATH)
+    return await gateway.ask(body | params, path=PATH, key=key)
+
+
+def answered(asked: str, *, approve: bool = True, **more: str) -> Json:
+    given = {"approval_request_id": asked, "approve": approve, **more}
+    return {"type": "mcp_approval_response", **given}
+
+
+def approved(*ids: str) -> list[Json]:
+    asked = {"type": "mcp_approval_request", "name": LOOKUP, "arguments": '{"id": 7}'}
+    asked["server_label"] = "shop"
+    return [HI, *({**asked, "id": each} for each in ids), *map(answered, ids)]
 
 
 def types(items: list[Json]) -> list[str]:
@@ -93,11 +116,7 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     assert types(items) == ["mcp_list_tools", "mcp_approval_request"]
     assert (items[1]["name"], json.loads(items[1]["arguments"])) == (LOOKUP, {"id": 7})
     assert ran(calls) == []
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": True,
-    }
+    answer = answered(items[1]["id"])
     second = await ask(gateway, "It is.", approval=approval, input=[HI, *items, answer])
     assert second.status == 200, second.bodies
     listed, made, said = second.json["output"]
@@ -114,14 +133,59 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     assert contents.count(FOUND) == 1
 
 
+async def test_an_approved_call_runs_once_for_its_owner_if_the_request_is_repeated(
+    gateway: Gateway, calls: Path
+) -> None:
+    for runs, owner in enumerate(("sk-1", "sk-2"), 1):
+        gateway.add_key(owner, key_of(owner, mcp_servers=("shop",)))
+        for text in ("", "", "It is."):
+            response = await ask(gateway, text, approval=None, key=owner, input=approved("mcpr_1"))
+            assert response.status == (200 if text else 502), response.bodies
+            assert ran(calls) == [{"id": 7}] * runs
+        assert response.json["output"][1]["output"] == FOUND
+
+
+@pytest.mark.parametrize(("bound", "most"), [(2, {"max_tool_calls": 1}), (1, {})])
+async def test_approved_calls_are_bounded(
+    gateway: Gateway, calls: Path, monkeypatch: pytest.MonkeyPatch, bound: int, most: Json
+) -> None:
+    monkeypatch.setattr(tool_loop, "MAX_APPROVED", bound)
+    response = await ask(gateway, "It is.", approval=None, input=approved("a", "b"), **most)
+    made = [item for item in response.json["output"] if item["type"] == "mcp_call"]
+    assert [item["error"] for item in made] == [None, TOO_MANY]
+    assert ran(calls) == [{"id": 7}]
+
+
+async def test_an_approved_call_goes_on_without_its_client(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Further requests wait for it, but not for ever."""
+    called: list[str] = []
+
+    async def pay(name: str, seconds: str) -> McpOutcome:
+        called.append(name)
+        await asyncio.sleep(float(seconds))
+        return McpOutcome(output="paid")
+
+    monkeypatch.setattr(ran_once, "PAUSE", 0.001)
+    servers: Any = SimpleNamespace(call=pay)
+    once = RanOnce(servers, "mcpr_1", OwnerSeal(gateway.here.sealer, "me"), MemoryValues())
+    for seconds, outcome in (("0.05", McpOutcome(output="paid")), ("9", ran_once.BEGUN)):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(once.call("pay", seconds), 0.01)
+        assert await once.call("pay", seconds) == outcome
+    assert len(called) == 2
+
+
+def test_a_tool_is_called_by_its_whole_name_only() -> None:
+    names = ["act", "force", "force-act", "shop-act", "shop-force-act", "-force-act", "", None]
+    tool = ListedTool("shop-force-act", "", {}, own_name="force-act")
+    assert [name for name in names if tool.is_called(name)] == ["force-act", "shop-force-act"]
+
+
 async def test_a_call_that_is_not_approved_does_not_run(gateway: Gateway, calls: Path) -> None:
     items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": False,
-        "reason": "Too expensive.",
-    }
+    answer = answered(items[1]["id"], approve=False, reason="Too expensive.")
     response = await ask(gateway, "Pity.", approval="always", input=[HI, *items, answer])
     assert response.status == 200, response.bodies
     assert gateway.backend.messages()[-1]["content"] == f"{DENIED} Too expensive."
@@ -136,11 +200,7 @@ async def test_a_changed_request_for_approval_is_refused(
     gateway: Gateway, calls: Path, changes: Json, status: int
 ) -> None:
     items = (await ask(gateway, CALL, approval="always")).json["output"]
-    answer = {
-        "type": "mcp_approval_response",
-        "approval_request_id": items[1]["id"],
-        "approve": True,
-    }
+    answer = answered(items[1]["id"])
     changed = [items[0], {**items[1], **changes}, answer]
     response = await ask(gateway, "No.", approval="always", input=[HI, *changed])
     assert response.status == status, response.bodies

@@ -131,6 +131,18 @@ async def test_the_server_of_the_entry_gets_the_token(
     assert SECRET not in json.dumps(gateway.backend.messages())
 
 
+@pytest.mark.parametrize("host", ["GW.example", "x.example", "gw.example:8", "gw.example@x", "x"])
+@pytest.mark.parametrize("api", PATHS)
+async def test_an_address_of_another_host_names_no_server_of_ours(
+    gateway: Gateway, shops: Shops, api: str, host: str
+) -> None:
+    url = "litellm_proxyx/mcp/shop" if host == "x" else f"https://{host}/mcp/shop"
+    named = {"url" if api == "messages" else "server_url": url, TOKEN[api]: SECRET}
+    await ask(gateway, api, entry(api, **named), sent={"host": "gw.example"})
+    got = shops[0].requests
+    assert bool(got) is (SECRET in str(got)) is (host == "GW.example")
+
+
 @pytest.mark.parametrize("api", ["chat", "responses"])
 async def test_headers_are_handed_on_as_in_litellm(
     gateway: Gateway, shops: Shops, api: str

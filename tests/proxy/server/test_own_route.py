@@ -12,6 +12,7 @@ from litellm.integrations.custom_logger import CustomLogger
 from tests.support.litellm.own_route import TICK, Gateway, chat, ours
 from tests.support.litellm.router import foreign, use
 from tests.support.servers.script import Script
+from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
@@ -123,6 +124,7 @@ class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
         super().__init__()
         self.models: list[Any] = []
         self.successes: list[Any] = []
+        self.payloads: list[Any] = []
         self.failures: list[Any] = []
 
     async def async_pre_call_hook(
@@ -140,6 +142,7 @@ class Team(CustomLogger):  # type: ignore[misc]  # LiteLLM's types are not read
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
     ) -> None:
         self.successes.append(response_obj)
+        self.payloads.append(kwargs["standard_logging_object"])
 
     async def async_log_failure_event(
         self, kwargs: Any, response_obj: Any, start_time: Any, end_time: Any
@@ -155,6 +158,21 @@ def team(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Team:
     made = Team()
     monkeypatch.setattr(litellm, "callbacks", [made])
     return made
+
+
+@pytest.mark.parametrize("metadata", [b'{"project": "p"}', b"{", b"[1]", b"[" * 4_000, b"\xff"])
+async def test_a_virtual_keys_request_is_attributed_by_headers(
+    gateway: Gateway, team: Team, metadata: bytes
+) -> None:
+    gateway.add_key("sk-1", key_of("sk-1", tags=("web",)))
+    noted = [(b"customer-id", b"acme"), (b"tags", b"a,b"), (b"session-id", b"session-1")]
+    noted += [(b"spend-logs-metadata", metadata)]
+    headers = [(b"x-litellm-" + name, value) for name, value in noted]
+    assert (await gateway.ask(chat(), key="sk-1", headers=headers)).status == 200
+    await team.settled()
+    [payload] = team.payloads
+    assert (payload["end_user"], payload["trace_id"]) == ("acme", "session-1")
+    assert {"a", "b", "web"} <= {*payload["request_tags"]}
 
 
 async def test_stream_left_by_its_client_is_logged_with_the_text_sent(

@@ -85,9 +85,19 @@ def test_stream_end_is_detected_only_in_the_last_line(body: bytes, more: bool, l
     assert request_scope._is_last(message) is last
 
 
-def test_litellm_control_headers_are_removed_except_the_key_header() -> None:
-    headers = [(b"x-litellm-timeout", b"1"), (b"x-litellm-api-key", b"k"), (b"accept", b"x")]
-    assert request_scope.without_control_headers(headers) == headers[1:]
+def test_litellms_headers_stay_only_if_they_attribute_a_request() -> None:
+    stay = "customer-id end-user-id session-id spend-logs-metadata tags trace-id api-key"
+    go = "timeout num-retries model disable-callbacks user-id team-id agent-id call-id tags-more"
+    headers = [(b"x-litellm-" + name.encode(), b"1") for name in f"{stay} {go}".split()]
+    assert request_scope.without_control_headers(headers) == headers[: len(stay.split())]
+
+
+async def test_a_long_attribution_is_refused(lines: list[RequestContext]) -> None:
+    async def handle(context: RequestContext, send: Send) -> None:
+        await start(send)
+
+    for size, status in ((4_096, 200), (4_097, 400)):
+        assert (await through(handle, (b"x-litellm-tags", b"," * size)))[0]["status"] == status
 
 
 @pytest.fixture

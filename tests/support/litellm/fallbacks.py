@@ -17,6 +17,28 @@ STREAM = pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"
 BROKEN = Script(("x",), error_status=500, error={"message": "It broke.", "code": "backend_failed"})
 
 
+def naming(model: str) -> dict[str, list[Any]]:
+    """Fallbacks of a request for `tiny` that name a model, in each form, also in mixed ones."""
+    given, both = {"model": model}, {"tiny": [{"model": model}], "model": "tiny"}
+    return {
+        "a name": [model],
+        "an object": [given],
+        "a list": [{"tiny": [model]}],
+        "a list of objects": [{"tiny": [given]}],
+        "a list for all": [{"*": ["tiny", given]}],
+        "a name beside a list": [{"tiny": [given]}, "tiny"],
+        "a list in an object": [both],
+        "a list in an object beside a name": [both, "tiny"],
+        "inside of a fallback": [{"model": "tiny", "fallbacks": [model]}],
+    }
+
+
+TINY: dict[str, Any] = {"models": ("tiny",)}
+LIMITED = [("large", TINY), ("hosted", TINY), ("hosted", {"enforced_only": True})]
+KEYS = pytest.mark.parametrize(("model", "terms"), LIMITED)
+FORMS = pytest.mark.parametrize("form", naming(""))
+
+
 def configure(
     gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatch, **settings: Any
 ) -> None:

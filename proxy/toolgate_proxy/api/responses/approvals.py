@@ -12,6 +12,8 @@ from toolgate_core.toolset import Toolset
 from ...request_fields import Fields
 from ..shared.history import History
 from ..shared.mcp import EMPTY, McpEntry, McpTool
+from ..shared.ran_once import RanOnce
+from ..surface import Client
 from .turns import Turns
 
 REQUEST_FIELDS = ("name", "arguments", "server_label")
@@ -77,7 +79,7 @@ class Approvals:
 
 
 def pending_calls(
-    approvals: Approvals, entries: Iterable[McpEntry], tools: Toolset
+    approvals: Approvals, entries: Iterable[McpEntry], tools: Toolset, client: Client
 ) -> tuple[PendingCall, ...]:
     """Return the calls that run before the response. Raise InvalidRequest for a call of a tool that
     the request does not offer."""
@@ -90,7 +92,10 @@ def pending_calls(
                 "does not offer the tool. Send the same MCP servers in `tools`.",
                 param=asked.path,
             )
-        tool = McpTool(asked.name, servers[asked.name], call_id)
+        at = servers[asked.name]
+        if client.seal is not None and client.values is not None:
+            at = RanOnce(at, call_id, client.seal, client.values)
+        tool = McpTool(asked.name, at, call_id)
         pending.append(PendingCall(asked.name, asked.arguments, tool, placeholder(call_id)))
     return tuple(pending)
 

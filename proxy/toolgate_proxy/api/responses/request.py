@@ -92,7 +92,7 @@ def parse_request(
         history=history,
         tools=tools,
         gateway_tools=_gateway_tools(reader, tools),
-        pending_calls=pending_calls(approvals, reader.mcp, tools),
+        pending_calls=pending_calls(approvals, reader.mcp, tools, client),
         optional_tools=reader.mcp_names,
         hosted=hosted,
         constraints=("tools", "text", STRUCTURED_OUTPUTS),

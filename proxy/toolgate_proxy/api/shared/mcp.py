@@ -28,6 +28,8 @@ class ListedTool:
     description: str
     schema: Any
     annotations: Mapping[str, Any] | None = None
+    own_name: str = ""
+    """The name at its server."""
 
     @property
     def only_reads(self) -> bool:
@@ -36,7 +38,7 @@ class ListedTool:
 
     def is_called(self, name: object) -> bool:
         """Return whether a client means the tool by a name, which may be without the server's."""
-        return isinstance(name, str) and (self.name == name or self.name.endswith(f"-{name}"))
+        return bool(name) and name in (self.name, self.own_name)
 
     def function(self) -> dict[str, Any]:
         """Return the tool as a function in OpenAI's form."""

@@ -12,6 +12,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
+from litellm.proxy.auth.auth_utils import get_end_user_id_from_request_body
 from starlette.requests import Request
 
 from toolgate_core.chat_request import ChatRequest
@@ -27,7 +28,7 @@ from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
 from ..deployments.choice import Choice
-from ..deployments.fallbacks import Fallback, Fallbacks, models_of, requested_fallbacks
+from ..deployments.fallbacks import Fallback, Fallbacks, all_of, requested_fallbacks
 from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
 from ..deployments.own_route import own_route
@@ -103,8 +104,8 @@ class HostSide:
             check_settings(self._fallbacks.of_key)
         if self._is_counted or self._route.events or self._route.hooks:
             self._events = self._observed()
-        if key is not None:
-            await auth.check_model(key, self.model)
+        if key is not None and self.model not in (key.terms.models or (self.model,)):
+            await auth.check_model(self.caller, self.model)
         values = self.body
         if self._events is not None and (self._is_counted or self._route.hooks):
             with own_errors():
@@ -112,9 +113,8 @@ class HostSide:
             if values.get("model") != self.model:
                 self._reroute(values.get("model"))
         self._fallbacks.requested = requested_fallbacks(values)
-        if key is not None:
-            for model in models_of(self._fallbacks.requested or ()):
-                await auth.check_model(key, model)
+        for fallback in all_of(self._fallbacks.requested or ()):
+            await auth.check_model(self.caller, fallback.model)
         return values
 
     def deployment(
@@ -264,20 +264,22 @@ class HostSide:
         return self._caller or auth.caller(self._context.key, self._request.scope["path"])
 
     def _observed(self) -> RequestEvents:
-        data = RequestData(self._request, self.caller, self.body, self._surface, self._context)
+        caller = self.caller
+        if caller.end_user_id is None:  # as LiteLLM finds it after a custom_auth
+            headers = dict(self._request.headers)
+            caller.end_user_id = get_end_user_id_from_request_body(self.body, headers)
+        data = RequestData(self._request, caller, self.body, self._surface, self._context)
         if self._route.reads:
             self.guard = ResponseGuard(data)
         return RequestEvents(data, guarded=self._route.reads)
 
     async def _may_use(self, model: str) -> bool:
         """Return whether the request may fall back to a model. As in LiteLLM, the key needs no
-        permission for it, unless the configuration requires one."""
+        permission for one that the request does not name, unless the configuration requires it."""
         key = self._context.key
         if key is not None and key.terms.enforced_only and is_foreign(model, self.asker):
             return False
-        if not auth.restricts_fallbacks():
-            return True
-        return await auth.may_call(self.caller, model)
+        return await auth.may_fall_back(self.caller, model)
 
     def _go_on(self, fallback: Fallback) -> None:
         route = own_route(fallback.model, self.asker)

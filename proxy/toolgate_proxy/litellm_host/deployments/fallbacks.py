@@ -8,9 +8,10 @@ and their number are decided as in LiteLLM's router (`async_function_with_fallba
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from itertools import chain
 from typing import Any
 
 import litellm
@@ -31,7 +32,6 @@ from toolgate_core.errors import (
 from ...request_fields import invalid_value
 from ..control_fields import is_control
 from ..errors import host_error
-from ..private_names import either
 from .key_settings import RETRY_POLICY
 from .router import router
 
@@ -61,13 +61,17 @@ class Fallback:
     """Parameters of the request that are replaced."""
 
 
+Entry = Fallback | Mapping[str, Sequence[Fallback]]
+"""A fallback of every model, or those of one model ("*": of every model without its own)."""
+
+
 class Fallbacks:
     """The models of one request, in the order in which they are tried, and the retries of each.
-    `requested`: the value of the request's own `fallbacks`, if it has one; `of_key`: settings of
-    its key, which replace those of the router."""
+    `requested`: the request's own, if it has some; `of_key`: settings of its key, which replace
+    those of the router."""
 
     def __init__(
-        self, requested: Sequence[Any] | None = None, of_key: Mapping[str, Any] | None = None
+        self, requested: Sequence[Entry] | None = None, of_key: Mapping[str, Any] | None = None
     ) -> None:
         self.requested = requested
         self.of_key = of_key or {}
@@ -133,52 +137,59 @@ class Fallbacks:
         return allowed or 0
 
     def _targets(self, model: str, error: ToolgateError) -> list[Fallback]:
-        requested = self.requested
-        fallbacks = self._configured(NAME) if requested is None else requested
-        for_context = self._configured(CONTEXT_WINDOW)
+        requested, for_context = self.requested, self._configured(CONTEXT_WINDOW)
         if (
             isinstance(error, ContextLengthExceeded)
             and for_context is not None
-            and not _is_list_of_models(requested)
+            and not (requested and isinstance(requested[0], Fallback))
         ):
             found = _found(for_context, model, self.first_model)
             if found or CONTEXT_ONLY:
                 return found
-        return _found(fallbacks, model, self.first_model)
+        fallbacks = self._configured(NAME) if requested is None else requested
+        return _found(fallbacks or (), model, self.first_model)
 
-    def _configured(self, name: str) -> Any:
-        return self.of_key.get(name) or getattr(router(), name, None)
+    def _configured(self, name: str) -> list[Entry] | None:
+        given = self.of_key.get(name) or getattr(router(), name, None)
+        return None if given is None else _entries(given)
 
 
-def requested_fallbacks(body: Mapping[str, Any]) -> list[Any] | None:
+def requested_fallbacks(body: Mapping[str, Any]) -> list[Entry] | None:
     """Return the request's own fallbacks. Raise InvalidRequest and UnsupportedParameter."""
     given = body.get(NAME)
     if given is None:
         return None
     if not isinstance(given, list) or len(given) > MAX_REQUESTED:
         raise invalid_value(NAME, f"{EXPECTED}, at most {MAX_REQUESTED}", given)
-    for at, entry in enumerate(given):
-        path, named = f"{NAME}[{at}]", [*_named(entry)]
-        if not named or any(len(fallback.model) > MAX_NAME for fallback in named):
-            raise invalid_value(path, "a model, or an object with a model", entry)
+    entries: list[Entry] = []
+    for at, value in enumerate(given):
+        path, entry = f"{NAME}[{at}]", _entry(value)
+        named = [] if entry is None else all_of([entry])
+        long = len(named) > MAX_REQUESTED or any(len(each.model) > MAX_NAME for each in named)
+        if entry is None or long:
+            raise invalid_value(path, "a model, or an object with a model", value)
         for name in (name for fallback in named for name in fallback.parameters):
             if is_control(name):
                 raise UnsupportedParameter(
                     f"{name!r} can't be set per request. Remove it from {path!r}.", param=path
                 )
-    return given
+        if entries and isinstance(entry, Fallback) != isinstance(entries[0], Fallback):
+            raise invalid_value(path, "in the form of the entry before it", value)
+        entries.append(entry)
+    return entries
 
 
-def models_of(requested: Sequence[Any]) -> list[str]:
-    """Return the models that the request's own fallbacks name."""
-    return [fallback.model for entry in requested for fallback in _named(entry)]
+def all_of(entries: Iterable[Entry]) -> list[Fallback]:
+    """Return every fallback of the entries, also those of other models than the request's."""
+    lists = ([[each]] if isinstance(each, Fallback) else each.values() for each in entries)
+    return [*chain.from_iterable(chain.from_iterable(lists))]
 
 
 def configured_parameters(model: str) -> Iterator[tuple[str, str]]:
     """Yield the parameters that the configured fallbacks of a model replace, each with the name of
     the setting."""
     for name in CONFIGURED:
-        for fallback in _found(getattr(router(), name, None), model):
+        for fallback in _found(_entries(getattr(router(), name, None)), model):
             yield from ((name, parameter) for parameter in fallback.parameters)
 
 
@@ -190,44 +201,40 @@ def is_of_the_model(error: ToolgateError) -> bool:
     return isinstance(error, ContextLengthExceeded) or error.status == 429 or error.status >= 500
 
 
-def _found(fallbacks: Any, *models: str) -> list[Fallback]:
-    """Return the fallbacks of the first model: those of a list for all models, or of [{"model":
-    ["other"]}, …], where "*" is every model. Those of a later model have precedence over "*"."""
-    if not fallbacks:
-        return []
-    if _is_list_of_models(fallbacks):
-        return [fallback for entry in fallbacks for fallback in _as_fallback(entry)]
-    general: list[Any] | None = None
+def _found(entries: Sequence[Entry], *models: str) -> list[Fallback]:
+    """Return the fallbacks of the first model. Those of a later model have precedence over "*"."""
+    by_model = [entry for entry in entries if not isinstance(entry, Fallback)]
+    if not by_model:
+        return all_of(entries)
+    general: list[Fallback] = []
     for model in models:
-        entries, at = fallback_event_handlers.get_fallback_model_group(
-            fallbacks=fallbacks, model_group=model
+        found, at = fallback_event_handlers.get_fallback_model_group(
+            fallbacks=by_model, model_group=model
         )
-        if entries is not None and at is not None and entries is fallbacks[at]["*"]:
-            general = entries
-        elif entries is not None:
-            general = entries
-            break
-    return [fallback for entry in general or () for fallback in _as_fallback(entry)]
+        if found is not None and (at is None or found is not by_model[at]["*"]):
+            return list(found)
+        general = general if found is None else list(found)
+    return general
 
 
-def _is_list_of_models(fallbacks: Any) -> bool:
-    check = either(fallback_event_handlers, "check_non_standard_fallback_format")
-    return bool(check(fallbacks=fallbacks))
+def _entries(given: Any) -> list[Entry]:
+    """Return the entries of LiteLLM's configuration. The gateway's start reports invalid ones."""
+    read = map(_entry, given if isinstance(given, list) else ())
+    return [entry for entry in read if entry is not None]
 
 
-def _as_fallback(entry: Any) -> Iterator[Fallback]:
-    if isinstance(entry, str):
-        yield Fallback(entry)
-    elif isinstance(entry, Mapping) and isinstance(entry.get("model"), str):
-        parameters = {name: value for name, value in entry.items() if name != "model"}
-        yield Fallback(entry["model"], parameters)
-
-
-def _named(entry: Any) -> Iterator[Fallback]:
-    """Yield the fallbacks in an entry of a request: a model, an object with a model, or an object
-    of lists by model."""
-    found = [*_as_fallback(entry)]
-    if not found and isinstance(entry, Mapping):
-        lists = [value for value in entry.values() if isinstance(value, list)]
-        found = [fallback for value in lists for each in value for fallback in _as_fallback(each)]
-    yield from found
+def _entry(given: Any) -> Entry | None:
+    """Return an entry of an array of fallbacks: a model, an object with a model and parameters, or
+    {"model": ["other", …]}; None for anything else. Both permissions and routing use what this
+    returns, so that a key never gets a model that was not checked."""
+    if isinstance(given, str):
+        return Fallback(given)
+    if not isinstance(given, Mapping):
+        return None
+    if isinstance(given.get("model"), str):
+        parameters = {name: value for name, value in given.items() if name != "model"}
+        return Fallback(given["model"], parameters)
+    name, listed = next(iter(given.items()), ("", None))
+    read = [_entry(each) for each in listed] if isinstance(listed, list) else [None]
+    models = [each for each in read if isinstance(each, Fallback)]
+    return {name: models} if len(models) == len(read) and len(given) == 1 else None

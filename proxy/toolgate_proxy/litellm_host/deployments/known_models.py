@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from difflib import get_close_matches
 
-from toolgate_core.errors import ModelNotFound, PermissionDenied
+from toolgate_core.errors import ModelNotFound
 
 from ...keys.key import Key
 from .. import auth
@@ -17,13 +17,7 @@ MAX_LISTED = 10
 
 async def may_use(key: Key | None, model: str) -> bool:
     """Return whether a key may use a model. `key`: None for the master key."""
-    if key is None:
-        return True
-    try:
-        await auth.check_model(key, model)
-    except PermissionDenied:
-        return False
-    return True
+    return key is None or await auth.may_call(auth.caller(key), model)
 
 
 async def usable_models(key: Key | None) -> list[str]:

@@ -25,7 +25,7 @@ from toolgate_proxy.litellm_host.deployments.fallbacks import (
     MAX_REQUESTED,
     Fallback,
     Fallbacks,
-    models_of,
+    all_of,
     requested_fallbacks,
 )
 
@@ -68,7 +68,8 @@ async def tried(
     error: ToolgateError, requested: list[Any] | None = None, model: str = "tiny"
 ) -> list[str]:
     """The models that are tried one after the other if all fail with `error`."""
-    fallbacks, first, found = Fallbacks(requested), model, [model]
+    own = requested_fallbacks({"fallbacks": requested})
+    fallbacks, first, found = Fallbacks(own), model, [model]
     while True:
         fallbacks.note_failure(model, error)
         fallback = await fallbacks.next(anyone)
@@ -118,7 +119,7 @@ async def test_models_are_tried_in_the_order_of_litellms_router(
 
 @pytest.mark.parametrize(
     "requested",
-    [["c", "b"], [{"model": "c"}, "b"], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
+    [["c", "b"], [{"model": "c"}, {"model": "b"}], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
     ids=str,
 )
 async def test_fallbacks_of_a_request_replace_those_of_the_configuration(
@@ -128,6 +129,12 @@ async def test_fallbacks_of_a_request_replace_those_of_the_configuration(
     for error in (FAILED, TOO_LONG):
         expected = await tried_by_litellm(monkeypatch, router, error, fallbacks=requested)
         assert await tried(error, requested) == expected
+
+
+async def test_objects_beside_names_are_fallbacks_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LiteLLM would leave them out."""
+    used(monkeypatch)
+    assert await tried(FAILED, [{"model": "c"}, "b"]) == ["tiny", "c", "b"]
 
 
 async def test_a_fallback_may_replace_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +202,13 @@ async def test_an_invalid_request_at_one_fallback_does_not_end_the_list(
         ({"tiny": ["b"]}, "fallbacks"),
         (["b"] * (MAX_REQUESTED + 1), "fallbacks"),
         (["b", 3], "fallbacks[1]"),
+        ([{"*": ["b"] * (MAX_REQUESTED + 1)}], "fallbacks[0]"),
         ([{}], "fallbacks[0]"),
+        ([{"tiny": ["b"]}, "tiny"], "fallbacks[1]"),
+        (["tiny", {"tiny": ["b"]}], "fallbacks[1]"),
+        ([{"tiny": ["b"], "b": ["c"]}], "fallbacks[0]"),
+        ([{"tiny": ["b", {"b": ["c"]}]}], "fallbacks[0]"),
+        ([{"tiny": ["b", 3]}], "fallbacks[0]"),
         ([{"model": 3}], "fallbacks[0]"),
         ([{"tiny": "b"}], "fallbacks[0]"),
         ([["b"]], "fallbacks[0]"),
@@ -211,12 +224,11 @@ def test_invalid_fallbacks_of_a_request_are_refused(given: Any, param: str) -> N
     assert refusal.value.param == param
 
 
-def test_models_that_a_request_names() -> None:
-    requested = requested_fallbacks({"fallbacks": ["b", {"model": "c", "n": 2}, {"*": ["d", "e"]}]})
-    assert requested is not None
-    assert models_of(requested) == ["b", "c", "d", "e"]
-    assert requested_fallbacks({}) is None
-    assert requested_fallbacks({"fallbacks": None}) is None
+def test_every_model_is_named_for_the_permissions() -> None:
+    given = ["b", {"model": "c"}, {"tiny": [{"model": "b"}], "model": "d"}]
+    for entries, named in ((given, "bcd"), ([{"*": given[:2]}, {"tiny": ["e"]}], "bce")):
+        requested = requested_fallbacks({"fallbacks": entries})
+        assert [fallback.model for fallback in all_of(requested or ())] == [*named]
 
 
 @pytest.mark.parametrize("name", ["nick", "tiny"])
@@ -244,8 +256,4 @@ async def test_settings_of_a_key_replace_those_of_the_router(
     use(monkeypatch, *(row(name, group=name) for name in MODELS), fallbacks=[{"tiny": ["b"]}])
     fallbacks = Fallbacks(of_key=of_key)
     fallbacks.note_failure("tiny", error)
-
-    async def may_use(model: str) -> bool:
-        return True
-
-    assert await fallbacks.next(may_use) == Fallback(expected)
+    assert await fallbacks.next(anyone) == Fallback(expected)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.proxy.server.database.conftest import PRICES
 from tests.support.litellm.database import Database
+from tests.support.litellm.fallbacks import FORMS, naming
 from tests.support.litellm.own_route import Gateway, Response, chat, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers.script import Script
@@ -46,6 +48,28 @@ async def test_fallbacks_of_the_request_replace_those_of_its_key(
         gateway, database, "key", {"fallbacks": [{"tiny": ["unknown"]}]}, fallbacks=["spare"]
     )
     assert response.status == 200
+
+
+@FORMS
+@HOLDERS
+async def test_fallbacks_of_the_request_need_the_permission_of_key_and_team(
+    gateway: Gateway, database: Database, broken: None, form: str, holder: str
+) -> None:
+    limited: dict[str, Any] = {"models": ["tiny"]}
+    of_key = limited if holder == "key" else {"team_id": await database.team(**limited)}
+    body, key = chat(fallbacks=naming("spare")[form]), await database.key(**of_key)
+    assert (await gateway.ask(body, key=key)).status >= 400
+    assert gateway.backend.requests == []
+
+
+@pytest.mark.parametrize(("spent", "status"), [(0.5, 200), (1.5, 503)])
+async def test_a_paid_fallback_of_a_free_model_needs_a_budget(
+    gateway: Gateway, database: Database, monkeypatch: pytest.MonkeyPatch, spent: float, status: int
+) -> None:
+    params: Any = {"api_base": "http://127.0.0.1:9"} | dict.fromkeys(PRICES, 0.0)
+    use(monkeypatch, row("x", **params), ours(gateway.backend, group="spare", **PRICES))
+    key = await database.key(max_budget=1.0, spend=spent)
+    assert (await gateway.ask(chat(fallbacks=["spare"]), key=key)).status == status
 
 
 @HOLDERS

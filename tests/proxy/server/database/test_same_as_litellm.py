@@ -33,6 +33,12 @@ GUARDED = "blocked by a guardrail"
 NOWHERE = "http://127.0.0.1:9"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 6, "total_tokens": 17}
 """What both backends report."""
+ATTRIBUTION = [
+    (b"x-litellm-customer-id", b"acme"),
+    (b"x-litellm-session-id", b"session-0001"),
+    (b"x-litellm-tags", b"tag-1, tag-2"),
+    (b"x-litellm-spend-logs-metadata", b'{"project": "project-1"}'),
+]
 REFUSED: dict[str, dict[str, Any]] = {
     "blocked key": {"blocked": True},
     "budget": {"spend": 2.0, "max_budget": 1.0},
@@ -177,7 +183,7 @@ async def seen(
     key = await database.key(team_id=team, user_id=await database.user(), **columns)
     before = {each.request_id for each in await database.rows()}
     recorder.events.clear()
-    response = await gateway.ask(body, path=PATHS[api], key=key)
+    response = await gateway.ask(body, path=PATHS[api], key=key, headers=ATTRIBUTION)
     await database.settled(1)
     await asyncio.sleep(0.2)  # further events and rows would come
     await database.write()
@@ -247,6 +253,7 @@ async def test_events_and_rows_of_an_answer_are_the_same(
             max_budget=100.0,
             rpm_limit=100,
             tpm_limit=100_000,
+            metadata={"tags": ["tag-of-key"]},
         )
         for model in (MINE, THEIRS)
     ]
@@ -254,6 +261,9 @@ async def test_events_and_rows_of_an_answer_are_the_same(
     assert mine.names == theirs.names
     assert different(mine, theirs) == []
     assert any(path.endswith("row.spend") for path in mine.fields)
+    for kind in ("event", "row"):
+        noted = {value for path, value in mine.fields.items() if f".{kind}." in path}
+        assert {"acme", "session-0001", "project-1", "tag-1", "tag-2", "tag-of-key"} <= noted
     of_a_fallback = [OF_A_FALLBACK] if suffix and api == "messages" else []
     of_streams = [OF_STREAMS] if stream else []
     assert different_headers(mine, theirs, *of_a_fallback, *of_streams) == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.fallbacks import APIS, STREAM, ask, configure, shown
+from tests.support.litellm.fallbacks import APIS, FORMS, KEYS, STREAM, ask, configure, naming, shown
 from tests.support.litellm.own_route import Gateway, body_of
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
@@ -134,6 +136,17 @@ async def test_a_fallback_of_a_request_sets_parameters_only(
     unknown = await ask(gateway, api, fallbacks=[{"model": "large", "no_parameter": 1}])
     assert (unknown.status, large.requests) == (502, [])
     assert not gateway.host.passed
+
+
+@FORMS
+@KEYS
+async def test_a_key_never_gets_a_fallback_that_it_names_and_may_not_use(
+    gateway: Gateway, large: FakeBackend, form: str, model: str, terms: Any
+) -> None:
+    gateway.add_key("sk-1", key_of("sk-1", **terms))
+    refused = await ask(gateway, "chat", key="sk-1", fallbacks=naming(model)[form])
+    assert refused.status >= 400
+    assert not [*large.requests, *gateway.host.passed]
 
 
 @APIS
