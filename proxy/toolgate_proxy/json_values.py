@@ -20,27 +20,17 @@ def exceeds(content: bytes | bytearray, most: int) -> bool:
     many, because that takes longer."""
     if len(content) <= most or not _has_more(content, most):
         return False
-    values, places = Values(), range(0, len(content), BLOCK)
-    return any(values.add(bytes(content[at : at + BLOCK])) > most for at in places)
-
-
-class Values:
-    """Counts the values of a JSON text, or of several, that arrives in blocks."""
-
-    def __init__(self) -> None:
-        self._found = self._quotes = 0
-        self._begun = b""
-        """The beginning of an escape sequence."""
-
-    def add(self, block: bytes) -> int:
-        """Return the number of values so far."""
-        block = self._begun + block
-        self._begun = b"\\" * ((len(block) - len(block.rstrip(b"\\"))) % 2)
+    found, quotes, begun = 0, 0, b""
+    for at in range(0, len(content), BLOCK):
+        block = begun + content[at : at + BLOCK]
+        begun = b"\\" * ((len(block) - len(block.rstrip(b"\\"))) % 2)  # of an escape sequence
         parts = block.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        outside = b"".join(parts[self._quotes % 2 :: 2])
-        self._found += sum(map(outside.count, (b",", b"[", b"{")))
-        self._quotes += len(parts) - 1
-        return max(self._found, self._quotes // 4)
+        outside = b"".join(parts[quotes % 2 :: 2])
+        found += sum(map(outside.count, (b",", b"[", b"{")))
+        quotes += len(parts) - 1
+        if found > most or quotes >= 4 * most:
+            return True
+    return False
 
 
 def _has_more(content: bytes | bytearray, most: int) -> bool:

@@ -70,8 +70,6 @@ class InvalidPattern(ValueError):
 class Catalogue:
     def __init__(self, texts: Sequence[Texts]) -> None:
         self._texts = texts
-        self.size = sum(len(part) for text in texts for part in text)
-        """The characters of the texts."""
 
     @cached_property
     def _index(self) -> sqlite3.Connection:
@@ -134,10 +132,10 @@ class Catalogue:
         return found
 
 
-def texts_of(tools: Sequence[Mapping[str, Any]]) -> list[Texts]:
+def texts_of(tools: Sequence[Mapping[str, Any]]) -> tuple[Texts, ...]:
     """Return what is searched of functions with `name`, `description` and `parameters`."""
     most = min(MAX_TEXT, MAX_TEXTS // (2 * len(tools) or 1))
-    return [_text(tool, most) for tool in tools]
+    return tuple(_text(tool, most) for tool in tools)
 
 
 def _text(tool: Mapping[str, Any], most: int) -> Texts:

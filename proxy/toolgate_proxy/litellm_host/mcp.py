@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -16,7 +16,7 @@ from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Ha
 from toolgate_core.gateway_tools import CallResult
 from toolgate_core.tools import TOOL_NAME
 
-from ..api.shared.mcp import MCP, ListedTool, Listing, McpOutcome
+from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
@@ -107,23 +107,21 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
-    shown = _shown_names([tool.name for tool in tools])
-    listed = tuple(_tool(tool, name) for tool, name in zip(tools, shown, strict=True))
+    listed = tuple(_tools(tools))
     names = {tool.name: tool.own_name for tool in listed}
     return Listing(LiteLLMServers(caller, servers_of, sent, names), listed)
 
 
-def _shown_names(names: Sequence[str]) -> list[str]:
-    """Return the names that the model may use: others have characters that are replaced."""
-    known = {name for name in names if TOOL_NAME.fullmatch(name)}
-    shown = []
-    for name in names:
+def _tools(tools: Sequence[Any]) -> Iterator[ListedTool]:
+    """Yield the tools. Those whose names the model can't use get others."""
+    known = {tool.name for tool in tools if TOOL_NAME.fullmatch(tool.name)}
+    for tool in tools:
+        name = tool.name
         if name not in known:
             name = OTHERS.sub("_", name)[:MAX_NAME] or "_"
             name = next(each for at in count() if (each := name + "_" * at) not in known)
             known.add(name)
-        shown.append(name)
-    return shown
+        yield _tool(tool, name)
 
 
 def _tool(tool: Any, name: str) -> ListedTool:
@@ -167,7 +165,7 @@ class LiteLLMServers:
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
             failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"
             return McpOutcome(error="The MCP server does not respond.", failure=failure)
-        text = str(results[0]["result"]) if results else ""
+        text = str(results[0]["result"])[:MAX_RESULT] if results else ""
         if text.startswith(FAILED[-1]):
             return McpOutcome(error=text, failure="refused")
         if text.startswith(FAILED):

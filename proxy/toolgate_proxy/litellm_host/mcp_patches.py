@@ -16,20 +16,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from anyio import EndOfStream
-from anyio.streams.text import TextReceiveStream
 from httpx2 import StreamError
-from litellm.experimental_mcp_client import client
 from litellm.experimental_mcp_client.client import MCPClient
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
-from mcp.client import stdio
-from mcp.types import TextContent, jsonrpc_message_adapter
+from mcp.types import CallToolResult, jsonrpc_message_adapter
 
 from ..api.shared.mcp import MAX_RESULT, result_text
 from ..json_values import exceeds
 
 MAX_BYTES = 16_000_000
-"""Of a response, decompressed, or of what a process writes."""
+"""Of a response, decompressed."""
 MAX_VALUES = 70_000
 """Of a message."""
 MAX_TOOLS = 800
@@ -42,10 +38,10 @@ class TooMuch(StreamError, ValueError):
     """The error of a server that sends too much, which all transports pass on."""
 
 
-OF_SERVERS = ("MCPError", "McpError", TooMuch.__name__)
-"""Errors of the protocol, in mcp 2 and mcp 1, and ours."""
+OF_SERVERS = ("MCPError", TooMuch.__name__)
+"""Errors of the protocol, and ours."""
 _factory_of = MCPClient._create_httpx_client_factory
-_call, _all_pages = MCPClient.call_tool, client.list_tools_with_pagination
+_list, _call = MCPClient.list_tools, MCPClient.call_tool
 _parse = jsonrpc_message_adapter.validate_json
 _failures: ContextVar[list[str]] = ContextVar("toolgate_mcp_failures")
 _text_of = Handler._parse_mcp_result
@@ -80,66 +76,45 @@ async def _bound(response: Any) -> None:
     response.aiter_bytes = bounded
 
 
-class _BoundedText(TextReceiveStream):
-    """The output of a server's process."""
-
-    size = 0
-
-    async def receive(self) -> str:
-        text = await super().receive()
-        self.size += len(text)
-        if self.size > MAX_BYTES:
-            _excess(f"{MAX_BYTES:,} bytes")
-            await self.aclose()  # or the client would wait for the end of the process
-            raise EndOfStream
-        return text
-
-
 def _message(content: str | bytes, **options: Any) -> Any:
-    """Parse a message of a server, and join many parts of a result to one."""
+    """Parse a message of a server. The parts of a result are one text, before anything copies them,
+    for our own calls or if they are many."""
     if exceeds(content.encode() if isinstance(content, str) else content, MAX_VALUES):
         raise _excess(f"{MAX_VALUES:,} JSON values")
     message = _parse(content, **options)
     result: Any = getattr(message, "result", None) or {}
     parts = result.get("content")
-    if isinstance(parts, list) and len(parts) > MAX_PARTS:
-        result["content"] = [{"type": "text", "text": result_text({"content": parts})}]
+    is_ours = _failures.get(None) is not None
+    if isinstance(parts, list) and (is_ours or len(parts) > MAX_PARTS):
+        result["content"] = [{"type": "text", "text": result_text(result)[:MAX_RESULT]}]
     return message
 
 
-async def _pages(session: Any, *arguments: Any, **options: Any) -> Any:
-    """List the tools of a server, page by page."""
-    listed = 0
-
-    class Bounded:
-        async def list_tools(self, **params: Any) -> Any:
-            nonlocal listed
-            page = await session.list_tools(**params)
-            listed += len(page.tools)
-            if listed > MAX_TOOLS:
-                raise _excess(f"{MAX_TOOLS:,} tools")
-            return page
-
-    return await _all_pages(Bounded(), *arguments, **options)
+async def _few(self: MCPClient, *arguments: Any, **options: Any) -> Any:
+    tools = await _list(self, *arguments, **options)
+    if len(tools) > MAX_TOOLS:
+        raise _excess(f"{MAX_TOOLS:,} tools")
+    return tools
 
 
-async def _joined(self: MCPClient, *arguments: Any, **options: Any) -> Any:
-    """Return the result of one of our calls as one text, as the model sees it."""
+async def _unstructured(self: MCPClient, *arguments: Any, **options: Any) -> Any:
+    """Return the result of a call without structured content, which its text has, if it is ours."""
     result = await _call(self, *arguments, **options)
-    if _failures.get(None) is None or not hasattr(result, "content"):
-        return result
-    text = result_text(result.model_dump(by_alias=True, mode="json"))
-    result.content = [TextContent(type="text", text=text[:MAX_RESULT])]
-    result.structured_content = None
+    if _failures.get(None) is not None and isinstance(result, CallToolResult):
+        result.structured_content = None
     return result
 
 
-def _excess(bound: str) -> Exception:
+def _excess(bound: str) -> TooMuch:
     """Note and return the error of a server that sends more than a bound."""
     error = TooMuch(f"the MCP server sent more than {bound}")
-    if (noted := _failures.get(None)) is not None:
-        noted.append(str(error))
+    _note(str(error))
     return error
+
+
+def _note(text: str) -> None:
+    if (noted := _failures.get(None)) is not None:
+        noted.append(text)
 
 
 class ToolCallFailed(Exception):
@@ -149,12 +124,8 @@ class ToolCallFailed(Exception):
 
 def _noting(result: Any) -> str:
     text: str = _text_of(result)
-    noted = _failures.get(None)
-    # mcp 1 has `isError`, mcp 2 `is_error`.
-    if noted is not None and (
-        getattr(result, "is_error", None) or getattr(result, "isError", None)
-    ):
-        noted.append(text)
+    if getattr(result, "is_error", None):
+        _note(text)
     return text
 
 
@@ -164,11 +135,9 @@ def _without_message(exc: Exception) -> Any:
     return _result_of(ToolCallFailed() if hidden else exc)
 
 
-jsonrpc_message_adapter.validate_json = _message  # type: ignore[method-assign]
-vars(stdio)["TextReceiveStream"] = _BoundedText
-client.list_tools_with_pagination = _pages
+jsonrpc_message_adapter.validate_json = _message  # type: ignore[assignment, method-assign]
 MCPClient._create_httpx_client_factory = _bounded_factory
-MCPClient.call_tool = _joined
+MCPClient.list_tools, MCPClient.call_tool = _few, _unstructured
 Handler._parse_mcp_result = staticmethod(_noting)
 MCPClient.error_tool_result = staticmethod(_without_message)
 

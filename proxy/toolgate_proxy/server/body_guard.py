@@ -92,8 +92,14 @@ def check_bounds(values: dict[str, Any]) -> None:
     for _ in range(MAX_DEPTH):
         for each in level if level[0] is not values else ():  # `input` of a body is no JSON
             for name in JSON_TEXTS if isinstance(each, dict) else ():
-                if isinstance(text := each.get(name), str):
-                    values_left -= _values(text, values_left)
+                text = each.get(name)
+                found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
+                if found > values_left and exceeds(text.encode(errors="replace"), values_left):
+                    raise RequestTooLarge(
+                        f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON "
+                        "values. Send fewer or shorter ones."
+                    )
+                values_left -= min(found, values_left)
         level = [
             child
             for value in level
@@ -117,18 +123,6 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
-
-
-def _values(text: str, most: int) -> int:
-    """Returns an upper bound on the values of a JSON text. Raises RequestTooLarge if it has more
-    than `most`."""
-    found = sum(map(text.count, ",[{"))
-    if found > most and exceeds(text.encode(errors="replace"), most):
-        raise RequestTooLarge(
-            f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. Send "
-            "fewer or shorter ones."
-        )
-    return min(found, most)
 
 
 def check_model_name(model: str) -> None:

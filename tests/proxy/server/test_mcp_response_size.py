@@ -7,14 +7,13 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import litellm
 import pytest
 from litellm.integrations.custom_logger import CustomLogger
 
-from tests.support.litellm.mcp import LOOKUP, serving, shop
+from tests.support.litellm.mcp import LOOKUP, serving
 from tests.support.litellm.own_route import Gateway, Response
 from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.mcp_shop import TOOLS
@@ -100,17 +99,6 @@ async def test_a_list_that_is_too_large_is_an_error_of_the_list(
     assert (item["type"], item["tools"]) == ("mcp_list_tools", [])
     assert "more than " in item["error"]
     assert item["error"].endswith(f"{bound}.")
-
-
-async def test_a_process_that_writes_too_much_is_an_error_of_the_list(
-    gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with shop(tmp_path / "calls"):
-        monkeypatch.setattr(mcp_patches, "MAX_BYTES", 500)
-        gateway.backend.turns = [Script(("No record.",))]
-        body = {"model": "tiny", "input": "Which record is it?", "tools": [SHOP]}
-        item = (await gateway.ask(body, path="/v1/responses")).json["output"][0]
-    assert "more than 500 bytes" in item["error"]
 
 
 class Hook(CustomLogger):  # type: ignore[misc]

@@ -22,24 +22,21 @@ EMPTY = "[no output]"
 
 
 def result_text(result: Mapping[str, Any]) -> str:
-    """Return the result of a call, in MCP's form, as the model sees it."""
-    parts = [_part_text(part) for part in result["content"]]
+    """Return the result of a call, in MCP's form, as the model sees it. Servers send anything."""
+    shown, has_text = [], False
+    for part in result["content"]:
+        given = part if isinstance(part, dict) else {}
+        inner = given.get("resource") if isinstance(given.get("resource"), dict) else given
+        if isinstance(text := inner.get("text"), str):
+            has_text = has_text or bool(text)
+        else:
+            found = (inner.get(name) for name in ("name", "description", "uri", "mimeType"))
+            text = " ".join([f"[{given.get('type')}]", *map(str, filter(None, found))])
+        shown.append(text)
     structured = result.get("structuredContent")
-    if structured is not None and not any(text for text, is_text in parts if is_text):
-        parts.append((json.dumps(structured, ensure_ascii=False), True))
-    return "\n".join(text for text, _ in parts)
-
-
-def _part_text(part: object) -> tuple[str, bool]:
-    """Return the text of a part, or what it refers to and whether it is a text. Servers may send
-    anything."""
-    given = part if isinstance(part, dict) else {}
-    inner = given.get("resource")
-    shown = inner if isinstance(inner, dict) else given
-    if isinstance(text := shown.get("text"), str):
-        return text, True
-    found = [shown.get(name) for name in ("name", "title", "description", "uri", "mimeType")]
-    return " ".join([f"[{given.get('type')}]", *map(str, filter(None, found))]), False
+    if structured is not None and not has_text:
+        shown.append(json.dumps(structured, ensure_ascii=False))
+    return "\n".join(shown)
 
 
 @dataclass(frozen=True)
@@ -130,12 +127,7 @@ class McpTool:
         return self._result(McpOutcome(error=reason, failure="refused"))
 
     def _result(self, made: McpOutcome) -> GatewayResult:
-        outcome = replace(
-            made,
-            output=None if made.output is None else made.output[:MAX_RESULT],
-            error=None if made.error is None else made.error[:MAX_RESULT],
-            approval=self.approval,
-        )
+        outcome = replace(made, approval=self.approval)
         result: CallResult = "ok" if outcome.error is None else outcome.failure
         return GatewayResult(outcome.text, outcome, result=result)
 
