@@ -58,11 +58,13 @@ async def test_bodies_of_a_key_leave_the_room_of_others(gateway: Gateway, databa
 async def test_a_body_counts_until_its_request_has_ended(gateway: Gateway) -> None:
     sent = new_key()
     gateway.add_key(sent, key := key_of(sent))
-    gateway.backend.turns = [Script(("Hello.",), queued=1)]
+    gateway.backend.turns = [Script(("Hello.",), queued=2)]
     body = json.dumps(chat(metadata={"a": "x" * 100_000})).encode()
     asked = asyncio.create_task(gateway.ask(body, key=sent))
     await until(lambda: gateway.backend.requests)
     assert gateway.here.bodies.used(key.id) == len(body)
+    gateway.here.bodies.limit = len(body)
+    assert (await gateway.ask(body, key=sent)).status == 429
     response = await asked
     assert response.status == 200
     response.context.release_body()  # as RequestScope does, which is not in front here

@@ -25,8 +25,9 @@ def result_text(result: Mapping[str, Any]) -> str:
     """Return the result of a call, in MCP's form, as the model sees it. Servers send anything."""
     shown, has_text = [], False
     for part in result["content"]:
-        given = part if isinstance(part, dict) else {}
-        inner = given.get("resource") if isinstance(given.get("resource"), dict) else given
+        given: dict[str, Any] = part if isinstance(part, dict) else {}
+        resource = given.get("resource")
+        inner: dict[str, Any] = resource if isinstance(resource, dict) else given
         if isinstance(text := inner.get("text"), str):
             has_text = has_text or bool(text)
         else:
