@@ -49,18 +49,6 @@ async def ask(gateway: Gateway, name: str = LOOKUP, **entry: Any) -> Response:
     return await gateway.ask(body, path="/v1/responses")
 
 
-async def test_a_result_that_is_too_large_is_an_error_that_the_model_sees(
-    gateway: Gateway, http_shop: HttpShop
-) -> None:
-    http_shop.padding["tools/call"] = MORE
-    response = await ask(gateway)
-    assert response.status == 200, response.bodies
-    _, made, said = response.json["output"]
-    assert f"more than {BOUND:,} bytes" in str(made["error"])
-    assert f"more than {BOUND:,} bytes" in gateway.backend.messages()[-1]["content"]
-    assert said["content"][0]["text"] == "It is record 7."
-
-
 def listed(*names: str, **more: Any) -> dict[str, Any]:
     return {"tools": [{**TOOLS[0], "name": name, **more} for name in names]}
 
@@ -69,13 +57,20 @@ def parts(number: int) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": f"part {at}"} for at in range(number)]}
 
 
-async def test_a_result_of_too_many_values_is_an_error_that_the_model_sees(
-    gateway: Gateway, http_shop: HttpShop
+@pytest.mark.parametrize(
+    ("padding", "result", "bound"),
+    [(MORE, parts(1), f"{BOUND:,} bytes"), (0, parts(VALUES), f"{VALUES:,} JSON values")],
+)
+async def test_a_result_that_is_too_large_is_an_error_that_the_model_sees(
+    gateway: Gateway, http_shop: HttpShop, padding: int, result: dict[str, Any], bound: str
 ) -> None:
-    http_shop.results["tools/call"] = parts(VALUES)
-    made = (await ask(gateway)).json["output"][1]
-    assert f"more than {VALUES:,} JSON values" in made["error"]
-    assert made["error"] in gateway.backend.messages()[-1]["content"]
+    http_shop.padding["tools/call"], http_shop.results["tools/call"] = padding, result
+    response = await ask(gateway)
+    assert response.status == 200, response.bodies
+    _, made, said = response.json["output"]
+    assert f"more than {bound}" in str(made["error"])
+    assert f"more than {bound}" in gateway.backend.messages()[-1]["content"]
+    assert said["content"][0]["text"] == "It is record 7."
 
 
 @pytest.mark.parametrize(

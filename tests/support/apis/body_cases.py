@@ -45,18 +45,15 @@ def nested(levels: int) -> list[Any]:
     return value
 
 
-def replayed(path: str, arguments: str) -> bytes:
-    """Return a body with a call of an earlier turn."""
-    function = {"name": "f", "arguments": arguments}
-    called: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "f", "input": arguments}
-    if path == CHAT:
-        calls = [{"id": "a", "type": "function", "function": function}]
-        return chat(messages=[{"role": "assistant", "content": None, "tool_calls": calls}])
-    if path == RESPONSES:
-        called = {"type": "function_call", "call_id": "a", **function}
-        return json.dumps({"model": "tiny", "input": [called]}).encode()
-    messages = [{"role": "assistant", "content": [called]}]
-    return json.dumps({"model": "tiny", "max_tokens": 5, "messages": messages}).encode()
+MANY = f"[{'[],' * 2_600_000}1]"
+CALL = {"type": "function_call", "name": "f", "arguments": MANY}
+HISTORIES: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": CALL}]}]},
+    RESPONSES: {"input": [{**CALL, "call_id": "a"}]},
+    MESSAGES: {
+        "messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": MANY}]}]
+    },
+}
 
 
 def bias(tokens: range) -> dict[str, int]:
@@ -118,10 +115,8 @@ CASES = {
         lambda: b'{"a":[' + b"{}," * 2_500_000 + b"1]}", (413,), "request_too_large"
     ),
     **{
-        f"values in arguments, {path}": Case(
-            partial(replayed, path, f"[{'[],' * 2_600_000}1]"), (413,), None, path
-        )
-        for path in (CHAT, RESPONSES, MESSAGES)
+        f"values in arguments, {path}": Case(partial(chat, **body), (413,), None, path)
+        for path, body in HISTORIES.items()
     },
     "LiteLLM's route over the limit": Case(
         lambda: b"x" * (MAX_BODY + 1), (413,), "request_too_large", "/v1/moderations"
