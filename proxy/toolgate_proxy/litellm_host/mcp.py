@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from litellm.proxy._experimental.mcp_server.utils import strip_known_server_prefix
@@ -13,8 +15,9 @@ from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from toolgate_core.gateway_tools import CallResult
+from toolgate_core.tools import TOOL_NAME
 
-from ..api.shared.mcp import MCP, ListedTool, Listing, McpOutcome
+from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..shared_tools import not_deferred
@@ -27,6 +30,8 @@ logger = logging.getLogger(__name__)
 LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
 """Longest times of a listing and of a call. LiteLLM's client may hang if it is cancelled while the
 process of a server begins or ends, so its end is not awaited."""
+OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
+"""The characters that names of tools can't have, and the length at which such names are cut."""
 FAILED = (
     f"{ToolCallFailed.__name__}:",
     "Error executing tool:",
@@ -85,33 +90,49 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         process = either(Handler, "process_mcp_tools_without_openai_transform")
-        tools, servers_of = await within(
-            LIST_SECONDS,
-            process(
-                caller,
-                [asked],
-                mcp_auth_header=sent.token,
-                mcp_server_auth_headers=sent.server_headers,
-                raw_headers=sent.forwarded,
-            ),
-        )
+        with noted_failures() as failed:
+            tools, servers_of = await within(
+                LIST_SECONDS,
+                process(
+                    caller,
+                    [asked],
+                    mcp_auth_header=sent.token,
+                    mcp_server_auth_headers=sent.server_headers,
+                    raw_headers=sent.forwarded,
+                ),
+            )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
         return Listing(unlisted, error="The MCP server does not respond.")
+    if failed:
+        return Listing(unlisted, error=f"The tools can't be listed: {failed[0]}.")
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
-    listed = tuple(_tool(each, servers_of[each.name]) for each in tools)
-    return Listing(LiteLLMServers(caller, servers_of, sent), listed)
+    listed = tuple(_tools(tools, servers_of))
+    names = {tool.name: given.name for tool, given in zip(listed, tools, strict=True)}
+    return Listing(LiteLLMServers(caller, servers_of, sent, names), listed)
 
 
-def _tool(tool: Any, server_name: str) -> ListedTool:
+def _tools(tools: Sequence[Any], servers_of: Mapping[str, str]) -> Iterator[ListedTool]:
+    """Yield the tools. Those whose names the model can't use get others."""
+    known = {tool.name for tool in tools if TOOL_NAME.fullmatch(tool.name)}
+    for tool in tools:
+        name = tool.name
+        if name not in known:
+            name = OTHERS.sub("_", name)[:MAX_NAME] or "_"
+            name = next(each for at in count() if (each := name + "_" * at) not in known)
+            known.add(name)
+        yield _tool(tool, name, servers_of[tool.name])
+
+
+def _tool(tool: Any, name: str, server_name: str) -> ListedTool:
     named = [each for each in servers() if server_name in (each.server_name, each.alias, each.name)]
-    own_name = strip_known_server_prefix(tool.name, named[0] if named else None)
+    own_names = (strip_known_server_prefix(tool.name, named[0] if named else None), tool.name)
     annotations = getattr(tool, "annotations", None)
     hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
-    return ListedTool(tool.name, tool.description or "", schema, hints, own_name)
+    return ListedTool(name, tool.description or "", schema, hints, own_names)
 
 
 @dataclass(frozen=True)
@@ -121,13 +142,16 @@ class LiteLLMServers:
     """The name of each tool's server."""
     sent: Sent = field(repr=False)
     """What the client sent for the servers."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the tools, by those that the model uses."""
 
     def server_of(self, name: str) -> str:
-        return self.servers_of.get(name, "")
+        return self.servers_of.get(self.names.get(name, name), "")
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        call = {"name": name, "arguments": arguments, "call_id": name}
+        own = self.names.get(name, name)
+        call = {"name": own, "arguments": arguments, "call_id": own}
         try:
             with noted_failures() as failed:
                 results = await within(
@@ -145,7 +169,7 @@ class LiteLLMServers:
             logger.warning("A call of an MCP server failed: %s", type(error).__name__)
             failure: CallResult = "timeout" if isinstance(error, TimeoutError) else "error"
             return McpOutcome(error="The MCP server does not respond.", failure=failure)
-        text = str(results[0]["result"]) if results else ""
+        text = str(results[0]["result"])[:MAX_RESULT] if results else ""
         if text.startswith(FAILED[-1]):
             return McpOutcome(error=text, failure="refused")
         if text.startswith(FAILED):

@@ -257,6 +257,10 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.experimental_mcp_client.client:MCPClient._create_httpx_client_factory",
         "size of responses of MCP servers",
     ),
+    *(
+        PrivateName(f"litellm.experimental_mcp_client.client:{name}", "bounds on MCP servers")
+        for name in ("MCPClient.list_tools", "MCPClient.call_tool")
+    ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     SEARCH_PERMISSION,
     PrivateName(

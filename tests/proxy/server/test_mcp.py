@@ -179,7 +179,7 @@ async def test_an_approved_call_goes_on_without_its_client(
 
 def test_a_tool_is_called_by_its_whole_name_only() -> None:
     names = ["act", "force", "force-act", "shop-act", "shop-force-act", "-force-act", "", None]
-    tool = ListedTool("shop-force-act", "", {}, own_name="force-act")
+    tool = ListedTool("shop-force-act", "", {}, own_names=("force-act",))
     assert [name for name in names if tool.is_called(name)] == ["force-act", "shop-force-act"]
 
 

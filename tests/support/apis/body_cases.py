@@ -6,12 +6,13 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from toolgate_core import wire
 
-CHAT = "/v1/chat/completions"
+CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 MAX_BODY = 8_000_000
 """The gateway's TOOLGATE_MAX_BODY_BYTES for these cases."""
 LIMITS = wire.Limits(
@@ -42,6 +43,17 @@ def nested(levels: int) -> list[Any]:
     for _ in range(levels):
         value = [value]
     return value
+
+
+MANY = f"[{'[],' * 2_600_000}1]"
+CALL = {"type": "function_call", "name": "f", "arguments": MANY}
+HISTORIES: dict[str, dict[str, Any]] = {
+    CHAT: {"messages": [{"role": "assistant", "tool_calls": [{"id": "a", "function": CALL}]}]},
+    RESPONSES: {"input": [{**CALL, "call_id": "a"}]},
+    MESSAGES: {
+        "messages": [{"role": "assistant", "content": [{"type": "tool_use", "input": MANY}]}]
+    },
+}
 
 
 def bias(tokens: range) -> dict[str, int]:
@@ -102,6 +114,10 @@ CASES = {
     "2.5 million objects": Case(
         lambda: b'{"a":[' + b"{}," * 2_500_000 + b"1]}", (413,), "request_too_large"
     ),
+    **{
+        f"values in arguments, {path}": Case(partial(chat, **body), (413,), None, path)
+        for path, body in HISTORIES.items()
+    },
     "LiteLLM's route over the limit": Case(
         lambda: b"x" * (MAX_BODY + 1), (413,), "request_too_large", "/v1/moderations"
     ),

@@ -6,6 +6,7 @@ The servers are the operator's: those of LiteLLM's configuration or database tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -19,6 +20,25 @@ MAX_RESULT = 100_000
 EMPTY = "[no output]"
 
 
+def result_text(result: Mapping[str, Any]) -> str:
+    """Return the result of a call, in MCP's form, as the model sees it. Servers send anything."""
+    shown, has_text = [], False
+    for part in result["content"]:
+        given: dict[str, Any] = part if isinstance(part, dict) else {}
+        resource = given.get("resource")
+        inner: dict[str, Any] = resource if isinstance(resource, dict) else given
+        if isinstance(text := inner.get("text"), str):
+            has_text = has_text or bool(text)
+        else:
+            found = (inner.get(name) for name in ("name", "description", "uri", "mimeType"))
+            text = " ".join([f"[{given.get('type')}]", *map(str, filter(None, found))])
+        shown.append(text)
+    structured = result.get("structuredContent")
+    if structured is not None and not has_text:
+        shown.append(json.dumps(structured, ensure_ascii=False))
+    return "\n".join(shown)
+
+
 @dataclass(frozen=True)
 class ListedTool:
     """A tool as its server describes it."""
@@ -28,8 +48,8 @@ class ListedTool:
     description: str
     schema: Any
     annotations: Mapping[str, Any] | None = None
-    own_name: str = ""
-    """The name at its server."""
+    own_names: tuple[str, ...] = ()
+    """Its names at its server: the own one, and the one with LiteLLM's prefix."""
 
     @property
     def only_reads(self) -> bool:
@@ -38,7 +58,7 @@ class ListedTool:
 
     def is_called(self, name: object) -> bool:
         """Return whether a client means the tool by a name, which may be without the server's."""
-        return bool(name) and name in (self.name, self.own_name)
+        return bool(name) and name in (self.name, *self.own_names)
 
     def function(self) -> dict[str, Any]:
         """Return the tool as a function in OpenAI's form."""
@@ -105,12 +125,7 @@ class McpTool:
         return self._result(McpOutcome(error=reason, failure="refused"))
 
     def _result(self, made: McpOutcome) -> GatewayResult:
-        outcome = replace(
-            made,
-            output=None if made.output is None else made.output[:MAX_RESULT],
-            error=None if made.error is None else made.error[:MAX_RESULT],
-            approval=self.approval,
-        )
+        outcome = replace(made, approval=self.approval)
         result: CallResult = "ok" if outcome.error is None else outcome.failure
         return GatewayResult(outcome.text, outcome, result=result)
 
@@ -141,6 +156,15 @@ class McpEntry:
     """The tools that the model is offered."""
     approved: frozenset[str]
     """The names of those that run without an approval."""
+    listed: bool = False
+    """Whether an earlier response of the conversation has listed the same tools."""
+
+    def is_list(self, item: Mapping[str, Any]) -> bool:
+        """Return whether an earlier item has the tools that the server offers now."""
+        given, names = item.get("tools"), [tool.name for tool in self.allowed]
+        if not isinstance(given, list) or not names or item.get("server_label") != self.label:
+            return False
+        return [each.get("name") for each in given if isinstance(each, dict)] == names
 
     def runners(self) -> dict[str, McpTool]:
         """Return what runs the tools without an approval, by name."""

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
-from ...tool_index import CATALOGUES, InvalidPattern
+from ...tool_searches import search
 from .tool_changes import ToolChanges
 
 Method = Literal["bm25", "regex"]
@@ -93,11 +93,11 @@ class ToolSearch:
         """Search for deferred tools, and load those that were found."""
         query = json.loads(arguments)[QUERY]
         searched = self.tools.searchable
-        search = CATALOGUES.matching if self.method == "regex" else CATALOGUES.ranked
-        try:
-            names = await search(searched, query, MAX_FOUND, owner=self.owner)
-        except InvalidPattern as error:
-            return GatewayResult(str(error), Found(error=str(error)), result="error")
+        regex = self.method == "regex"
+        found = await search(searched, query, MAX_FOUND, self.owner, regex=regex)
+        if found.error is not None:
+            return GatewayResult(found.error, Found(error=found.error), result="error")
+        names = found.names
         if self.finds_any and not names:
             names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]
         # In the order of the request: an API that shows the tools by namespace has no other.

@@ -45,6 +45,7 @@ HI = {"role": "user", "content": "hi"}
 BODY = {"model": "tiny", "messages": [HI]}
 LIMITS = {
     "TOOLGATE_MAX_BODY_BYTES": str(MAX_BODY),
+    "TOOLGATE_KEY_BODY_BYTES": str(BUDGET),
     "TOOLGATE_BODY_TIMEOUT": "2",
 }
 
@@ -62,7 +63,7 @@ class Attacked:
 
 def tighten_bounds() -> None:
     launcher.KEEP_ALIVE_SECONDS = 1
-    state.KEY_BODY_BYTES, state.KEY_SOCKETS = BUDGET, SOCKETS
+    state.KEY_SOCKETS = SOCKETS
     for module in (http_protocol, socket_protocol):
         module.HEADER_SECONDS, module.WRITE_SECONDS = 1.0, 2.0
 
