@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import pytest_asyncio
 
 from tests import tools
 from tests.support.schemas import hostile_schemas
+from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine import service
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
@@ -97,6 +99,30 @@ async def test_a_schema_over_a_limit_is_refused_with_the_limit_in_the_reason(
     # The next one is served by the same quarantine, and by the same process behind it.
     assert (await strict.examine(source({}, "next"))).status == "ready"
     await strict.end_workers()
+
+
+@pytest.mark.parametrize("room", [2**29, 2**33])
+async def test_tools_are_compiled_under_a_limit_on_address_space(
+    vocabulary: Vocabulary, room: int
+) -> None:
+    """`ulimit -v`, below and above the memory that one schema may use."""
+    async with running(vocabulary, AMPLE, workers=1) as quarantine:
+        pid = (await quarantine._fork_server()).pid
+        await quarantine.end_workers()  # those that were forked before the limit
+        size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (size + room, size + room))
+        assert (await quarantine.examine(source({}))).status == "ready"
+
+
+async def test_a_worker_that_fails_is_logged(
+    vocabulary: Vocabulary, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    impossible = AMPLE.model_copy(update={"cpu_seconds": -1})
+    async with running(vocabulary, impossible, workers=1) as quarantine:
+        with pytest.raises(QuarantineUnavailable, match="status 1"):
+            await quarantine.examine(source({}))
+    assert "a quarantine worker failed: itimer_error, " in capfd.readouterr().err
+    assert "could not be compiled" in caplog.text
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
