@@ -45,6 +45,8 @@ QUIET_FLAGS = (
     "/health,/metrics,/ping,/v1/toolgate/info,/v1/toolgate/status",
 )
 """Probes, which each gateway and each scraper sends all the time, are not in vLLM's access log."""
+ADDRESS_FLAGS = ("--api-key", "--host", "--uds", "--config")
+"""The last one is a file that may contain the others."""
 # With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
 SPECULATIVE_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
@@ -66,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, settings.adapter)
     os.environ.update(environment(os.environ, adapter))
     processor_flags = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
-    defaults = [*QUIET_FLAGS, *cpu_flags(model, flags)]
+    defaults = [*QUIET_FLAGS, *address_flags(flags, os.environ), *cpu_flags(model, flags)]
     try:
         with own_directory():
             vllm_cli.main(["serve", model, *defaults, *flags, *processor_flags])
@@ -76,6 +78,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if engine_died.is_set():  # vLLM itself ends with 0
         sys.exit(1)
+
+
+def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]:
+    """Without an API key, listen on this machine only. vLLM's default is every address."""
+    given = (_flag_value(flags, name) for name in ADDRESS_FLAGS)
+    if current.get("VLLM_API_KEY") or any(value is not None for value in given):
+        return []
+    print("No API key: only this machine can reach the backend. Set VLLM_API_KEY.", flush=True)
+    return ["--host", "127.0.0.1"]
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:

@@ -75,6 +75,30 @@ def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
     assert started[at[-1] + 1] == "/none"
 
 
+@pytest.mark.parametrize(
+    ("flags", "environment", "local"),
+    [
+        ([], {}, True),
+        (["--port", "1"], {"VLLM_API_KEY": ""}, True),
+        ([], {"VLLM_API_KEY": "key"}, False),
+        (["--api-key", "key"], {}, False),
+        (["--host=0.0.0.0"], {}, False),
+        (["--config", "file.yaml"], {}, False),
+    ],
+)
+def test_a_backend_without_a_key_listens_on_this_machine_only(
+    started: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    flags: list[str],
+    environment: dict[str, str],
+    local: bool,
+) -> None:
+    run(monkeypatch, flags, **environment)
+    assert ("--host" in started and "127.0.0.1" in started) is local
+    assert ("Set VLLM_API_KEY" in capsys.readouterr().out) is local
+
+
 @pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])
 def test_the_rust_front_end_may_be_switched_off(
     started: list[str], monkeypatch: pytest.MonkeyPatch, value: str
