@@ -127,17 +127,26 @@ def test_selectors_match_the_pods_and_the_services(values: Object) -> None:
         assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
 
 
-def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends() -> None:
-    objects = rendered(EVERYTHING)
-    (valkey,) = one(objects, "NetworkPolicy", "valkey")["spec"]["ingress"]
-    (source,) = valkey["from"]
-    assert source["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
-    clients, peers = one(objects, "NetworkPolicy", "backend")["spec"]["ingress"]
-    assert [*clients["from"][0]] == ["podSelector"]
-    assert [*clients["from"][1]] == ["namespaceSelector"]
-    assert len(clients["from"]) == 2
-    labels = peers["from"][0]["podSelector"]["matchLabels"]
-    assert labels["app.kubernetes.io/component"] == "backend"
+@pytest.mark.parametrize(
+    ("values", "scrapers"),
+    [
+        ({}, None),
+        (EVERYTHING, "monitoring"),
+        ({"networkPolicy": {"monitoringNamespace": "observed"}}, "observed"),
+    ],
+)
+def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends(
+    values: Object, scrapers: str | None
+) -> None:
+    objects = rendered(values)
+    for component in ("valkey", "backend"):
+        (rule,) = one(objects, "NetworkPolicy", component)["spec"]["ingress"]
+        assert len(rule["ports"]) == 1
+        gateway, *others = rule["from"]
+        assert gateway["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
+        namespaces = [each["namespaceSelector"]["matchLabels"] for each in others]
+        scraped = component == "backend" and scrapers is not None
+        assert namespaces == [{"kubernetes.io/metadata.name": scrapers}] * scraped
 
 
 def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
@@ -156,6 +165,7 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
 def test_pods_are_restricted_and_have_limits() -> None:
     for workload in workloads(rendered()):
         each = container(workload)
+        assert workload["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
         assert each["securityContext"]["allowPrivilegeEscalation"] is False
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert workload["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
@@ -278,6 +288,7 @@ def test_scraped_jobs_have_the_names_that_the_alerts_use() -> None:
         (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
         (relabelling,) = endpoint["relabelings"]
         assert relabelling["targetLabel"] == "job"
+        assert endpoint["authorization"]["credentials"]["key"] == "TOOLGATE_METRICS_TOKEN"
         relabelled.add(relabelling["replacement"])
         selector = monitor["spec"]["selector"]["matchLabels"]
         pods = [each["spec"]["template"]["metadata"]["labels"] for each in workloads(objects)]
