@@ -45,8 +45,6 @@ QUIET_FLAGS = (
     "/health,/metrics,/ping,/v1/toolgate/info,/v1/toolgate/status",
 )
 """Probes, which each gateway and each scraper sends all the time, are not in vLLM's access log."""
-ADDRESS_FLAGS = ("--api-key", "--host", "--uds", "--config")
-"""The last one is a file that may contain the others."""
 # With these flags, vLLM drops logits processors or refuses them late. Nothing would be enforced.
 SPECULATIVE_FLAGS = ("--speculative-config", "-sc", "--spec-method", "--spec-model")
 
@@ -82,11 +80,11 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]:
     """Without an API key, listen on this machine only. vLLM's default is every address."""
-    given = (_flag_value(flags, name) for name in ADDRESS_FLAGS)
-    if current.get("VLLM_API_KEY") or any(value is not None for value in given):
-        return []
-    print("No API key: only this machine can reach the backend. Set VLLM_API_KEY.", flush=True)
-    return ["--host", "127.0.0.1"]
+    if current.get("VLLM_API_KEY") or {"--api-key", "--config"} & set(map(flag_name, flags)):
+        return []  # the file of --config may contain both
+    host = _flag_value(flags, "--host") or "127.0.0.1"
+    print(f"No API key: everyone who reaches {host} can use the backend. Set VLLM_API_KEY.")
+    return ["--host", host]
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:

@@ -40,8 +40,7 @@ class TraceSettings(Section):
     """Metrics and traces"""
 
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
-    """Token with which a scraper reads `/metrics`, as of the gateway. The backend's API key opens
-    it, too."""
+    """Token with which a scraper reads `/metrics`, besides the backend's key."""
 
     traces: Literal["off", "otlp", "console"] = "off"
     """Spans of OpenTelemetry, as of the gateway ([traces](traces.md))."""

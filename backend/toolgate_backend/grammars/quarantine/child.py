@@ -130,9 +130,7 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
                     break
     except BaseException as error:  # noqa: BLE001 - a fork must not continue in its parent's loop
         try:  # without the message, which may contain parts of a schema
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            name = type(error).__name__
-            print(f"Toolgate: a quarantine worker failed: {name}, {place}", file=sys.stderr)
+            traceback.print_tb(error.__traceback__)
         finally:
             os._exit(1)
     os._exit(0)  # without clean-up of the parent's resources
