@@ -9,15 +9,12 @@ from pathlib import Path
 
 import yaml
 
-from ..stack.extras import package_command
-from ..stack.processes import StackFailed
-
 PRISMA = "prisma==0.11.0"
 """LiteLLM cannot connect with later releases."""
 
 
-class DatabaseFailed(StackFailed):
-    """The message has the command that helps, or says where LiteLLM's message is."""
+class DatabaseFailed(SystemExit):
+    """The message has the commands that help, or says where LiteLLM's message is."""
 
 
 def set_up(config: Path) -> None:
@@ -32,9 +29,9 @@ def set_up(config: Path) -> None:
         found = find_spec("litellm")
         schema = Path(str(found and found.origin)).parent / "proxy" / "schema.prisma"
         raise DatabaseFailed(
-            "LiteLLM's database needs prisma and the client that it generates. Run: "
-            f"{package_command(PRISMA)} && PATH={Path(sys.executable).parent}:$PATH prisma "
-            f"generate --schema {schema}"
+            "LiteLLM's database needs prisma and the client that it generates. Run: export "
+            f"PATH={Path(sys.executable).parent}:$PATH; pip install {PRISMA} && prisma generate "
+            f"--schema {schema}"
         ) from None
     from litellm.proxy.proxy_cli import run_server
 
