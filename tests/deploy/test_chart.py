@@ -321,6 +321,19 @@ def test_other_values_render_other_fleets() -> None:
     assert "REDIS_PASSWORD" not in names
 
 
+def test_with_a_database_gateways_have_its_url_and_litellms_keys() -> None:
+    objects = rendered({"database": {"enabled": True, "secret": "postgres"}})
+    general = config_of(objects)["general_settings"]
+    assert "master_key" in general
+    assert not [name for name in general if name.startswith("custom_auth")]
+    (url,) = (
+        each
+        for each in container(one(objects, "Deployment", "gateway"))["env"]
+        if each["name"] == "DATABASE_URL"
+    )
+    assert url["valueFrom"]["secretKeyRef"] == {"name": "postgres", "key": "DATABASE_URL"}
+
+
 def test_the_chart_has_the_version_of_the_distribution() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())

@@ -34,6 +34,7 @@ HOST_ENVIRONMENT = {
     # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
+    "CHECKPOINT_DISABLE": "1",  # prisma's program would report its use
 }
 """Defaults for LiteLLM's environment variables."""
 LITELLM_DOCS = "/litellm/docs"
