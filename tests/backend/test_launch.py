@@ -76,27 +76,21 @@ def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment", "local"),
+    ("flags", "key", "host"),
     [
-        ([], {}, True),
-        (["--port", "1"], {"VLLM_API_KEY": ""}, True),
-        ([], {"VLLM_API_KEY": "key"}, False),
-        (["--api-key", "key"], {}, False),
-        (["--host=0.0.0.0"], {}, False),
-        (["--config", "file.yaml"], {}, False),
+        ([], "", "127.0.0.1"),
+        (["--host=0.0.0.0"], "", "0.0.0.0"),
+        ([], "key", None),
+        (["--api_key", "key"], "", None),
+        (["--config", "file.yaml"], "", None),
     ],
 )
-def test_a_backend_without_a_key_listens_on_this_machine_only(
-    started: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    flags: list[str],
-    environment: dict[str, str],
-    local: bool,
+def test_a_backend_without_a_key_listens_on_this_machine_unless_told_otherwise(
+    capsys: pytest.CaptureFixture[str], flags: list[str], key: str, host: str | None
 ) -> None:
-    run(monkeypatch, flags, **environment)
-    assert ("--host" in started and "127.0.0.1" in started) is local
-    assert ("Set VLLM_API_KEY" in capsys.readouterr().out) is local
+    added = launch.address_flags(flags, {"VLLM_API_KEY": key})
+    assert added == ([] if host is None else ["--host", host])
+    assert (f"everyone who reaches {host}" in capsys.readouterr().out) is (host is not None)
 
 
 @pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])

@@ -3,8 +3,8 @@ or /cohere; its other routes generate text and rescale the engine, too."""
 
 from __future__ import annotations
 
-import hmac
 import os
+from hmac import compare_digest
 
 from fastapi import FastAPI
 from starlette.responses import JSONResponse
@@ -18,7 +18,6 @@ OPEN = ("/health", "/ping")
 
 def protect(app: FastAPI) -> None:
     """Require vLLM's API key, if there is one, on every route, also on those of other plug-ins."""
-    # vLLM's own order (vllm/entrypoints/serve/middleware/register.py)
     if keys := [key for key in (app.state.args.api_key or [os.environ.get("VLLM_API_KEY")]) if key]:
         app.add_middleware(KeyMiddleware, keys=keys)
 
@@ -28,15 +27,15 @@ class KeyMiddleware:
 
     def __init__(self, app: ASGIApp, keys: list[str]) -> None:
         self._app = app
-        self._keys = [f"Bearer {key}".encode() for key in keys]
+        self._keys = [key.encode() for key in keys]
         token = settings().metrics_token
-        self._scrapers = [f"Bearer {token.get_secret_value()}".encode()] if token else []
+        self._scrapers = [token.get_secret_value().encode()] if token else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        sent = dict(scope.get("headers", ())).get(b"authorization", b"")
+        scheme, _, sent = dict(scope.get("headers", ())).get(b"authorization", b"").partition(b" ")
         accepted = self._keys + (self._scrapers if path == "/metrics" else [])
-        admitted = any(hmac.compare_digest(sent, each) for each in accepted)
+        equal = [compare_digest(sent, each) for each in accepted if scheme.lower() == b"bearer"]
         refused = JSONResponse({"error": "Unauthorized"}, 401)
         open_ = scope["type"] == "lifespan" or path in OPEN
-        await (self._app if admitted or open_ else refused)(scope, receive, send)
+        await (self._app if open_ or any(equal) else refused)(scope, receive, send)

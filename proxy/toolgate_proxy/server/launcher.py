@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import inspect
 import os
 import re
 import signal
@@ -95,18 +94,11 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         ws="toolgate_proxy.server.transport.socket_protocol:BoundedSocket",
         ws_max_size=settings().max_body_bytes,
         ws_per_message_deflate=False,  # 30 kB can become 30 MB
-        **worker_options(),
+        timeout_worker_healthcheck=WORKER_SECONDS,
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         log_config=event_log.server_config(as_json=as_json),
         access_log=False,  # access_log.py writes one line for each request
     )
-
-
-def worker_options() -> dict[str, Any]:
-    """Older releases of uvicorn, which older releases of LiteLLM require, have no such option."""
-    known = inspect.signature(uvicorn.Config).parameters
-    options = {"timeout_worker_healthcheck": WORKER_SECONDS}
-    return {name: value for name, value in options.items() if name in known}
 
 
 def prepare(config: Path) -> None:

@@ -18,7 +18,6 @@ from toolgate_core.errors import ModelNotFound
 
 from ..context import RequestContext
 from ..litellm_host.auth import has_database
-from ..litellm_host.database import has_tables
 from ..litellm_host.deployments.router import model_names, placements, rows_of
 from ..state import gateway
 from .authorization import LITELLM_READY, READY, READY_MODELS, route_path
@@ -40,8 +39,6 @@ async def answer(scope: Scope, context: RequestContext) -> Response | None:
     reason = gateway().readiness.reason(models)
     if reason is not None and (models or not has_database()):
         return _not_ready(reason)
-    if not await has_tables():
-        return _not_ready("LiteLLM's database has no tables.")
     return JSONResponse({"status": "ready"}) if path == READY else None
 
 

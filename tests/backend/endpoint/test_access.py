@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,75 +15,40 @@ from toolgate_backend.endpoint import access
 from toolgate_backend.settings import Settings
 from toolgate_core.host_probe import PrivateName, find
 
-PARSER = PrivateName(
-    "vllm.entrypoints.launchers.cli_args:make_arg_parser",
-    "vLLM's options",
-    older="vllm.entrypoints.openai.cli_args:make_arg_parser",
-)
+LAUNCHERS, OPENAI = (f"vllm.entrypoints.{name}.cli_args" for name in ("launchers", "openai"))
+PARSER = PrivateName(f"{LAUNCHERS}:make_arg_parser", "", older=f"{OPENAI}:make_arg_parser")
 KEY, TOKEN = "the-key-of-the-backend", "the-token-of-scrapers"
+PROBES = {"/health", "/ping"}
 
 
-@pytest.fixture
-def app(monkeypatch: pytest.MonkeyPatch) -> Callable[..., FastAPI]:
-    def build(*flags: str, **environment: str) -> FastAPI:
-        for name, value in {"VLLM_PLUGINS": "toolgate", **environment}.items():
-            monkeypatch.setenv(name, value)
-        options = find(PARSER)(FlexibleArgumentParser()).parse_args([*flags])
-        built: FastAPI = build_app(options, ("generate",), None)
-        return built
-
-    settings = Settings(metrics_token=SecretStr(TOKEN))
-    monkeypatch.setattr(access, "settings", lambda: settings)
-    return build
-
-
-def statuses(app: FastAPI, key: str) -> dict[tuple[str, str], int]:
-    """The status of each route and method."""
+def opened(app: FastAPI, key: str) -> set[str]:
+    """The paths whose routes do not refuse a key."""
     client = TestClient(app, raise_server_exceptions=False)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
     routes: list[Any] = [*app.routes]
     return {
-        (method, route.path): client.request(method, route.path, headers=headers).status_code
+        route.path
         for route in routes
         for method in {*(getattr(route, "methods", None) or ["GET"]), "OPTIONS"}
+        if client.request(method, route.path, headers={"Authorization": key}).status_code != 401
     }
 
 
 @pytest.mark.parametrize(
-    ("flags", "environment"), [(["--api-key", "other", KEY], {}), ([], {"VLLM_API_KEY": KEY})]
+    ("flags", "variable"), [(["--api-key", "other", KEY], "x"), ([], KEY), ([], "")]
 )
-def test_every_route_except_health_probes_requires_the_key(
-    app: Callable[..., FastAPI], flags: list[str], environment: dict[str, str]
+def test_every_route_except_probes_requires_the_key(
+    monkeypatch: pytest.MonkeyPatch, flags: list[str], variable: str
 ) -> None:
-    served = app(*flags, **environment)
-    without, wrong, right = (statuses(served, key) for key in ("", KEY[:-1], KEY))
-    assert {"/invocations", "/tokenize", "/metrics", "/v1/toolgate/generate"} <= {
-        path for _, path in without
-    }
-    for each in (without, wrong):
-        assert {path for (_, path), status in each.items() if status != 401} == {"/health", "/ping"}
-    assert 401 not in right.values()
-
-
-def test_the_token_of_scrapers_opens_the_metrics_only(app: Callable[..., FastAPI]) -> None:
-    scraped = statuses(app(VLLM_API_KEY=KEY), TOKEN)
-    opened = {path for (_, path), status in scraped.items() if status != 401}
-    assert opened == {"/health", "/ping", "/metrics"}
-    assert scraped["GET", "/metrics"] == 200
-
-
-@pytest.mark.parametrize(
-    ("flags", "warned"),
-    [([], True), (["--host", "0.0.0.0"], True), (["--host", "127.0.0.1"], False)],
-)
-def test_a_server_without_a_key_is_warned_about_if_others_reach_it(
-    app: Callable[..., FastAPI],
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    flags: list[str],
-    warned: bool,
-) -> None:
-    monkeypatch.delenv("VLLM_API_KEY", raising=False)
-    with caplog.at_level(logging.WARNING):
-        assert 401 not in statuses(app(*flags), "").values()
-    assert ("has no API key" in caplog.text) is warned
+    settings = Settings(metrics_token=SecretStr(TOKEN))
+    monkeypatch.setattr(access, "settings", lambda: settings)
+    monkeypatch.setenv("VLLM_PLUGINS", "toolgate")
+    monkeypatch.setenv("VLLM_API_KEY", variable)
+    args = find(PARSER)(FlexibleArgumentParser()).parse_args(flags)
+    app = build_app(args, ("generate",), None)
+    every = {route.path for route in app.routes}
+    assert {"/invocations", "/tokenize", "/scale_elastic_ep", "/v1/toolgate/generate"} < every
+    assert opened(app, f"bearer {KEY}") == every
+    for key in ["", f"Bearer {KEY[:-1]}", KEY, *(["Bearer x"] if flags else [])]:
+        assert opened(app, key) == (PROBES if flags or variable else every)
+    if flags:
+        assert opened(app, f"Bearer {TOKEN}") == PROBES | {"/metrics"}

@@ -22,7 +22,6 @@ import selectors
 import signal
 import socket
 import sys
-import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,11 +127,8 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
                 del grammar
                 if reply.replace_worker:
                     break
-    except BaseException as error:  # noqa: BLE001 - a fork must not continue in its parent's loop
-        try:  # without the message, which may contain parts of a schema
-            traceback.print_tb(error.__traceback__)
-        finally:
-            os._exit(1)
+    except BaseException:  # noqa: BLE001 - a fork must not continue in its parent's loop
+        os._exit(1)
     os._exit(0)  # without clean-up of the parent's resources
 
 

@@ -17,7 +17,6 @@ import pytest_asyncio
 
 from tests import tools
 from tests.support.schemas import hostile_schemas
-from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.quarantine import service
 from toolgate_backend.grammars.quarantine.fork_server import ForkServer
@@ -112,17 +111,6 @@ async def test_tools_are_compiled_under_a_limit_on_address_space(
         size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
         resource.prlimit(pid, resource.RLIMIT_AS, (size + room, size + room))
         assert (await quarantine.examine(source({}))).status == "ready"
-
-
-async def test_a_worker_that_fails_is_logged(
-    vocabulary: Vocabulary, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
-    impossible = AMPLE.model_copy(update={"cpu_seconds": -1})
-    async with running(vocabulary, impossible, workers=1) as quarantine:
-        with pytest.raises(QuarantineUnavailable, match="status 1"):
-            await quarantine.examine(source({}))
-    assert "in _limits" in capfd.readouterr().err
-    assert "could not be compiled" in caplog.text
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:
