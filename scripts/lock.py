@@ -48,7 +48,11 @@ class Lock:
 
 
 LOCKS = {
-    "proxy": Lock(("proxy", "traces"), "The gateway, on every platform.", every_platform=True),
+    "proxy": Lock(
+        ("proxy", "traces", "database", "callbacks"),
+        "The gateway, on every platform.",
+        every_platform=True,
+    ),
     "backend": Lock(
         ("backend",),
         "The backend with vLLM's CUDA build, on Linux.",

@@ -47,9 +47,3 @@ def test_secrets_come_from_the_environment(services: dict[str, Any]) -> None:
     }
     assert len(secrets) >= 4
     assert all(value.startswith("${") for value in secrets)
-
-
-def test_dockerfiles_of_built_services_exist(services: dict[str, Any]) -> None:
-    for service in services.values():
-        if "build" in service:
-            assert (ROOT / service["build"]["dockerfile"]).is_file()

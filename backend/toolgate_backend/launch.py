@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     adapter = choose_adapter(flags, os.environ, settings.adapter)
     os.environ.update(environment(os.environ, adapter))
     processor_flags = ["--logits-processors", PROCESSOR] if adapter == "logits_processor" else []
-    defaults = [*QUIET_FLAGS, *cpu_flags(model, flags)]
+    defaults = [*QUIET_FLAGS, *address_flags(flags, os.environ), *cpu_flags(model, flags)]
     try:
         with own_directory():
             vllm_cli.main(["serve", model, *defaults, *flags, *processor_flags])
@@ -76,6 +76,15 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     if engine_died.is_set():  # vLLM itself ends with 0
         sys.exit(1)
+
+
+def address_flags(flags: Sequence[str], current: Mapping[str, str]) -> list[str]:
+    """Without an API key, listen on this machine only. vLLM's default is every address."""
+    if current.get("VLLM_API_KEY") or {"--api-key", "--config"} & set(map(flag_name, flags)):
+        return []  # the file of --config may contain both
+    host = _flag_value(flags, "--host") or "127.0.0.1"
+    print(f"No API key: everyone who reaches {host} can use the backend. Set VLLM_API_KEY.")
+    return ["--host", host]
 
 
 def choose_adapter(flags: Sequence[str], current: Mapping[str, str], wanted: str) -> str:

@@ -8,9 +8,9 @@ line of its docstring is the heading, the docstrings of the fields are the descr
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -37,7 +37,10 @@ class EngineSettings(Section):
 
 
 class TraceSettings(Section):
-    """Traces"""
+    """Metrics and traces"""
+
+    metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
+    """Token with which a scraper reads `/metrics`, besides the backend's key."""
 
     traces: Literal["off", "otlp", "console"] = "off"
     """Spans of OpenTelemetry, as of the gateway ([traces](traces.md))."""

@@ -75,6 +75,24 @@ def test_probes_are_left_out_of_the_log_unless_flags_say_otherwise(
     assert started[at[-1] + 1] == "/none"
 
 
+@pytest.mark.parametrize(
+    ("flags", "key", "host"),
+    [
+        ([], "", "127.0.0.1"),
+        (["--host=0.0.0.0"], "", "0.0.0.0"),
+        ([], "key", None),
+        (["--api_key", "key"], "", None),
+        (["--config", "file.yaml"], "", None),
+    ],
+)
+def test_a_backend_without_a_key_listens_on_this_machine_unless_told_otherwise(
+    capsys: pytest.CaptureFixture[str], flags: list[str], key: str, host: str | None
+) -> None:
+    added = launch.address_flags(flags, {"VLLM_API_KEY": key})
+    assert added == ([] if host is None else ["--host", host])
+    assert (f"everyone who reaches {host}" in capsys.readouterr().out) is (host is not None)
+
+
 @pytest.mark.parametrize("value", ["", "0", " 0 ", "00"])
 def test_the_rust_front_end_may_be_switched_off(
     started: list[str], monkeypatch: pytest.MonkeyPatch, value: str

@@ -127,17 +127,17 @@ def test_selectors_match_the_pods_and_the_services(values: Object) -> None:
         assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
 
 
-def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends() -> None:
-    objects = rendered(EVERYTHING)
-    (valkey,) = one(objects, "NetworkPolicy", "valkey")["spec"]["ingress"]
-    (source,) = valkey["from"]
-    assert source["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
-    clients, peers = one(objects, "NetworkPolicy", "backend")["spec"]["ingress"]
-    assert [*clients["from"][0]] == ["podSelector"]
-    assert [*clients["from"][1]] == ["namespaceSelector"]
-    assert len(clients["from"]) == 2
-    labels = peers["from"][0]["podSelector"]["matchLabels"]
-    assert labels["app.kubernetes.io/component"] == "backend"
+@pytest.mark.parametrize(("values", "scrapers"), [({}, []), (EVERYTHING, ["monitoring"])])
+def test_only_gateways_reach_valkey_and_only_gateways_and_scrapers_reach_backends(
+    values: Object, scrapers: list[str]
+) -> None:
+    for component, expected in (("valkey", []), ("backend", scrapers)):
+        (rule,) = one(rendered(values), "NetworkPolicy", component)["spec"]["ingress"]
+        gateway, *others = rule["from"]
+        assert gateway["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "gateway"
+        namespaces = [each["namespaceSelector"]["matchLabels"] for each in others]
+        assert namespaces == [{"kubernetes.io/metadata.name": name} for name in expected]
+        assert rule["ports"]
 
 
 def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
@@ -156,6 +156,7 @@ def test_no_secret_is_in_a_manifest_and_every_variable_is_a_setting() -> None:
 def test_pods_are_restricted_and_have_limits() -> None:
     for workload in workloads(rendered()):
         each = container(workload)
+        assert workload["spec"]["template"]["spec"]["securityContext"]["runAsNonRoot"] is True
         assert each["securityContext"]["allowPrivilegeEscalation"] is False
         assert each["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert workload["spec"]["template"]["spec"]["automountServiceAccountToken"] is False
@@ -278,6 +279,7 @@ def test_scraped_jobs_have_the_names_that_the_alerts_use() -> None:
         (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
         (relabelling,) = endpoint["relabelings"]
         assert relabelling["targetLabel"] == "job"
+        assert endpoint["authorization"]["credentials"]["key"] == "TOOLGATE_METRICS_TOKEN"
         relabelled.add(relabelling["replacement"])
         selector = monitor["spec"]["selector"]["matchLabels"]
         pods = [each["spec"]["template"]["metadata"]["labels"] for each in workloads(objects)]
@@ -308,6 +310,15 @@ def test_other_values_render_other_fleets() -> None:
     names = [each["name"] for each in container(gateway)["env"]]
     assert "TOOLGATE_REDIS_URL" in names
     assert "REDIS_PASSWORD" not in names
+
+
+def test_with_a_database_gateways_have_its_url_and_litellms_keys() -> None:
+    objects = rendered({"database": {"enabled": True, "secret": "postgres"}})
+    general = config_of(objects)["general_settings"]
+    assert not {"custom_auth", "custom_auth_run_common_checks"} & general.keys()
+    variables = container(one(objects, "Deployment", "gateway"))["env"]
+    reference = {"name": "postgres", "key": "DATABASE_URL"}
+    assert {"name": "DATABASE_URL", "valueFrom": {"secretKeyRef": reference}} in variables
 
 
 def test_the_chart_has_the_version_of_the_distribution() -> None:

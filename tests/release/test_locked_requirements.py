@@ -18,7 +18,7 @@ PIN = re.compile(
     re.M,
 )
 EXTRAS = {
-    "proxy": ("proxy", "traces"),
+    "proxy": ("proxy", "traces", "database", "callbacks"),
     "backend": ("backend",),
     "backend-cpu": ("backend-cpu",),
     "demo-cpu": ("proxy", "traces", "backend-cpu", "demo"),

@@ -44,8 +44,11 @@ def test_every_named_file_exists(jobs: dict[str, Any]) -> None:
         assert (ROOT / script).is_file()
 
 
-@pytest.mark.parametrize("image", ["proxy", "backend-cpu"])
-def test_images_install_their_locked_requirements_by_hash(image: str) -> None:
+@pytest.mark.parametrize("image", ["proxy", "backend", "backend-cpu"])
+def test_images_install_locked_requirements_by_hash_and_do_not_run_as_root(image: str) -> None:
     text = (ROOT / "docker" / f"{image}.Dockerfile").read_text()
     assert f"requirements/locked/{image}.txt" in text
-    assert text.count("--require-hashes") == 2  # the build packages, and all others
+    assert text.count("pip install") == 3  # build packages, the locked ones, and ours
+    assert text.count("--require-hashes") == 2
+    assert "--no-deps /wheels/*.whl" in text
+    assert re.findall(r"^USER (\d+)$", text, re.M) == ["10001"]

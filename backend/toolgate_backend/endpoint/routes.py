@@ -1,7 +1,6 @@
 """The routes /v1/toolgate/{info,status,grammars,instances,count,generate} on vLLM's own app.
 
-The prefix /v1 is deliberate: vLLM's `--api-key` protects it, and leaves most other paths open
-(vllm/entrypoints/serve/middleware/authenticate.py).
+`access.py` protects all routes of the server.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
+from .access import protect
 from .service import Service
 from .token_batches import batched
 
@@ -45,6 +45,7 @@ KEEPALIVE_SECONDS = 15.0
 
 
 def attach(app: FastAPI) -> None:
+    protect(app)
     app.include_router(router)
     app.add_exception_handler(ToolgateError, _error_response)
 

@@ -267,6 +267,7 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.proxy._types:LiteLLM_ObjectPermissionTable.model_fields", "permissions of keys"
     ),
     # LiteLLM's database.
+    PrivateName("litellm.proxy.proxy_cli:run_server", "creates and migrates the tables"),
     PrivateName(
         "litellm.proxy.auth.auth_checks:get_key_object",
         "aliases of keys",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
-from importlib import resources
-from importlib.resources.abc import Traversable
+from functools import cache, cached_property
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -25,22 +24,14 @@ OPENAPI = "/toolgate/openapi.json"
 PAGES: Mapping[str, str] = {"/": "index.html", "/docs": "reference.html"}
 PATHS = re.compile(rf"/|/docs|{re.escape(OPENAPI)}|{ASSETS}.+", re.DOTALL)
 MEDIA_TYPES: Mapping[str, str] = {
-    "html": "text/html; charset=utf-8",
-    "css": "text/css; charset=utf-8",
-    "js": "text/javascript; charset=utf-8",
-    "svg": "image/svg+xml",
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
 }
-POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "connect-src 'self'",
-        "img-src 'self' data:",
-        "frame-ancestors 'none'",
-        "base-uri 'none'",
-        "form-action 'none'",
-    )
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 )
 HEADERS: Mapping[str, str] = {
     "content-security-policy": POLICY,
@@ -56,12 +47,11 @@ HEADERS: Mapping[str, str] = {
 class File:
     content: bytes
     media_type: str
-    tag: str
-    """The entity tag of the content, which clients send in `if-none-match`."""
 
-    @classmethod
-    def of(cls, content: bytes, media_type: str) -> File:
-        return cls(content, media_type, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+    @cached_property
+    def tag(self) -> str:
+        """The entity tag of the content, which clients send in `if-none-match`."""
+        return f'"{hashlib.sha256(self.content).hexdigest()[:32]}"'
 
     def response(self, scope: Scope) -> Response:
         headers = {**HEADERS, "etag": self.tag}
@@ -73,31 +63,15 @@ class File:
 def answer(scope: Scope, path: str) -> Response | None:
     """Return the file at one of PATHS, or None if there is no such file. `path`: without the root
     path."""
-    if path in PAGES:
-        return _files()[PAGES[path]].response(scope)
-    if path == OPENAPI:
-        return _openapi().response(scope)
-    found = _files().get(path.removeprefix(ASSETS))
+    found = _files().get(PAGES.get(path, path.removeprefix(ASSETS)))
     return found.response(scope) if found is not None else None
 
 
 @cache
 def _files() -> Mapping[str, File]:
-    """Return all files by their path below the folder."""
-    return {
-        name: File.of(each.read_bytes(), MEDIA_TYPES[name.rpartition(".")[2]])
-        for name, each in _below(resources.files(__package__) / "static", "")
+    """Return the files of the page by their path below the folder, and the reference."""
+    folder = Path(__file__).with_name("static")
+    return {OPENAPI: File(document(), "application/json")} | {
+        each.relative_to(folder).as_posix(): File(each.read_bytes(), MEDIA_TYPES[each.suffix])
+        for each in folder.rglob("*.*")
     }
-
-
-def _below(folder: Traversable, path: str) -> Iterator[tuple[str, Traversable]]:
-    for each in folder.iterdir():
-        if each.is_dir():
-            yield from _below(each, f"{path}{each.name}/")
-        else:
-            yield f"{path}{each.name}", each
-
-
-@cache
-def _openapi() -> File:
-    return File.of(document(), "application/json")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import faulthandler
-import inspect
 import os
 import re
 import signal
@@ -16,6 +15,7 @@ from typing import Any
 import uvicorn
 import yaml
 
+from ..litellm_host import database
 from ..settings import settings
 from . import logs
 from .logs import event_log
@@ -33,6 +33,7 @@ HOST_ENVIRONMENT = {
     # Without it, importing LiteLLM fetches a table of prices from the network.
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
+    "CHECKPOINT_DISABLE": "1",  # prisma's program would report its use
 }
 """Defaults for LiteLLM's environment variables."""
 LITELLM_DOCS = "/litellm/docs"
@@ -77,6 +78,7 @@ def write_config(routes: Sequence[Route], directory: Path) -> Path:
 def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
     """Run the gateway until it receives SIGINT or SIGTERM."""
     prepare(config)
+    database.set_up(config)
     as_json = settings().log_format == "json"
     logs.set_up(as_json=as_json)
     faulthandler.enable()  # prints a traceback if native code crashes
@@ -92,18 +94,11 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         ws="toolgate_proxy.server.transport.socket_protocol:BoundedSocket",
         ws_max_size=settings().max_body_bytes,
         ws_per_message_deflate=False,  # 30 kB can become 30 MB
-        **worker_options(),
+        timeout_worker_healthcheck=WORKER_SECONDS,
         http="toolgate_proxy.server.transport.http_protocol:TimedProtocol",
         log_config=event_log.server_config(as_json=as_json),
         access_log=False,  # access_log.py writes one line for each request
     )
-
-
-def worker_options() -> dict[str, Any]:
-    """Older releases of uvicorn, which older releases of LiteLLM require, have no such option."""
-    known = inspect.signature(uvicorn.Config).parameters
-    options = {"timeout_worker_healthcheck": WORKER_SECONDS}
-    return {name: value for name, value in options.items() if name in known}
 
 
 def prepare(config: Path) -> None:

@@ -134,7 +134,8 @@ async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
 
 def generated(target: Backend) -> float:
     """Return vLLM's count of the tokens that it has generated."""
-    lines = httpx.get(f"{target.url}/metrics", timeout=60, trust_env=False).text.splitlines()
+    with target.client() as client:
+        lines = client.get("/metrics").text.splitlines()
     counts = [line for line in lines if line.startswith("vllm:generation_tokens_total")]
     assert counts
     return sum(float(line.rpartition(" ")[2]) for line in counts)

@@ -25,8 +25,9 @@ def create():
 """
 SERVE = """
 import sys, uvicorn
-from toolgate_proxy.server.launcher import worker_options
-uvicorn.run("slow:create", factory=True, port=int(sys.argv[1]), workers=2, **worker_options())
+from toolgate_proxy.server.launcher import WORKER_SECONDS as limit
+options = {"factory": True, "workers": 2, "timeout_worker_healthcheck": limit}
+uvicorn.run("slow:create", port=int(sys.argv[1]), **options)
 """
 
 

@@ -110,9 +110,8 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # the parent died before prctl
             os._exit(1)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        _, hard_limit = resource.getrlimit(resource.RLIMIT_STACK)
-        resource.setrlimit(resource.RLIMIT_STACK, (_clamp(STACK_BYTES, hard_limit), hard_limit))
+        _set_limit(resource.RLIMIT_CORE, 0)
+        _set_limit(resource.RLIMIT_STACK, STACK_BYTES)
         with contextlib.suppress(OSError):  # no procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
         warm_up(compiler, completion)
@@ -133,8 +132,12 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
     os._exit(0)  # without clean-up of the parent's resources
 
 
-def _clamp(value: int, limit: int) -> int:
-    return value if limit == resource.RLIM_INFINITY else min(value, limit)
+def _set_limit(name: int, wanted: int) -> None:
+    """Set a soft limit to `wanted`, or to the hard limit if that is lower. The hard limit stays:
+    only privileged processes may raise it."""
+    _, hard = resource.getrlimit(name)
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(name, (soft, hard))
 
 
 def _next_job(connection: socket.socket) -> CompileJob | None:
@@ -150,8 +153,7 @@ def _limits(limits: CompileLimits) -> Iterator[None]:
     """Apply limits. At a time limit, the signal's default action ends the process, even inside
     native code. Allocations beyond the memory limit fail."""
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    memory = pages * resource.getpagesize() + limits.memory_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (memory, resource.RLIM_INFINITY))
+    _set_limit(resource.RLIMIT_AS, pages * resource.getpagesize() + limits.memory_bytes)
     # A timer, because RLIMIT_CPU counts whole seconds since the start of the process.
     signal.setitimer(signal.ITIMER_PROF, limits.cpu_seconds)
     signal.setitimer(signal.ITIMER_REAL, limits.wall_seconds)

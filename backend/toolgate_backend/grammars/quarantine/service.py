@@ -189,6 +189,7 @@ class Quarantine:
         if len(crashes) == MAX_ATTEMPTS:
             # SIGABRT: the result of a failed allocation in Rust or C++.
             return self._refusal(job, "memory" if crashes[-1] == signal.SIGABRT else "crash")
+        logger.error("Toolgate: a tool schema could not be compiled: %s", failure)
         raise QuarantineUnavailable(str(failure)) from failure
 
     async def _take_worker(self) -> Worker:

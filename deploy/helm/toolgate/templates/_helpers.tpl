@@ -73,6 +73,9 @@ imagePullSecrets:
 {{- end }}
 {{- $shipped := .Files.Get "files/litellm_config.yaml" | fromYaml }}
 {{- $config := mergeOverwrite $shipped (deepCopy (omit .Values.litellm "model_list")) }}
+{{- if .Values.database.enabled }}
+{{- $_ := set $config "general_settings" (omit $config.general_settings "custom_auth" "custom_auth_run_common_checks") }}
+{{- end }}
 {{- $rows = concat $rows (.Values.litellm.model_list | default list) | default list }}
 {{- set $config "model_list" $rows | toYaml }}
 {{- end }}

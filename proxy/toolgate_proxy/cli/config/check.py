@@ -29,7 +29,7 @@ from .nodes import (
     scalars,
     text_of,
 )
-from .values import secrets, unknown_guardrails, unknown_models, unset, without_database
+from .values import callbacks, secrets, unknown_guardrails, unknown_models, unset, without_database
 
 SECTIONS = ("model_list", "litellm_settings", "router_settings", "general_settings")
 """Sections that the checks need. LiteLLM has more, so only near misses of these are refused."""
@@ -122,6 +122,7 @@ def _errors(root: yaml.MappingNode, environment: Mapping[str, str]) -> Iterator[
         if weight is not None and weight.tag not in NUMBERS:
             yield Finding(weight, "`weight` must be a number.")
     yield from unknown_models(root)
+    yield from callbacks(root)
     for strategy in _strategies(root):
         if (text := text_of(strategy)) not in (*STRATEGIES, *HEALTH_UNAWARE, "priority"):
             known = ", ".join(STRATEGIES)

@@ -5,11 +5,15 @@ LiteLLM accepts names of models that do not exist. A request that needs the fall
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from fnmatch import fnmatchcase
+from importlib.metadata import requires
 
 import yaml
 
+from ...stack.extras import package_command
+from ..doctor.installation import packages_of
 from .nodes import (
     ENVIRONMENT,
     Finding,
@@ -53,6 +57,15 @@ BUDGETS = (
     "default_key_generate_params",
 )
 """Fields of `litellm_settings` that LiteLLM counts in its database only."""
+PACKAGES = {
+    **{name: name for name in ("langfuse", "lunary", "mlflow", "supabase", "wandb")},
+    **{"sentry": "sentry-sdk", "slack": "slack-bolt", "traceloop": "traceloop-sdk"},
+    "azure_storage": "azure-storage-file-datalake",
+    **dict.fromkeys(("agentops", "arize", "arize_phoenix", "langfuse_otel"), "opentelemetry-sdk"),
+    **dict.fromkeys(("langtrace", "levo", "logfire", "opentelemetry"), "opentelemetry-sdk"),
+    **dict.fromkeys(("otel", "signoz", "weave_otel"), "opentelemetry-sdk"),
+}
+"""By callback: the package that LiteLLM imports for it, and that `litellm[proxy]` does not have."""
 
 
 def secrets(root: yaml.Node) -> Iterator[Finding]:
@@ -164,3 +177,18 @@ def without_database(root: yaml.Node, environment: Mapping[str, str]) -> Iterato
                 f"`litellm_settings.{field}` has no effect without LiteLLM's database. Limit keys "
                 "with `toolgate keys create --tokens-per-day …`.",
             )
+
+
+def callbacks(root: yaml.Node) -> Iterator[Finding]:
+    """Find callbacks whose package is missing, or of a version that LiteLLM excludes: it would lose
+    their events. Exact versions that LiteLLM declares are those of its image."""
+    declared = [each.partition(";")[0].strip() for each in requires("litellm") or ()]
+    bounded = {re.split(r"\W*[<>]", each)[0]: each for each in declared if "==" not in each}
+    for field, node in scalars(root):
+        package = PACKAGES.get(name := text_of(node))
+        if package is not None and field.endswith(("callback", "callbacks")):
+            wanted = bounded.get(package, package)
+            for found in packages_of("", [wanted]):
+                if found.level != "ok":
+                    message = f"the callback {name!r} needs {wanted}: {found.text}. Run: "
+                    yield Finding(node, message + package_command(wanted))

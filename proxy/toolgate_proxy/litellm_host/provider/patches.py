@@ -56,7 +56,7 @@ def register(provider: CustomLLM) -> CustomLLM:
         if importlib.util.find_spec("prisma") is None:
             for name in list(vars(PrismaDBExceptionHandler)):
                 if name.startswith("is_"):
-                    setattr(PrismaDBExceptionHandler, name, staticmethod(_no_database))
+                    setattr(PrismaDBExceptionHandler, name, staticmethod(lambda _: False))
         _know_allowed_tools()
         cpython_gc_workaround.hold()
         setattr(litellm.main, _MADE, True)
@@ -151,8 +151,3 @@ def _speaking(original: Callable[[Any], dict[str, Any]]) -> Callable[[Any], dict
         return original(self) if error is None else error.body()["error"]
 
     return to_dict
-
-
-def _no_database(error: Exception) -> bool:
-    """Return whether an error is a database's: never, without a database."""
-    return False

@@ -110,14 +110,15 @@ async def test_the_schema_of_a_killed_fork_server_is_compiled_again(
     assert (await examination).status == "ready"
 
 
-async def test_a_schema_whose_workers_are_killed_twice_has_no_verdict(
-    quarantine: Quarantine,
+async def test_a_schema_whose_workers_are_killed_twice_has_no_verdict_and_is_logged(
+    quarantine: Quarantine, caplog: pytest.LogCaptureFixture
 ) -> None:
     examination = await started(quarantine)
     for _ in range(2):
         await kill_compiling(quarantine, signal.SIGKILL)
     with pytest.raises(QuarantineUnavailable, match="killed by signal 9"):
         await examination
+    assert "killed by signal 9" in caplog.text
     assert (await quarantine.examine(source({}, "next"))).status == "ready"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import resource
 import signal
 import time
 from collections.abc import AsyncIterator
@@ -97,6 +98,19 @@ async def test_a_schema_over_a_limit_is_refused_with_the_limit_in_the_reason(
     # The next one is served by the same quarantine, and by the same process behind it.
     assert (await strict.examine(source({}, "next"))).status == "ready"
     await strict.end_workers()
+
+
+@pytest.mark.parametrize("room", [2**29, 2**33])
+async def test_tools_are_compiled_under_a_limit_on_address_space(
+    vocabulary: Vocabulary, room: int
+) -> None:
+    """`ulimit -v`, below and above the memory that one schema may use."""
+    async with running(vocabulary, AMPLE, workers=1) as quarantine:
+        pid = (await quarantine._fork_server()).pid
+        await quarantine.end_workers()  # those that were forked before the limit
+        size = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
+        resource.prlimit(pid, resource.RLIMIT_AS, (size + room, size + room))
+        assert (await quarantine.examine(source({}))).status == "ready"
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from litellm.integrations.opentelemetry import OpenTelemetry
+from litellm.litellm_core_utils.custom_logger_registry import CustomLoggerRegistry
 
 from toolgate_proxy.cli.config.check import BadConfig, check
 
 from .test_check import GOOD, SET, line_of, written
 
+CALLBACKS = CustomLoggerRegistry.CALLBACK_CLASS_STR_TO_CLASS_TYPE
+TELEMETRY = [name for name, kind in CALLBACKS.items() if issubclass(kind, OpenTelemetry)]
 HOSTED = """model_list:
   - model_name: hosted
     litellm_params: {model: openai/gpt-4o, api_key: os.environ/OPENAI_API_KEY}
@@ -136,3 +140,27 @@ def test_a_guardrail_that_is_not_configured_is_a_warning(tmp_path: Path, given: 
     near = section.replace("no-names", "no-name")
     [warning] = check(written(tmp_path, text + near), SET)
     assert "Did you mean 'no-name'?" in warning
+
+
+@pytest.mark.parametrize(
+    ("setting", "installed", "said"),
+    [
+        ("success_callback: [langfuse]", None, "langfuse>=4.7,<5.0: not installed"),
+        ("failure_callback: [langfuse]", "5.0.1", "langfuse 5.0.1 is not in"),
+        ("callbacks: [x.handler, langfuse]", "4.9.0", None),
+        ("callbacks: [otel]", "1.45.2", None),  # LiteLLM's image has another
+        ("default_team_settings: [{success_callback: [lunary]}]", None, "pip install lunary"),
+        *((f"callbacks: [{name}]", None, "opentelemetry-sdk: not installed") for name in TELEMETRY),
+    ],
+)
+def test_a_callback_without_a_usable_package_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, installed: str, said: str | None
+) -> None:
+    monkeypatch.setattr("toolgate_proxy.cli.doctor.installation._version", lambda _: installed)
+    text = GOOD.replace("litellm_settings:\n", f"litellm_settings:\n  {setting}\n")
+    path = written(tmp_path, text)
+    if said is None:
+        check(path, SET)
+        return
+    with pytest.raises(BadConfig, match=f"line {line_of(text, setting)}: .*{said}"):
+        check(path, SET)

@@ -1,0 +1,29 @@
+"""LiteLLM's database. LiteLLM's command sets it up when it starts, and LiteLLM's app does not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import yaml
+
+
+def set_up(config: Path) -> None:
+    """Create or migrate LiteLLM's tables, and set the variables of its connections, as `litellm`
+    does. Does nothing if no database is configured. Raises SystemExit after an error."""
+    general = yaml.safe_load(config.read_text(encoding="utf-8")).get("general_settings") or {}
+    if not (general.get("database_url") or os.environ.get("DATABASE_URL")):
+        return
+    from litellm.proxy import proxy_cli
+
+    try:
+        from prisma import Prisma  # noqa: F401 - exists once it is generated
+    except (ImportError, RuntimeError):
+        sys.exit(
+            "LiteLLM's database needs prisma (LiteLLM cannot connect with releases after 0.11.0) "
+            f"and the client that it generates. Run: export PATH={Path(sys.executable).parent}:"
+            "$PATH; pip install prisma==0.11.0 && prisma generate "
+            f"--schema {Path(proxy_cli.__file__).with_name('schema.prisma')}"
+        )
+    proxy_cli.run_server(["--config", str(config), "--skip_server_startup"], standalone_mode=False)
