@@ -46,6 +46,11 @@ UPGRADE_WITH_BODY = (
     b"400 Bad Request",
     b"A request with a body can't ask for an upgrade. Use HTTP/1.1 without the header `upgrade`.",
 )
+HOST = b"400 Bad Request", b"An HTTP/1.1 request must have one header `host`."
+CHUNKED_1_0 = (
+    b"400 Bad Request",
+    b"HTTP/1.0 has no header `transfer-encoding`. Use HTTP/1.1, or send `content-length`.",
+)
 
 
 class _Refused(Exception):
@@ -134,6 +139,7 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._events += 1
+        self._check_version()
         if self.parser.should_upgrade() and self._has_body():
             # The parser takes what follows an upgrade for another protocol, not for a body.
             raise self._refused(*UPGRADE_WITH_BODY)
@@ -191,6 +197,16 @@ class TimedProtocol(HttpToolsProtocol):
         return self._responding is None or (
             self._responding.response_complete and not self.pipeline
         )
+
+    def _check_version(self) -> None:
+        """Refuse what a proxy in front of the gateway may read as another request (RFC 9112,
+        sections 3.2 and 6.1)."""
+        names = [name for name, _ in self.headers]
+        if self.parser.get_http_version() == "1.1":
+            if names.count(b"host") != 1:
+                raise self._refused(*HOST)
+        elif b"transfer-encoding" in names:
+            raise self._refused(*CHUNKED_1_0)
 
     def _has_body(self) -> bool:
         return any(
