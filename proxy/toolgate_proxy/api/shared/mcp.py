@@ -140,6 +140,15 @@ class McpEntry:
     """The tools that the model is offered."""
     approved: frozenset[str]
     """The names of those that run without an approval."""
+    listed: bool = False
+    """Whether an earlier response of the conversation has listed the same tools."""
+
+    def is_list(self, item: Mapping[str, Any]) -> bool:
+        """Return whether an earlier item has the tools that the server offers now."""
+        given, names = item.get("tools"), [tool.name for tool in self.allowed]
+        if not isinstance(given, list) or not names or item.get("server_label") != self.label:
+            return False
+        return [each.get("name") for each in given if isinstance(each, dict)] == names
 
     def runners(self) -> dict[str, McpTool]:
         """Return what runs the tools without an approval, by name."""
