@@ -1,4 +1,5 @@
-"""The six cases of the demo: their requests, and what every response to them must be."""
+"""The six cases of the demo: their requests, and what every response to them must be. Without
+enforcement, the demo model breaks each of them."""
 
 from __future__ import annotations
 
@@ -9,8 +10,11 @@ from typing import Any
 
 import jsonschema
 
+from .comparison import FUNCTION, NAME
+
 MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", "<|im_end|>")
 TWO_CITIES = "What's the weather in Beijing and Shanghai?"
+KELVIN = "What's the weather in Beijing and Shanghai in kelvin?"
 NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
 
 
@@ -57,27 +61,34 @@ WEATHER = _tool("get_weather", "The weather in a city, now", city=STRING, unit=U
 SURE = "Return the answer and how sure you are of it"
 ANSWER = _tool("return_json", SURE, answer=STRING, confidence={"type": "number"})
 TAGS = _tool("set_tags", "Set exactly three short tags", tags=THREE)
+TICKET = {"type": "function", "function": FUNCTION}
 
 
 def cases() -> Iterator[Case]:
     """Yield the cases. The first three have two variants: `auto`, where a model may call, and
     `required`, where it must. A random model rarely calls a tool with `auto`."""
-    weather = _asked(TWO_CITIES, WEATHER)
+    weather, kelvin = (_asked(text, WEATHER) for text in (TWO_CITIES, KELVIN))
+    ticket = _asked("Open ticket WEB-2143 with HIGH priority", TICKET)
     one, two = (("get_weather", {"city": city}) for city in ("Beijing", "Shanghai"))
+    opened = (NAME, {"code": "WEB-2143", "priority": "high"})
     single = {"parallel_tool_calls": False, **NO_THINKING}
-    for title, more, expected in (
-        ("two cities, parallel calls", NO_THINKING, (one, two)),
-        ("parallel_tool_calls=False", single, (one,)),
-        ('reasoning_effort="high"', {"reasoning_effort": "high"}, (one, two)),
+    for title, request, expected in (
+        ("two cities, parallel calls", kelvin | NO_THINKING, (one, two)),
+        ("parallel_tool_calls=False", weather | single, (one,)),
+        ('reasoning_effort="high"', ticket | {"reasoning_effort": "high"}, (opened,)),
     ):
         for choice in ("auto", "required"):
-            yield Case(title, weather | more | {"tool_choice": choice}, expected)
+            yield Case(title, request | {"tool_choice": choice}, expected)
     yield Case('tool_choice="none"', weather | {"tool_choice": "none"} | NO_THINKING, ())
     named = {"type": "function", "function": {"name": "return_json"}}
-    request = _asked("Is the earth round?", WEATHER, ANSWER) | {"tool_choice": named} | NO_THINKING
-    yield Case("the named function return_json", request, (("return_json", {"answer": "yes"}),))
-    request = _asked("Tag this: a fast red car", TAGS) | {"tool_choice": "required"} | single
-    tags = ("set_tags", {"tags": ["fast", "red", "car"]})
+    request = _asked("Is it sunny in Beijing?", WEATHER, ANSWER) | {"tool_choice": named}
+    yield Case(
+        "the named function return_json",
+        request | NO_THINKING,
+        (("return_json", {"answer": "yes"}),),
+    )
+    request = _asked("Tag this: a fast red sports car", TAGS) | {"tool_choice": "required"} | single
+    tags = ("set_tags", {"tags": ["fast", "red", "sports"]})
     yield Case("an array of exactly 3 strings of at most 6 characters", request, (tags,))
 
 

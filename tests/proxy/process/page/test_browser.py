@@ -104,7 +104,7 @@ def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str) -> None:
 
 def test_the_first_screen_says_where_the_master_key_is(browser: Any, gateway: str) -> None:
     with opened(browser, gateway) as page:
-        where = page.locator("#status-where")
+        where = page.locator("#key-where")
         expect(where).to_contain_text("TOOLGATE_MASTER_KEY")
         expect(where).to_contain_text("cat ~/.config/toolgate/master_key")
         sign_in(page)
