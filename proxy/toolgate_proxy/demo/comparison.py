@@ -8,36 +8,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import jsonschema_rs
 from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
 
-from toolgate_core.pointer import pointer_of
-
 from ..stack.stack import Stack
+from .cases import TICKET, problem_of
 
-NAME = "open_ticket"
-PARAMETERS = json.loads("""{"type": "object", "properties": {
-    "code": {"type": "string", "pattern": "^[A-Z]{2,4}-[0-9]{3,5}$"},
-    "priority": {"type": "string", "enum": ["low", "medium", "high"]},
-    "due": {"type": "string", "format": "date-time"},
-    "labels": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
-        "minItems": 2, "maxItems": 2},
-    "contact": {"anyOf": [{"type": "object", "properties": {
-        "name": {"type": "string", "maxLength": 40},
-        "channel": {"type": "string", "enum": ["email", "sms", "push"]}},
-        "required": ["name", "channel"], "additionalProperties": false}, {"type": "null"}]}},
-    "required": ["code"], "additionalProperties": false}""")
-FUNCTION = {"name": NAME, "description": "Open a ticket", "parameters": PARAMETERS}
-SUMMARY = (
-    "code (a pattern), priority (an enum), due (a date-time), exactly 2 labels, contact or null"
-)
+SUMMARY = "code (a pattern), priority (an enum), due (a date-time), 2 labels, contact or null"
 REQUESTS = (
     "Open ticket WEB-2143 with high priority",
     "Open ticket WEB-2143 with labels auth and urgent",
@@ -47,7 +29,6 @@ REQUESTS = (
 )
 SAMPLES = 10  # of each request
 NUMBER = len(REQUESTS) * SAMPLES
-VALIDATOR = jsonschema_rs.Draft202012Validator(PARAMETERS, validate_formats=True)
 
 Samples = dict[str, list[list[tuple[str, str]]]]
 """Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
@@ -63,12 +44,12 @@ def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
     lines = response.raise_for_status().text.split("\n")
     events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
     text = "".join(event.get("text", "") for event in events)
-    judgement = events[-1].get("judgement")
+    judgement = events[-1].get("judgement") if events else None
     if judgement is None:
         raise httpx.ReadError("The stream ended with an error.")
     for each in judgement["breaks"]:
         value = text[each["begin"] : each["end"]] if each["pointer"] else ""
-        return text, f"{value} {each['message']}".strip()
+        return text, f"{value}: {each['message']}".removeprefix(": ")
     return text, "max_tokens ended the response" if judgement["cut"] else ""
 
 
@@ -76,7 +57,7 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
     """Sample every request both ways. All requests of one way run at the same time."""
     common = common | {"temperature": 1, "max_tokens": 300, "n": SAMPLES}
     common |= {"tool_choice": "required", "reasoning_effort": "none"}
-    common["tools"] = [{"type": "function", "function": FUNCTION}]
+    common["tools"] = [TICKET]
     requests = [common | {"messages": [{"role": "user", "content": text}]} for text in REQUESTS]
 
     def alone(request: dict[str, Any]) -> list[tuple[str, str]]:
@@ -92,7 +73,8 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
         for choice in client.chat.completions.create(**body).choices:
             made = [each.function for each in choice.message.tool_calls or []]
             calls = [(each.name, each.arguments) for each in made]
-            found.append((" ".join(map(" ".join, calls)), problem_of(calls)))
+            problem = problem_of(calls, [TICKET]) if calls else "there is no call"
+            found.append((" ".join(map(" ".join, calls)), problem))
         return found
 
     with ThreadPoolExecutor(len(requests)) as pool:
@@ -102,7 +84,7 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
 
 def show(samples: Samples, console: Console) -> int:
     """Print what each request got. Return the number of invalid samples with enforcement."""
-    console.print(f"[dim]{NAME}: {escape(SUMMARY)}")
+    console.print(f"[dim]{TICKET['function']['name']}: {escape(SUMMARY)}")
     for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
         for name, groups in samples.items():
@@ -118,17 +100,3 @@ def show(samples: Samples, console: Console) -> int:
 def summary(samples: Samples) -> str:
     valid = {name: sum(not p for group in g for _, p in group) for name, g in samples.items()}
     return " · ".join(f"{name} {number}/{NUMBER} valid" for name, number in valid.items())
-
-
-def problem_of(calls: Sequence[tuple[Any, str]]) -> str:
-    """Judge names and arguments of calls: at least one, each of the tool, each valid."""
-    for name, arguments in calls:
-        if name != NAME:
-            return f"there is no tool {name!r}"
-        try:
-            error = next(VALIDATOR.iter_errors(json.loads(arguments)), None)
-        except ValueError as wrong:
-            return f"the call is not JSON ({wrong})"
-        if error is not None:
-            return f"{pointer_of(error.schema_path)} {error.message}"
-    return "" if calls else "there is no call"

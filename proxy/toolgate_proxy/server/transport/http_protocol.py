@@ -46,10 +46,9 @@ UPGRADE_WITH_BODY = (
     b"400 Bad Request",
     b"A request with a body can't ask for an upgrade. Use HTTP/1.1 without the header `upgrade`.",
 )
-HOST = b"400 Bad Request", b"An HTTP/1.1 request must have one header `host`."
-CHUNKED_1_0 = (
+AMBIGUOUS = (
     b"400 Bad Request",
-    b"HTTP/1.0 has no header `transfer-encoding`. Use HTTP/1.1, or send `content-length`.",
+    b"HTTP/1.1 needs one header `host`, and HTTP/1.0 has no `transfer-encoding`.",
 )
 
 
@@ -139,7 +138,8 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._events += 1
-        self._check_version()
+        if self._is_ambiguous():
+            raise self._refused(*AMBIGUOUS)
         if self.parser.should_upgrade() and self._has_body():
             # The parser takes what follows an upgrade for another protocol, not for a body.
             raise self._refused(*UPGRADE_WITH_BODY)
@@ -198,15 +198,13 @@ class TimedProtocol(HttpToolsProtocol):
             self._responding.response_complete and not self.pipeline
         )
 
-    def _check_version(self) -> None:
-        """Refuse what a proxy in front of the gateway may read as another request (RFC 9112,
+    def _is_ambiguous(self) -> bool:
+        """Return whether a proxy in front of the gateway may read another request (RFC 9112,
         sections 3.2 and 6.1)."""
         names = [name for name, _ in self.headers]
         if self.parser.get_http_version() == "1.1":
-            if names.count(b"host") != 1:
-                raise self._refused(*HOST)
-        elif b"transfer-encoding" in names:
-            raise self._refused(*CHUNKED_1_0)
+            return names.count(b"host") != 1
+        return b"transfer-encoding" in names
 
     def _has_body(self) -> bool:
         return any(

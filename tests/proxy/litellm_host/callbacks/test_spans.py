@@ -27,7 +27,9 @@ async def test_a_result_that_is_no_response_is_a_span_without_an_error(
     now = datetime.now()
     values = {"id": "c1", "call_type": "asearch", "metadata": {}, "hidden_params": {}}
     event = {"standard_logging_object": values, "litellm_params": {}, "optional_params": {}}
-    await log.async_log_success_event({**event, "model": "searx"}, result, now, now)
+    await log.async_log_success_event(
+        kwargs={**event, "model": "searx"}, response_obj=result, start_time=now, end_time=now
+    )
     assert [record.getMessage() for record in caplog.records] == []
     span = spans.get_finished_spans()[0]
     assert (span.attributes or {})["gen_ai.operation.name"] == "asearch"

@@ -77,9 +77,7 @@ def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.Mo
     assert messages == ["gone", "down"]
 
 
-def test_printed_lines_are_lines_of_the_log(
-    monkeypatch: pytest.MonkeyPatch, as_json: bool
-) -> None:
+def test_printed_lines_are_lines_of_the_log(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     monkeypatch.setattr(sys, "stdout", output := StringIO())
     for _ in range(2):  # before and after LiteLLM is imported
         event_log.set_up(as_json=as_json)
