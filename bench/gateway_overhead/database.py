@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from pathlib import Path
 from typing import Any
+
+from litellm.proxy.utils import hash_token
 
 from tests.support.litellm import shared_tables
 from tests.support.litellm.prisma_stand_in import Prisma, modules
@@ -13,8 +14,7 @@ from tests.support.litellm.prisma_stand_in import Prisma, modules
 KEY = "sk-of-the-database"
 PRICES = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}
 ROW: dict[str, Any] = {
-    # As LiteLLM hashes keys. Importing its function takes seconds, also for `--help`.
-    "token": hashlib.sha256(KEY.encode()).hexdigest(),
+    "token": hash_token(KEY),
     "models": [],
     "max_budget": 1e6,
     "rpm_limit": 10**6,
