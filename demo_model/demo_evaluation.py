@@ -23,7 +23,7 @@ import jsonschema
 from rich.console import Console
 
 from toolgate_demo_model import path
-from toolgate_proxy.demo.comparison import unconstrained_outputs
+from toolgate_proxy.demo.comparison import unconstrained
 from toolgate_proxy.demo.model import NAME
 from toolgate_proxy.stack.processes import free_port
 from toolgate_proxy.stack.stack import Stack, StackOptions
@@ -112,7 +112,7 @@ def ask_toolgate(stack: Stack, conversation: Conversation) -> Answer:
 
 def ask_vllm(stack: Stack, conversation: Conversation) -> Answer:
     """Raise httpx.HTTPError if there is no answer."""
-    return read(unconstrained_outputs(stack, conversation.request())[0])
+    return read(unconstrained(stack, conversation.request())[0])
 
 
 def read(text: str) -> Answer:

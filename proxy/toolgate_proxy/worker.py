@@ -35,6 +35,7 @@ def create() -> Any:
     from .admin import routes
     from .app import Gateway
     from .litellm_host.asgi import insert_innermost, insert_own_route, litellm_app
+    from .litellm_host.callbacks.spans import repair_spans
     from .litellm_host.error_bodies import repair_error_bodies
     from .litellm_host.private_names import check_private_names
     from .server.authorization import ClosedRoutes
@@ -48,6 +49,7 @@ def create() -> Any:
     logs.set_up(as_json=settings().log_format == "json")
     log_filters.set_up()
     repair_error_bodies(app)
+    repair_spans()
     app.include_router(routes.router)
     extend_lifespan(app)
     insert_own_route(app, Gateway)

@@ -39,8 +39,6 @@ def test_the_demo_shows_cases_and_a_comparison_beside_the_unconstrained_model(
     running: Any = SimpleNamespace(
         url=stack.url,
         master_key=stack.master_key,
-        backend_url=stack.backend_url,
-        backend_key=stack.backend_key,
         model="tiny",
     )
     output = io.StringIO()

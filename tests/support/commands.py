@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -24,6 +25,8 @@ def run(package: str, programs: Mapping[str, str], arguments: Sequence[str]) -> 
         listing = _listing(package, programs)
         print(f"There is no {name!r} in {package}. Choose one of:\n\n{listing}", file=sys.stderr)
         return 2
+    # When it is imported, LiteLLM otherwise fetches a table of prices.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     sys.argv = [f"python -m {package} {name}", *arguments[1:]]
     status: int | None = import_module(f"{package}.{programs[name]}").main()
     return status or 0

@@ -18,11 +18,12 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
-from toolgate_core.wire import GrammarVerdict, ResidualKeyword
+from toolgate_core.wire import MAX_COUNT, GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
+from .compiled_grammar import growth
 from .engines.choice import Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
@@ -144,6 +145,9 @@ class Compiler:
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             elif len(fields["rewritten"] or "") > MAX_REWRITTEN:
                 reason = f"its rewritten form has more than {MAX_REWRITTEN:,} characters"
+                fields = _refused_fields(reason, code=SchemaTooComplex.code)
+            elif growth(json.loads(parameters)) > MAX_COUNT:
+                reason = "its references multiply: a value of it would have more than 2 GB"
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             else:
                 grammar = compiled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from pydantic import BaseModel
@@ -10,11 +11,16 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.errors import ToolgateError
 from toolgate_core.plan import EnforcementPlan
+from toolgate_core.schema.walk import at_pointer
 from toolgate_core.tools import Tool
 
+from ..chat.backtracking import value_span
 from ..validation.service import ValidationService
 from ..validation.validator import Violation
 from .turn_text import Message, NotInDialect, parse
+
+MAX_SHOWN = 300
+"""Longest value of a keyword that a message repeats, in characters."""
 
 
 class Break(BaseModel):
@@ -89,18 +95,25 @@ async def _invalid_calls(
             breaks.append(_break(text, begin, error.message, end))
             continue
         if violation is not None:
-            found = _break(text, begin, f"{call.name}: {_problem(violation)}.", end)
+            if text[begin:end] == arguments and violation.keyword:
+                first, last = value_span(arguments, violation.pointer)
+                begin, end = begin + first, begin + last
+            found = _break(text, begin, f"{call.name}: {_problem(violation, tool)}.", end)
             found.pointer, found.keyword = violation.pointer, violation.keyword or None
             breaks.append(found)
     return breaks
 
 
-def _problem(violation: Violation) -> str:
+def _problem(violation: Violation, tool: Tool) -> str:
     if not violation.keyword:
         return "the arguments are not valid JSON"
-    if not violation.pointer:
-        return f"the arguments violate `{violation.keyword}`"
-    return f"{violation.pointer} violates `{violation.keyword}`"
+    place = f"{violation.pointer} violates" if violation.pointer else "the arguments violate"
+    try:
+        demanded = json.dumps(at_pointer(tool.parameters, violation.schema_pointer))
+    except LookupError:  # the pointer goes through a reference
+        demanded = ""
+    shown = f", which is {demanded}" if 0 < len(demanded) <= MAX_SHOWN else ""
+    return f"{place} `{violation.keyword}`{shown}"
 
 
 def _plan_violations(text: str, message: Message, plan: EnforcementPlan) -> list[Break]:

@@ -97,6 +97,8 @@ class Status(BaseModel):
     versions: Versions
     models: list[ModelStatus]
     """Models with Toolgate backends. LiteLLM's `/health` reports on other providers."""
+    others: dict[str, list[str]]
+    """All other models, with the models of their providers."""
     recent: list[MinuteOfRequests]
     """Requests that this process answered in the last minutes, the earliest first."""
     keys: int
@@ -113,6 +115,7 @@ class Status(BaseModel):
 def status(deployments: Deployments) -> Status:
     state = gateway()
     cache = deployments.shared_cache
+    names = router.model_names()
     return Status(
         time=datetime.now(UTC),
         versions=Versions(toolgate=VERSION, litellm=version("litellm")),
@@ -123,9 +126,14 @@ def status(deployments: Deployments) -> Status:
                 reason=why,
                 backends=[_backend(deployments.at(place), place.model) for place in places],
             )
-            for name in router.model_names()
+            for name in names
             if (places := router.placements(name))
         ],
+        others={
+            name: [row["litellm_params"]["model"] for row in router.rows_of(name)]
+            for name in names
+            if not router.has_toolgate(name)
+        },
         recent=[_minute(each) for each in state.recent_requests.minutes()],
         keys=len(state.key_sync.key_cache) if state.key_sync is not None else 0,
         limits=LimitsStatus(

@@ -38,6 +38,12 @@ def value_starts(arguments: str, pointer: str) -> tuple[ValueStart, ...]:
     return tuple(dict.fromkeys(_start(arguments, at) for at in (last, value)))
 
 
+def value_span(arguments: str, pointer: str) -> tuple[int, int]:
+    """Return where the value at `pointer` begins and ends, as `value_starts` finds it."""
+    begin = _located(arguments, pointer)
+    return begin, _DECODER.raw_decode(arguments, begin)[1]
+
+
 def _located(text: str, pointer: str) -> int:
     at = _after_space(text, 0)
     for step in pointer.split("/")[1:]:

@@ -1,16 +1,20 @@
-"""The six cases of the demo: their requests, and what every response to them must be."""
+"""The six cases of the demo: their requests, and what every response to them must be. Without
+enforcement, the demo model breaks each of them."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jsonschema
+import jsonschema_rs
+
+from toolgate_core.pointer import pointer_of
 
 MARKUP = ("<tool_call>", "</tool_call>", "<think>", "</think>", "<|im_start|>", "<|im_end|>")
 TWO_CITIES = "What's the weather in Beijing and Shanghai?"
+KELVIN = "What's the weather in Beijing and Shanghai in kelvin?"
 NO_THINKING: dict[str, Any] = {"reasoning_effort": "none"}
 
 
@@ -57,27 +61,43 @@ WEATHER = _tool("get_weather", "The weather in a city, now", city=STRING, unit=U
 SURE = "Return the answer and how sure you are of it"
 ANSWER = _tool("return_json", SURE, answer=STRING, confidence={"type": "number"})
 TAGS = _tool("set_tags", "Set exactly three short tags", tags=THREE)
+PARAMETERS = json.loads("""{"type": "object", "properties": {
+    "code": {"type": "string", "pattern": "^[A-Z]{2,4}-[0-9]{3,5}$"},
+    "priority": {"type": "string", "enum": ["low", "medium", "high"]},
+    "due": {"type": "string", "format": "date-time"},
+    "labels": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
+        "minItems": 2, "maxItems": 2},
+    "contact": {"anyOf": [{"type": "object", "properties": {
+        "name": {"type": "string", "maxLength": 40},
+        "channel": {"type": "string", "enum": ["email", "sms", "push"]}},
+        "required": ["name", "channel"], "additionalProperties": false}, {"type": "null"}]}},
+    "required": ["code"], "additionalProperties": false}""")
+FUNCTION = {"name": "open_ticket", "description": "Open a ticket", "parameters": PARAMETERS}
+TICKET: dict[str, Any] = {"type": "function", "function": FUNCTION}
 
 
 def cases() -> Iterator[Case]:
     """Yield the cases. The first three have two variants: `auto`, where a model may call, and
     `required`, where it must. A random model rarely calls a tool with `auto`."""
-    weather = _asked(TWO_CITIES, WEATHER)
+    weather, kelvin = (_asked(text, WEATHER) for text in (TWO_CITIES, KELVIN))
+    ticket = _asked("Open ticket WEB-2143 with HIGH priority", TICKET)
     one, two = (("get_weather", {"city": city}) for city in ("Beijing", "Shanghai"))
+    opened = ("open_ticket", {"code": "WEB-2143", "priority": "high"})
     single = {"parallel_tool_calls": False, **NO_THINKING}
-    for title, more, expected in (
-        ("two cities, parallel calls", NO_THINKING, (one, two)),
-        ("parallel_tool_calls=False", single, (one,)),
-        ('reasoning_effort="high"', {"reasoning_effort": "high"}, (one, two)),
+    for title, request, expected in (
+        ("two cities, parallel calls", kelvin | NO_THINKING, (one, two)),
+        ("parallel_tool_calls=False", weather | single, (one,)),
+        ('reasoning_effort="high"', ticket | {"reasoning_effort": "high"}, (opened,)),
     ):
         for choice in ("auto", "required"):
-            yield Case(title, weather | more | {"tool_choice": choice}, expected)
+            yield Case(title, request | {"tool_choice": choice}, expected)
     yield Case('tool_choice="none"', weather | {"tool_choice": "none"} | NO_THINKING, ())
     named = {"type": "function", "function": {"name": "return_json"}}
-    request = _asked("Is the earth round?", WEATHER, ANSWER) | {"tool_choice": named} | NO_THINKING
-    yield Case("the named function return_json", request, (("return_json", {"answer": "yes"}),))
-    request = _asked("Tag this: a fast red car", TAGS) | {"tool_choice": "required"} | single
-    tags = ("set_tags", {"tags": ["fast", "red", "car"]})
+    request = _asked("Is it sunny in Beijing?", WEATHER, ANSWER) | {"tool_choice": named}
+    yes = ("return_json", {"answer": "yes"})
+    yield Case("the named function return_json", request | NO_THINKING, (yes,))
+    request = _asked("Tag this: a fast red sports car", TAGS) | {"tool_choice": "required"} | single
+    tags = ("set_tags", {"tags": ["fast", "red", "sports"]})
     yield Case("an array of exactly 3 strings of at most 6 characters", request, (tags,))
 
 
@@ -97,7 +117,9 @@ def properties(request: dict[str, Any], output: ChoiceOutput) -> dict[str, bool]
     elif choice != "auto":
         found |= {"no call": not calls} if choice == "none" else {"at least one call": bool(calls)}
     if calls:
-        found["all calls are valid"] = _valid(output, request["tools"])
+        # The last call may be incomplete if `max_tokens` was reached.
+        complete = calls[: -1 if output.finish_reason == "length" else None]
+        found["all calls are valid"] = not problem_of(complete, request["tools"])
         if request.get("parallel_tool_calls") is False:
             found["at most one call"] = len(calls) == 1
     if request.get("reasoning_effort") != "none":
@@ -108,12 +130,16 @@ def properties(request: dict[str, Any], output: ChoiceOutput) -> dict[str, bool]
     return found
 
 
-def _valid(output: ChoiceOutput, tools: list[dict[str, Any]]) -> bool:
-    """Check all calls. The last one may be incomplete if `max_tokens` was reached."""
+def problem_of(calls: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) -> str:
+    """Return what is wrong with names and arguments of calls, or ""."""
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
-    try:
-        for name, text in output.calls[: -1 if output.finish_reason == "length" else None]:
-            jsonschema.validate(json.loads(text), schemas[name])
-    except (ValueError, KeyError, jsonschema.ValidationError):
-        return False
-    return True
+    for name, text in calls:
+        try:
+            jsonschema_rs.validate(schemas[name], json.loads(text), validate_formats=True)
+        except KeyError:
+            return f"there is no tool {name!r}"
+        except jsonschema_rs.ValidationError as error:
+            return f"{pointer_of(error.schema_path)} {error.message}"
+        except ValueError as error:
+            return f"the call is not JSON ({error})"
+    return ""

@@ -1,4 +1,4 @@
-"""Samples a tool at temperature 1, by vLLM alone and through Toolgate, and counts valid calls.
+"""Samples a tool at temperature 1, without and with enforcement, and counts valid calls.
 
 The tool has the keywords with which models fail most often: an enumeration, a pattern, a date-time,
 an array of an exact length, and an object that may be null.
@@ -7,40 +7,19 @@ an array of an exact length, and an object that may be null.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx
-import jsonschema_rs
 from openai import OpenAI
 from rich.console import Console
 from rich.markup import escape
 
-from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.pointer import pointer_of
-
 from ..stack.stack import Stack
+from .cases import TICKET, problem_of
 
-FORWARDED = ("messages", "tools", "max_tokens", "temperature", "seed", "logit_bias", "n")
-NAME = "open_ticket"
-PARAMETERS = json.loads("""{"type": "object", "properties": {
-    "code": {"type": "string", "pattern": "^[A-Z]{2,4}-[0-9]{3,5}$"},
-    "priority": {"type": "string", "enum": ["low", "medium", "high"]},
-    "due": {"type": "string", "format": "date-time"},
-    "labels": {"type": "array", "items": {"type": "string", "minLength": 1, "maxLength": 12},
-        "minItems": 2, "maxItems": 2},
-    "contact": {"anyOf": [{"type": "object", "properties": {
-        "name": {"type": "string", "maxLength": 40},
-        "channel": {"type": "string", "enum": ["email", "sms", "push"]}},
-        "required": ["name", "channel"], "additionalProperties": false}, {"type": "null"}]}},
-    "required": ["code"], "additionalProperties": false}""")
-FUNCTION = {"name": NAME, "description": "Open a ticket", "parameters": PARAMETERS}
-SUMMARY = (
-    "code (a pattern), priority (an enum), due (a date-time), exactly 2 labels, contact or null"
-)
+SUMMARY = "code (a pattern), priority (an enum), due (a date-time), 2 labels, contact or null"
 REQUESTS = (
     "Open ticket WEB-2143 with high priority",
     "Open ticket WEB-2143 with labels auth and urgent",
@@ -50,53 +29,42 @@ REQUESTS = (
 )
 SAMPLES = 10  # of each request
 NUMBER = len(REQUESTS) * SAMPLES
-CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|$)", re.DOTALL)
-"""How calls are written in the dialects whose raw text can be read: Hermes, Qwen3 …"""
-BEGIN = '<tool_call>{"name":"'
-VALIDATOR = jsonschema_rs.Draft202012Validator(PARAMETERS, validate_formats=True)
 
 Samples = dict[str, list[list[tuple[str, str]]]]
 """Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
 if they are valid."""
 
 
-def unconstrained_outputs(stack: Stack, request: dict[str, Any]) -> list[str]:
-    """Return the raw output of each choice, with its marks, for a request to the gateway.
-
-    The prompt is the same. Parameters that require enforcement (`tool_choice`,
-    `parallel_tool_calls`) are not sent. Raise httpx.HTTPError if there is no output."""
-    body = {name: request[name] for name in FORWARDED if name in request}
-    thinks = request.get("reasoning_effort") != "none"
-    body |= {"model": stack.model, "skip_special_tokens": False}
-    body["chat_template_kwargs"] = {"enable_thinking": thinks}
-    if "tools" in request:
-        body["tool_choice"] = "none"  # the prompt contains the tools, but vLLM parses no calls
-    headers = {"authorization": f"Bearer {stack.backend_key}"}
-    url = f"{stack.backend_url}/v1/chat/completions"
+def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
+    """Return what the model generates for the same prompt without masks, with the marks of its
+    dialect, and where it breaks the request, or "". Raise httpx.HTTPError if there is no output."""
+    headers = {"authorization": f"Bearer {stack.master_key}"}
+    url, body = f"{stack.url}/toolgate/unconstrained", {"model": stack.model, **request}
     response = httpx.post(url, json=body, headers=headers, timeout=120, trust_env=False)
-    messages = [choice["message"] for choice in response.raise_for_status().json()["choices"]]
-    return [(message["content"] or "").replace("<|im_end|>", "") for message in messages]
-
-
-def is_possible(stack: Stack) -> bool:
-    """Raise httpx.HTTPError if the backend does not say which dialect it has."""
-    url = f"{stack.backend_url}/v1/toolgate/info"
-    headers = {"authorization": f"Bearer {stack.backend_key}"}
-    response = httpx.get(url, headers=headers, timeout=30, trust_env=False).raise_for_status()
-    calls = DIALECTS[response.json()["dialect"]].calls
-    return calls is not None and "".join(str(calls.call[0]).split()) == BEGIN
+    lines = response.raise_for_status().text.split("\n")
+    events = [json.loads(line[6:]) for line in lines if line.startswith("data: {")]
+    text = "".join(event.get("text", "") for event in events)
+    judgement = events[-1].get("judgement") if events else None
+    if judgement is None:
+        raise httpx.ReadError("The stream ended with an error.")
+    for each in judgement["breaks"]:
+        value = text[each["begin"] : each["end"]] if each["pointer"] else ""
+        return text, f"{value}: {each['message']}".removeprefix(": ")
+    return text, "max_tokens ended the response" if judgement["cut"] else ""
 
 
 def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
     """Sample every request both ways. All requests of one way run at the same time."""
     common = common | {"temperature": 1, "max_tokens": 300, "n": SAMPLES}
     common |= {"tool_choice": "required", "reasoning_effort": "none"}
-    common["tools"] = [{"type": "function", "function": FUNCTION}]
+    common["tools"] = [TICKET]
     requests = [common | {"messages": [{"role": "user", "content": text}]} for text in REQUESTS]
 
     def alone(request: dict[str, Any]) -> list[tuple[str, str]]:
-        texts = unconstrained_outputs(stack, request)
-        return [(" ".join(text.split()), problem_of_raw(text)) for text in texts]
+        one = {name: value for name, value in request.items() if name != "n"}
+        seeds = range(request["seed"], request["seed"] + SAMPLES)
+        found = [unconstrained(stack, one | {"seed": seed}) for seed in seeds]
+        return [(" ".join(text.split()), problem) for text, problem in found]
 
     def enforced(request: dict[str, Any]) -> list[tuple[str, str]]:
         """A call that max_tokens would cut is closed, so that its arguments are valid."""
@@ -105,7 +73,8 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
         for choice in client.chat.completions.create(**body).choices:
             made = [each.function for each in choice.message.tool_calls or []]
             calls = [(each.name, each.arguments) for each in made]
-            found.append((" ".join(map(" ".join, calls)), problem_of(calls)))
+            problem = problem_of(calls, [TICKET]) if calls else "there is no call"
+            found.append((" ".join(map(" ".join, calls)), problem))
         return found
 
     with ThreadPoolExecutor(len(requests)) as pool:
@@ -115,7 +84,7 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
 
 def show(samples: Samples, console: Console) -> int:
     """Print what each request got. Return the number of invalid samples with enforcement."""
-    console.print(f"[dim]{NAME}: {escape(SUMMARY)}")
+    console.print(f"[dim]{TICKET['function']['name']}: {escape(SUMMARY)}")
     for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
         for name, groups in samples.items():
@@ -131,31 +100,3 @@ def show(samples: Samples, console: Console) -> int:
 def summary(samples: Samples) -> str:
     valid = {name: sum(not p for group in g for _, p in group) for name, g in samples.items()}
     return " · ".join(f"{name} {number}/{NUMBER} valid" for name, number in valid.items())
-
-
-def problem_of_raw(text: str) -> str:
-    """Judge a raw text in the form of Hermes and Qwen3: JSON between marks."""
-    written = CALL.findall(text.rpartition("</think>")[2])
-    if not all(end for _, end in written):
-        return "the last call has no end"
-    try:
-        calls = [json.loads(call) for call, _ in written]
-        return problem_of([(call["name"], json.dumps(call.get("arguments"))) for call in calls])
-    except ValueError as error:
-        return f"the call is not JSON ({error})"
-    except (KeyError, TypeError):
-        return "a call has no name"
-
-
-def problem_of(calls: Sequence[tuple[Any, str]]) -> str:
-    """Judge names and arguments of calls: at least one, each of the tool, each valid."""
-    for name, arguments in calls:
-        if name != NAME:
-            return f"there is no tool {name!r}"
-        try:
-            error = next(VALIDATOR.iter_errors(json.loads(arguments)), None)
-        except ValueError as wrong:
-            return f"the call is not JSON ({wrong})"
-        if error is not None:
-            return f"{pointer_of(error.schema_path)} {error.message}"
-    return "" if calls else "there is no call"

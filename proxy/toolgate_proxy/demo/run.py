@@ -114,12 +114,10 @@ class Demo:
     def compare(self) -> int:
         self._console.rule(f"[bold]{comparison.NUMBER} samples at temperature 1")
         try:
-            if comparison.is_possible(self._stack):
-                samples = comparison.sample(self._stack, self._client, self._common)
-                return comparison.show(samples, self._console)
-            self._console.print("[dim]Skipped: only raw text like that of Qwen3 can be read.")
+            samples = comparison.sample(self._stack, self._client, self._common)
+            return comparison.show(samples, self._console)
         except httpx.HTTPError as error:  # the properties do not depend on this output
-            self._console.print(f"[dim]Skipped: a request to vLLM failed ({type(error).__name__}).")
+            self._console.print(f"[dim]Skipped: a request failed ({type(error).__name__}).")
         return 0
 
     def _ask(self, request: dict[str, Any]) -> ChoiceOutput:
@@ -138,11 +136,14 @@ class Demo:
                 self._console.print(f"{label}: [cyan]{escape(text)}")
         self._console.print(f"finish_reason: {output.finish_reason}")
         try:
-            text = " ".join(comparison.unconstrained_outputs(self._stack, request)[0].split())
+            text, problem = comparison.unconstrained(self._stack, request)
         except httpx.HTTPError as error:
-            text = f"(request failed: {type(error).__name__})"
+            text, problem = f"(request failed: {type(error).__name__})", ""
+        text = " ".join(text.split())
         more = " …" if len(text) > 240 else ""
         self._console.print(f"[dim]unconstrained output: {escape(text[:240])}{more}")
+        if problem:
+            self._console.print(f"  [red]✗[/] without enforcement: [red]{escape(problem)}")
 
 
 def uses_results(content: str) -> bool:

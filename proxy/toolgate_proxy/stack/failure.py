@@ -6,6 +6,7 @@ processes report that their connections broke.
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Sequence
@@ -15,6 +16,8 @@ PREFIX = re.compile(
     r"(?:(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d-]+ [\d:.]+ \[[^\]]*\] ?)?"
     r'(?:time="[^"]*" level="\w+" logger="[^"]*" message=)?'  # the gateway's
 )
+TRACEBACK = re.compile(r' traceback=("(?:[^"\\]|\\.)*")')
+"""The field of the gateway's log that has a traceback."""
 EXCEPTION = re.compile(
     r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit|Unavailable|NotFound)\b(?:: .*)?"
 )
@@ -38,6 +41,7 @@ def cause(log: str) -> str:
     one, or of an invalid option, or of any text. Empty for an empty log."""
     if taken := PORT_IN_USE.search(log):
         return f"Port {taken['port']} of {taken['host']} is in use. Choose another port."
+    log = TRACEBACK.sub(lambda found: "\n" + json.loads(found[1]), log)
     lines = [PREFIX.sub("", line) for line in log.splitlines()]
     for at in range(len(lines) - 1, -1, -1):
         line = lines[at]

@@ -26,7 +26,7 @@ MAX_IMAGES = 4
 """Images in one prompt."""
 MAX_PIXELS = 1_000_000
 MAX_BYTES = 200_000
-"""Of one image, at the gateway."""
+"""Maximum size of one image at the gateway, in bytes."""
 FLAGS = ("--max-num-seqs", "4", "--kv-cache-memory-bytes", str(128 * 2**20))
 
 

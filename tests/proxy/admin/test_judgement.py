@@ -55,22 +55,23 @@ async def test_nothing_is_broken(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "pointer", "keyword"),
+    ("arguments", "pointer", "keyword", "marked", "demanded"),
     [
-        ({"due": "tomorrow"}, "/due", "format"),
-        ({"due": "2026-01-31T12:00:00Z", "n": "3"}, "/n", "type"),
-        ({"n": 3}, "", "required"),
+        ({"due": "tomorrow"}, "/due", "format", '"tomorrow"', '"date-time"'),
+        ({"due": "2026-01-31T12:00:00Z", "n": "3"}, "/n", "type", '"3"', '"integer"'),
+        ({"n": 3}, "", "required", '{"n": 3}', '["due"]'),
     ],
 )
-async def test_a_call_that_violates_its_schema_is_marked(
-    arguments: dict[str, Any], pointer: str, keyword: str
+async def test_the_value_that_violates_its_schema_is_marked_with_what_is_allowed(
+    arguments: dict[str, Any], pointer: str, keyword: str, marked: str, demanded: str
 ) -> None:
     text = f"🙂 {GOOD}\n{call('plan', arguments)}"
     found = await judged(text)
     [broken] = found.breaks
     assert (broken.pointer, broken.keyword) == (pointer, keyword)
     units = text.encode("utf-16-le")[2 * broken.begin : 2 * broken.end].decode("utf-16-le")
-    assert units == call("plan", arguments).split('"arguments": ')[1].split("}\n")[0]
+    assert units == marked
+    assert broken.message.endswith(f"`{keyword}`, which is {demanded}.")
     assert found.calls == 2
 
 

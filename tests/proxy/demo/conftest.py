@@ -1,4 +1,4 @@
-"""Servers with scripted answers in the place of vLLM and the gateway."""
+"""A server with scripted answers in the place of the gateway."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ Answer = Callable[[dict[str, Any]], list[dict[str, Any]]]
 @dataclass
 class ScriptedServer:
     answer: Answer
-    dialect: str = "qwen3"
+    events: Answer = lambda _: []
+    """The events of a response without enforcement."""
     status: int = 200
     requests: list[dict[str, Any]] = field(default_factory=list)
     url: str = ""
@@ -30,31 +31,25 @@ def serve() -> Iterator[Callable[[ScriptedServer], ScriptedServer]]:
 
     def start(script: ScriptedServer) -> ScriptedServer:
         class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._send({"dialect": script.dialect})
-
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 key = self.headers["authorization"]
                 script.requests.append({"path": self.path, "key": key, **body})
+                if self.path == "/toolgate/unconstrained":
+                    lines = (f"data: {json.dumps(event)}\n\n" for event in script.events(body))
+                    self._send("".join(lines), "text/event-stream")
+                    return
                 choices = [
                     {"index": index, "finish_reason": "stop", **choice}
                     for index, choice in enumerate(script.answer(body))
                 ]
-                self._send(
-                    {
-                        "id": "chatcmpl-1",
-                        "object": "chat.completion",
-                        "created": 1,
-                        "model": body["model"],
-                        "choices": choices,
-                    }
-                )
+                made = {"id": "chatcmpl-1", "object": "chat.completion", "created": 1}
+                self._send(json.dumps({**made, "model": body["model"], "choices": choices}))
 
-            def _send(self, body: dict[str, Any]) -> None:
-                response = json.dumps(body).encode()
+            def _send(self, body: str, media_type: str = "application/json") -> None:
+                response = body.encode()
                 self.send_response(script.status)
-                self.send_header("content-type", "application/json")
+                self.send_header("content-type", media_type)
                 self.send_header("content-length", str(len(response)))
                 self.end_headers()
                 self.wfile.write(response)

@@ -23,14 +23,14 @@ CORRECT = {
     ),
     "parallel_tool_calls=False": ChoiceOutput(calls=[("get_weather", BEIJING)]),
     'reasoning_effort="high"': ChoiceOutput(
-        calls=[("get_weather", BEIJING), ("get_weather", SHANGHAI)]
+        calls=[("open_ticket", '{"code": "WEB-2143", "priority": "high"}')]
     ),
     'tool_choice="none"': ChoiceOutput(content="I may not call a tool now."),
     "the named function return_json": ChoiceOutput(
         calls=[("return_json", '{"answer": "yes", "confidence": 0.9}')]
     ),
     "an array of exactly 3 strings of at most 6 characters": ChoiceOutput(
-        calls=[("set_tags", '{"tags": ["fast", "red", "car"]}')]
+        calls=[("set_tags", '{"tags": ["fast", "red", "sports"]}')]
     ),
 }
 WRONG = (
@@ -118,9 +118,7 @@ def test_the_tool_loop_sends_back_the_calls_with_their_results(
         return [{"message": {"role": "assistant", **message}}]
 
     server = serve(ScriptedServer(answered))
-    stack: Any = SimpleNamespace(
-        url=server.url, master_key="sk", backend_url=server.url, backend_key="secret", model="m"
-    )
+    stack: Any = SimpleNamespace(url=server.url, master_key="sk", model="m")
     output = io.StringIO()
     assert Demo(stack, str(directory()), Console(file=output, width=100)).loop() == 0
     assert "✓ the response uses both results" in output.getvalue()

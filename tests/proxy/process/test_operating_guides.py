@@ -59,14 +59,14 @@ def wait_for_probes(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("priced", [False, True])
-def test_five_lines_make_a_toolgate_gateway_of_litellms_configuration(
+def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(
     spare_backend: FakeBackend, tmp_path: Path, priced: bool
 ) -> None:
     spare_backend.scripts["hi"] = Script(("Hello",))
     diff = block("guide/litellm.md", "diff")
     before, after = without("+", diff), without("-", diff)
     assert [row["model_name"] for row in before["model_list"]] == ["qwen", "gpt-4o"]
-    assert len(re.findall(r"^\+", diff, re.M)) == 5
+    assert len(re.findall(r"^\+", diff, re.M)) == 6
     params = after["model_list"][0]["litellm_params"]
     params |= {"api_base": spare_backend.url, "model": "toolgate/tiny"}
     if priced:
@@ -79,7 +79,9 @@ def test_five_lines_make_a_toolgate_gateway_of_litellms_configuration(
     arguments = ["--config", str(config)]
     with serving(arguments, spare_backend.url, tmp_path / "log", **more) as gateway:
         assert ask(gateway, model="qwen").json()["choices"][0]["message"]["content"] == "Hello"
-    assert "Model qwen: own route." in (tmp_path / "log").read_text()
+    log = (tmp_path / "log").read_text()
+    assert "Model qwen: own route." in log
+    assert "Warning" not in log
     events = [json.loads(line) for line in records.read_text().splitlines()]
     [cost] = [each["payload"]["response_cost"] for each in events if each["event"] == "success"]
     assert (cost > 0) == priced

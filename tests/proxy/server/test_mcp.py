@@ -99,6 +99,22 @@ async def test_the_next_turn_sees_the_call_and_its_result(gateway: Gateway) -> N
     assert "x-toolgate-history" not in own_headers(response.context)
 
 
+@pytest.mark.parametrize("recalled", [False, True])
+async def test_tools_are_listed_again_only_if_they_have_changed(
+    gateway: Gateway, recalled: bool
+) -> None:
+    first = (await ask(gateway, CALL, "It is record 7.")).json
+    more = {"role": "user", "content": "And?"}
+    history = {"input": [HI, *first["output"], more]}
+    if recalled:
+        history = {"input": [more], "previous_response_id": first["id"]}
+    same = await ask(gateway, "That is all.", **history)
+    assert types(same.json["output"]) == ["message"], same.bodies
+    fewer = {**SHOP, "require_approval": "never", "allowed_tools": [LOOKUP]}
+    other = await ask(gateway, "That is all.", tools=[fewer], **history)
+    assert types(other.json["output"]) == ["mcp_list_tools", "message"]
+
+
 def _without_ids(messages: list[Json]) -> list[Json]:
     shown = []
     for message in messages:
@@ -119,13 +135,13 @@ async def test_a_call_waits_for_an_approval(gateway: Gateway, calls: Path, appro
     answer = answered(items[1]["id"])
     second = await ask(gateway, "It is.", approval=approval, input=[HI, *items, answer])
     assert second.status == 200, second.bodies
-    listed, made, said = second.json["output"]
-    assert types([listed, made, said]) == ["mcp_list_tools", "mcp_call", "message"]
+    made, said = second.json["output"]
+    assert types([made, said]) == ["mcp_call", "message"]
     assert made["approval_request_id"] == items[1]["id"]
     assert made["output"] == FOUND
     assert ran(calls) == [{"id": 7}]
     assert gateway.backend.messages()[-1]["content"] == FOUND
-    history = [HI, *items, answer, listed, made, said, {"role": "user", "content": "And?"}]
+    history = [HI, *items, answer, made, said, {"role": "user", "content": "And?"}]
     third = await ask(gateway, "All.", approval=approval, input=history)
     assert third.status == 200, third.bodies
     assert ran(calls) == [{"id": 7}]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .hostile import HOSTILE
+
 Schema = dict[str, Any]
 
 
@@ -48,6 +50,9 @@ MEMORY: Schema = of(
 )
 """Two seconds of xgrammar, and 380 MB."""
 
+UNWRITABLE = ("properties", "prefixItems", "items and contains")
+"""Keywords whose doubling references require a value of terabytes."""
+
 WORKS: dict[str, Schema] = {
     "maxLength 100,000": of(a={"type": "string", "maxLength": 100_000}),
     "1,000 optional properties": of(**{f"p{i}": {"type": "string"} for i in range(1000)}),
@@ -69,6 +74,7 @@ WORKS: dict[str, Schema] = {
 }
 
 REFUSED: dict[str, tuple[Schema, str]] = {
+    **{f"doubling {word}": (HOSTILE[f"doubling {word}"], "") for word in UNWRITABLE},
     "pattern with big counts": (  # which the check can't hold
         of(a={"type": "string", "pattern": "^(a{1,1000}){1,1000}$"}),
         "/properties/a/pattern",

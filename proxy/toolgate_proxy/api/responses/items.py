@@ -7,6 +7,7 @@ message. An item begins a new message where the current one already has its kind
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
@@ -146,7 +147,8 @@ def _add(
         case "mcp_call":
             approvals.ran(fields, turns)
         case "mcp_list_tools":
-            pass  # the request lists the tools itself
+            # The request lists the tools itself: those of the item are not read again.
+            reader.mcp = [replace(e, listed=e.listed or e.is_list(item)) for e in reader.mcp]
         case "additional_tools":
             turns.additional(_tools(fields, reader), path)
         case "function_call_output" | "custom_tool_call_output":

@@ -146,7 +146,7 @@ OPTIONS: tuple[Parameter, ...] = (
     ),
     Parameter(
         "request_id",
-        Text(minimum=1, maximum=128, visible=True),
+        Text(minimum=1, maximum=128, in_path=True),
         origin="vLLM",
         note="Return this ID, with the prefix of the API. The header x-request-id is independent.",
     ),

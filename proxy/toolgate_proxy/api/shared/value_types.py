@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +15,7 @@ from ...request_fields import as_integer, as_number, invalid_value, unknown_valu
 INT32_MAX = 2**31 - 1
 """Largest count or token ID that the engine's messages and tensors can hold."""
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+IN_PATH = re.compile(r"[A-Za-z0-9._~:@=+-]+")
 POWERS = {INT32_MAX: "2^31-1", INT64_MIN: "-2^63", INT64_MAX: "2^63-1"}
 
 
@@ -83,15 +85,15 @@ class Flag:
 
 @dataclass(frozen=True)
 class Text:
-    """`visible` allows printable ASCII characters only, without spaces."""
+    """`in_path` allows only characters that a segment of a URL's path has unescaped."""
 
     minimum: int = 0
     maximum: int | None = None
-    visible: bool = False
+    in_path: bool = False
 
     @property
     def expected(self) -> str:
-        kind = "printable ASCII characters without spaces" if self.visible else "characters"
+        kind = "ASCII letters, digits or -._~:@=+" if self.in_path else "characters"
         if self.maximum is not None:
             return f"a string of {self.minimum} to {self.maximum} {kind}"
         return "a non-empty string" if self.minimum else "a string"
@@ -101,7 +103,7 @@ class Text:
             not isinstance(value, str)
             or len(value) < self.minimum
             or (self.maximum is not None and len(value) > self.maximum)
-            or (self.visible and not all("!" <= character <= "~" for character in value))
+            or (self.in_path and IN_PATH.fullmatch(value) is None)
         ):
             raise invalid_value(path, self.expected, value)
         return value

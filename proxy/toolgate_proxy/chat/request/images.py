@@ -21,11 +21,11 @@ Message = dict[str, Any]
 
 DATA_URI = re.compile(r"data:image/(png|jpeg|gif|webp);base64,")
 MAX_IMAGES = 16
-"""In one request. Models take fewer as a rule."""
+"""Maximum number of images in one request. Most models accept fewer."""
 MAX_BYTES = 10_000_000
-"""Of one image. Cameras make smaller ones, and models see less of them."""
+"""Maximum size of one image, in bytes. Cameras make smaller ones, and models see less of them."""
 FETCH_SECONDS = 10.0
-"""For fetching one image. The client waits for it."""
+"""Maximum time to fetch one image, in seconds. The client waits for it."""
 TOO_LARGE = f"is larger than {MAX_BYTES:,} bytes (the limit)"
 UNREACHABLE = "could not be fetched. Check its URL, or send it as a data URI"
 PROBLEMS: dict[Problem, str] = {

@@ -22,6 +22,7 @@ function open() {
 
 async function update() {
   const state = by("key-state");
+  by("key-where").hidden = Boolean(key());
   let names = [];
   state.className = "";
   state.textContent = key() ? "" : "Kept in this tab only.";
@@ -29,6 +30,7 @@ async function update() {
     names = await models();
     if (key()) state.textContent = "Key accepted.";
   } catch (error) {
+    by("key-where").hidden = false;
     state.className = "error";
     state.textContent = error.message;
   }

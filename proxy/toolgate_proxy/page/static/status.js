@@ -2,6 +2,11 @@ import { ask, key } from "./api.js";
 import { by, drawing, element, row } from "./dom.js";
 
 const INTERVAL = 3000;
+const PLACES = {
+  fleet: "for all gateways together",
+  process: "in this process only",
+  unavailable: "not now: Redis does not respond",
+};
 const TIERS = { memory: "in memory", redis: "from Redis", compiled: "compiled" };
 let timer = 0;
 
@@ -26,7 +31,7 @@ async function update() {
     const [status, keys] = await Promise.all([ask("toolgate/status"), ask("toolgate/keys")]);
     if (!key()) return; // it was forgotten in the meantime
     notice.hidden = true;
-    by("status-where").hidden = true;
+    by("key-where").hidden = true;
     by("status-content").hidden = false; // the chart is drawn in its width
     draw(status, keys);
   } catch (error) {
@@ -45,7 +50,7 @@ async function update() {
 function refused(reason) {
   by("status-notice").hidden = false;
   by("status-notice").textContent = reason;
-  by("status-where").hidden = false;
+  by("key-where").hidden = false;
 }
 
 function draw(status, keys) {
@@ -56,17 +61,20 @@ function draw(status, keys) {
     "Backends up": `${up} of ${backends.size}`,
     "Requests in flight": sum(backends.values(), (backend) => backend.requests),
     [`Requests in ${status.recent.length} min`]: recent,
-    "Virtual keys": status.keys,
-    "Limits counted": status.limits.counted,
-    "Responses stored": status.responses,
-    "Shared grammar cache": status.fleet_cache ? "yes" : "no",
-    Toolgate: status.versions.toolgate,
+    Keys: status.database && !status.keys ? "in LiteLLM's database" : status.keys,
+    "Limits are counted": PLACES[status.limits.counted],
+    "Responses are kept": PLACES[status.responses],
+    "Grammars are shared": status.fleet_cache ? "by all gateways, in Redis" : "no: each gateway compiles its own",
+    "Version of Toolgate": status.versions.toolgate,
   });
   by("models").replaceChildren(...status.models.flatMap(modelRows));
+  const others = Object.entries(status.others);
+  by("others-table").hidden = !others.length;
+  by("others").replaceChildren(...others.map(([name, deployments]) => row(name, deployments.join(", "))));
   chart(status.recent);
   by("minutes").replaceChildren(...status.recent.toReversed().map(minuteRow));
   by("tiers").textContent = tiers(status.recent);
-  drawKeys(keys);
+  drawKeys(keys, status.database);
   by("litellm-ui").hidden = !status.database;
 }
 
@@ -152,12 +160,11 @@ function chart(minutes) {
   by("chart").replaceChildren(svg);
 }
 
-function drawKeys(list) {
+function drawKeys(list, database) {
   by("keys-table").hidden = !list.keys.length;
   const usage = list.usage ? "" : " Their use is not known, because there is no Redis or it does not respond.";
-  by("keys-note").textContent = list.keys.length
-    ? `Use of today, in UTC.${usage}`
-    : "There are no virtual keys. The command “toolgate keys create” makes one.";
+  const none = database ? "" : "There are no virtual keys. The command “toolgate keys create” makes one.";
+  by("keys-note").textContent = list.keys.length ? `Use of today, in UTC.${usage}` : none;
   const named = (values) => Object.entries(values).map(([name, value]) => `${name.replaceAll("_", " ")}: ${value.toLocaleString("en")}`).join(", ");
   by("keys").replaceChildren(
     ...list.keys.map((each) =>

@@ -1,7 +1,7 @@
 """Format of all other lines of the log: time, level, logger and message, as in the access log.
 
-With TOOLGATE_LOG_FORMAT=json this includes warnings of Python and lines that are printed, for
-example LiteLLM's list of models, so that a log collector can read every line.
+This includes warnings of Python and lines that are printed, for example LiteLLM's list of models,
+and a traceback is a field, so that a log collector can read every line.
 """
 
 from __future__ import annotations
@@ -37,26 +37,20 @@ class EventFormatter(logging.Formatter):
         }
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
-        traceback = record.exc_text or ""
-        if self._as_json:
-            shown["traceback"] = traceback or None
-            traceback = ""
-        return "\n".join(filter(None, (self._line(shown), traceback)))
-
-    def _line(self, shown: dict[str, Any]) -> str:
+        shown["traceback"] = record.exc_text or None
         return line(shown, as_json=self._as_json, max_text=MAX_TEXT)
 
 
 class PrintedLines(io.TextIOBase):
     """A standard output whose lines become lines of the log at `output`."""
 
-    def __init__(self, output: TextIO) -> None:
+    def __init__(self, output: TextIO, *, as_json: bool) -> None:
         self._rest = ""
         self._logger = logging.getLogger("stdout")
         self._logger.setLevel(logging.INFO)
         self._logger.propagate = False
         handler = logging.StreamHandler(output)
-        handler.setFormatter(EventFormatter(as_json=True))
+        handler.setFormatter(EventFormatter(as_json=as_json))
         self._logger.handlers = [handler]
 
     def writable(self) -> bool:
@@ -97,6 +91,6 @@ def set_up(*, as_json: bool) -> None:
     for handler in (*handlers, logging.lastResort):
         if handler is not None:
             handler.setFormatter(EventFormatter(as_json=as_json))
-    if as_json and not isinstance(sys.stdout, PrintedLines):
+    if not isinstance(sys.stdout, PrintedLines):
         logging.captureWarnings(True)
-        sys.stdout = PrintedLines(sys.stdout)
+        sys.stdout = PrintedLines(sys.stdout, as_json=as_json)

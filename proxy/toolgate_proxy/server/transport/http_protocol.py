@@ -46,6 +46,10 @@ UPGRADE_WITH_BODY = (
     b"400 Bad Request",
     b"A request with a body can't ask for an upgrade. Use HTTP/1.1 without the header `upgrade`.",
 )
+AMBIGUOUS = (
+    b"400 Bad Request",
+    b"HTTP/1.1 needs one header `host`, and HTTP/1.0 has no `transfer-encoding`.",
+)
 
 
 class _Refused(Exception):
@@ -134,6 +138,8 @@ class TimedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._events += 1
+        if self._is_ambiguous():
+            raise self._refused(*AMBIGUOUS)
         if self.parser.should_upgrade() and self._has_body():
             # The parser takes what follows an upgrade for another protocol, not for a body.
             raise self._refused(*UPGRADE_WITH_BODY)
@@ -191,6 +197,14 @@ class TimedProtocol(HttpToolsProtocol):
         return self._responding is None or (
             self._responding.response_complete and not self.pipeline
         )
+
+    def _is_ambiguous(self) -> bool:
+        """Return whether a proxy in front of the gateway may read another request (RFC 9112,
+        sections 3.2 and 6.1)."""
+        names = [name for name, _ in self.headers]
+        if self.parser.get_http_version() == "1.1":
+            return names.count(b"host") != 1
+        return b"transfer-encoding" in names
 
     def _has_body(self) -> bool:
         return any(

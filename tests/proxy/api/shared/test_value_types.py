@@ -36,7 +36,7 @@ TYPES: tuple[ValueType, ...] = (
     Number(0, 1, exclusive_minimum=True),
     Flag(),
     Text(),
-    Text(minimum=1, maximum=8, visible=True),
+    Text(minimum=1, maximum=8, in_path=True),
     Choice(("left", "right")),
     Texts(3),
     Texts(3, single=True),

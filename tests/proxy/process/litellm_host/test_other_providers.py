@@ -65,6 +65,14 @@ def gateway(
         yield running_gateway.url
 
 
+async def test_the_status_names_models_of_other_providers(gateway: str) -> None:
+    async with http_client(gateway, headers=bearer(MASTER_KEY)) as http:
+        status = (await http.get("/toolgate/status")).json()
+    assert status["models"] == []
+    others = {"gpt": ["openai/gpt-x"]} | {name: [model] for name, (model, _) in KEYLESS.items()}
+    assert status["others"] == others
+
+
 class Client:
     """A client with a key of its own, whose day has LIMIT tokens."""
 

@@ -104,7 +104,7 @@ def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str) -> None:
 
 def test_the_first_screen_says_where_the_master_key_is(browser: Any, gateway: str) -> None:
     with opened(browser, gateway) as page:
-        where = page.locator("#status-where")
+        where = page.locator("#key-where")
         expect(where).to_contain_text("TOOLGATE_MASTER_KEY")
         expect(where).to_contain_text("cat ~/.config/toolgate/master_key")
         sign_in(page)
@@ -146,6 +146,37 @@ def test_the_status_names_models_and_what_is_up(browser: Any, gateway: str, user
         expect(page.locator("#tiles")).to_contain_text("1 of 2")
         expect(page.locator("#keys")).to_contain_text("rpm: 1,000")
         assert user_key not in page.content()
+
+
+def test_the_status_has_other_providers_and_says_where_the_keys_of_the_database_are(
+    browser: Any, gateway: str
+) -> None:
+    def in_database_mode(route: Any) -> None:
+        response = route.fetch()
+        more = {"database": True, "keys": 0, "others": {"gpt-4o": ["openai/gpt-4o"]}}
+        route.fulfill(response=response, json=response.json() | more)
+
+    with opened(browser, gateway) as page:
+        page.route("**/toolgate/status", in_database_mode)
+        page.route("**/toolgate/keys", lambda route: route.fulfill(json={"keys": []}))
+        sign_in(page)
+        expect(page.locator("#others")).to_have_text("gpt-4oopenai/gpt-4o")
+        expect(page.locator("#tiles")).to_contain_text("in LiteLLM's database")
+        expect(page.locator("#tiles")).to_contain_text("for all gateways together")
+        expect(page.locator("#keys-note")).to_have_text("")
+        expect(page.locator("#litellm-ui")).to_be_visible()
+
+
+def test_on_a_phone_a_request_can_be_run_from_its_first_field(
+    browser: Any, gateway: str, answering: FakeBackend
+) -> None:
+    with opened(browser, gateway, size=NARROW) as page:
+        sign_in(page)
+        view(page, "Playground")
+        page.locator("#play-messages").focus()
+        expect(page.get_by_role("button", name="Run")).to_be_in_viewport(ratio=1)
+        run(page)
+        expect(page.locator("#enforced-title")).to_be_in_viewport()
 
 
 def test_another_key_sees_no_status_and_may_use_the_playground(
@@ -207,7 +238,8 @@ def test_the_playground_shows_tokens_beside_the_broken_text(
         assert page.locator("#play-phases span").count() == options.count() > 20
         expect(page.locator("#play-grammars")).to_contain_text("all keywords are masked")
         expect(page.locator("#play-verdict")).to_contain_text("Broken in 1 place")
-        expect(page.locator("#play-raw mark")).to_contain_text("HIGH")
+        expect(page.locator("#play-raw mark")).to_have_text('"HIGH"')
+        expect(page.locator("#play-breaks")).to_contain_text('["low", "medium", "high"]')
         assert answering.requests[-1].sampling.temperature == 1
 
 

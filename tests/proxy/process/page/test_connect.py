@@ -15,6 +15,7 @@ from tests.support.browser.chromium import opened
 from tests.support.browser.page import expect, sign_in, view
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.script import Script
 
 pytestmark = pytest.mark.parametrize("route", ["own"], indirect=True)
 
@@ -31,11 +32,13 @@ COMMANDS: dict[str, Callable[[str], list[str]]] = {
     "OpenAI SDK (JavaScript)": _in_node,
     "LangChain": lambda snippet: [str(client_python()), "-c", snippet],
     "Vercel AI SDK": _in_node,
+    "OpenAI Agents SDK": lambda snippet: [str(client_python()), "-c", snippet],
+    "pydantic-ai": lambda snippet: [str(client_python()), "-c", snippet],
     "Anthropic SDK (Python)": lambda snippet: [sys.executable, "-c", snippet],
 }
 
 
-SLOW = ("OpenAI SDK (JavaScript)", "LangChain")
+SLOW = ("OpenAI SDK (JavaScript)", "LangChain", "OpenAI Agents SDK", "pydantic-ai")
 """Their libraries start slowly. Other tests use them, too."""
 
 
@@ -43,18 +46,20 @@ SLOW = ("OpenAI SDK (JavaScript)", "LangChain")
     "title",
     [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in COMMANDS],
 )
-def test_a_snippet_runs_as_it_is_shown(
+def test_a_snippet_runs_as_it_is_shown_with_the_key_of_the_tab(
     browser: Any, gateway: str, user_key: str, answering: FakeBackend, title: str
 ) -> None:
+    answering.scripts["sunny"] = Script(("It is sunny.",))
     with opened(browser, gateway) as page:
         sign_in(page, user_key)
         view(page, "Connect")
         expect(page.locator("#connect-model")).to_have_value("tiny")
         snippet = page.locator(f'[data-snippet="{title}"] code').text_content()
+        page.get_by_label("Fill in the key").uncheck()
         assert user_key not in page.content()
     done = subprocess.run(
         COMMANDS[title](snippet),
-        env={**os.environ, "TOOLGATE_API_KEY": user_key, "NO_PROXY": "*"},
+        env={**os.environ, "NO_PROXY": "*"},
         capture_output=True,
         text=True,
         timeout=60,
@@ -65,6 +70,15 @@ def test_a_snippet_runs_as_it_is_shown(
     assert "Shanghai" in done.stdout
 
 
+AGENTS = {
+    "claude": "Claude Code",
+    "codex": "Codex CLI",
+    "opencode": "OpenCode",
+    "qwen": "Qwen Code",
+    "copilot": "Copilot CLI",
+}
+
+
 def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(
     browser: Any, gateway: str
 ) -> None:
@@ -73,7 +87,7 @@ def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(
         view(page, "Connect")
         shown = {
             name: page.locator(f'[data-snippet="{title}"] code').text_content()
-            for name, title in (("claude", "Claude Code"), ("codex", "Codex CLI"))
+            for name, title in AGENTS.items()
         }
     for name, snippet in shown.items():
         assert _in_shell(snippet, name) == _in_shell(_printed(gateway, name), name)
@@ -95,14 +109,13 @@ def _printed(gateway: str, name: str) -> str:
 
 def _in_shell(snippet: str, name: str) -> str:
     """The arguments and the settings that the client of a snippet gets."""
-    show = (
-        f'{name}() {{ printf "%s\\n" "$@"; env | grep -E "^(ANTHROPIC|CLAUDE|ENABLE)" | sort; }}\n'
-    )
+    names = "ANTHROPIC|CLAUDE|ENABLE|OPENAI|OPENCODE|COPILOT|TOOLGATE"
+    show = f'{name}() {{ printf "%s\\n" "$@"; env | grep -E "^({names})" | sort; }}\n'
     done = subprocess.run(
         ["bash", "-c", show + snippet],
-        env={"PATH": os.environ["PATH"], "TOOLGATE_API_KEY": "sk-x", "ANTHROPIC_API_KEY": "other"},
+        env={"PATH": os.environ["PATH"], "TOOLGATE_API_KEY": MASTER_KEY, "ANTHROPIC_API_KEY": "x"},
         capture_output=True,
         text=True,
         check=True,
     )
-    return done.stdout
+    return done.stdout.replace(" ", "")  # JSON is written with spaces, or without

@@ -12,6 +12,7 @@ from io import StringIO
 import pytest
 
 from toolgate_proxy.server.logs import event_log
+from toolgate_proxy.stack.failure import cause
 
 NAME = "toolgate_proxy.routing.health"
 
@@ -48,16 +49,17 @@ def test_a_message_has_its_time_level_and_logger(log: StringIO, as_json: bool) -
     assert abs(datetime.fromisoformat(time).timestamp() - datetime.now().timestamp()) < 60
 
 
-def test_a_traceback_follows_or_is_a_field(log: StringIO, as_json: bool) -> None:
+def test_a_traceback_is_a_field_from_which_the_cause_is_read(log: StringIO, as_json: bool) -> None:
     try:
         raise KeyError("absent")
     except KeyError:
         logging.getLogger(NAME).exception("A bug")
-    first, *more = log.getvalue().splitlines()
-    traceback = json.loads(first)["traceback"] if as_json else "\n".join(more)
+    [written] = log.getvalue().splitlines()
+    field = written.partition(" traceback=")[2]
+    traceback = json.loads(written)["traceback"] if as_json else json.loads(field)
     assert traceback.startswith("Traceback")
     assert traceback.endswith("KeyError: 'absent'")
-    assert bool(more) != as_json
+    assert as_json or cause(log.getvalue()) == "KeyError: 'absent'"
 
 
 def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,16 +77,18 @@ def test_loggers_with_and_without_handlers_get_the_format(monkeypatch: pytest.Mo
     assert messages == ["gone", "down"]
 
 
-def test_printed_lines_are_lines_of_a_json_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_lines_are_lines_of_the_log(monkeypatch: pytest.MonkeyPatch, as_json: bool) -> None:
     monkeypatch.setattr(sys, "stdout", output := StringIO())
     for _ in range(2):  # before and after LiteLLM is imported
-        event_log.set_up(as_json=True)
+        event_log.set_up(as_json=as_json)
     print("\x1b[32mLiteLLM: models:\x1b[0m\n", end="")
     print("  tiny", "other", flush=True)
     print()
-    lines = [json.loads(each) for each in output.getvalue().splitlines()]
-    assert [each["message"] for each in lines] == ["LiteLLM: models:", "tiny other"]
-    assert all(each["level"] == "info" for each in lines)
+    messages, lines = ("LiteLLM: models:", "tiny other"), output.getvalue().splitlines()
+    for message, line in zip(messages, lines, strict=True):
+        fields = {"level": "info", "logger": "stdout", "message": message}
+        pairs = " ".join(f'{name}="{value}"' for name, value in fields.items())
+        assert fields.items() <= json.loads(line).items() if as_json else line.endswith(pairs)
     logging.captureWarnings(False)
 
 

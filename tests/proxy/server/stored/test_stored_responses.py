@@ -138,11 +138,19 @@ async def test_delete_and_cancel(gateway: Gateway) -> None:
 
 
 async def test_an_id_of_the_client_is_stored_once(gateway: Gateway) -> None:
-    first = await created(gateway, request_id="mine")
-    assert first["id"] == "resp_mine"
-    again = await created(gateway, "next", request_id="mine", previous_response_id="resp_mine")
+    first = await created(gateway, request_id="mine-._~:@=+")
+    assert first["id"] == "resp_mine-._~:@=+"
+    again = await created(
+        gateway, "next", request_id="mine-._~:@=+", previous_response_id=first["id"]
+    )
     assert (again["store"], again["toolgate"]) == (False, {"not_stored": "exists"})
-    assert (await get(gateway, "resp_mine")).json == first
+    assert (await get(gateway, first["id"])).json == first
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "a?b", "a#b", "a%2fb", "ä", ""])
+async def test_an_id_that_no_path_can_have_is_refused(gateway: Gateway, name: str) -> None:
+    response = await ask(gateway, request_id=name)
+    assert code(response) == (400, "invalid_request", "request_id")
 
 
 async def test_a_response_that_is_too_large_says_so(

@@ -180,6 +180,25 @@ async def test_an_upgrade_with_a_body_is_a_400(serve: Serve, protocol: str) -> N
     assert b"HTTP/1.1 200 " not in received
 
 
+@pytest.mark.parametrize(
+    ("version", "lines", "status"),
+    [
+        ("1.1", (), 400),
+        ("1.1", ("host: a", "host: b"), 400),
+        ("1.1", ("host: a", "content-length: 0"), 200),
+        ("1.0", ("content-length: 0",), 200),
+        ("1.0", (CHUNKED,), 400),
+    ],
+)
+async def test_a_request_that_servers_read_differently_is_a_400(
+    serve: Serve, version: str, lines: tuple[str, ...], status: int
+) -> None:
+    sent = "\r\n".join([f"POST / HTTP/{version}", "connection: close", *lines, "", ""]).encode()
+    async with serve(headers) as (host, port):
+        received = await response(host, port, sent)
+    assert received.startswith(b"HTTP/1.1 %d " % status)
+
+
 async def test_an_upgrade_to_another_protocol_without_a_body_is_ignored(serve: Serve) -> None:
     async with serve(headers) as (host, port):
         sent = head("connection: Upgrade", "upgrade: h2c", method="GET")

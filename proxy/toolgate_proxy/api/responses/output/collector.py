@@ -61,8 +61,8 @@ class Output:
         self._items: list[Item] = []
         servers: Sequence[McpEntry] = response.request.repeated.get("mcp", ())
         self._mcp = {tool.name: entry for entry in servers for tool in entry.allowed}
-        self._unlisted = [*servers]
-        """The MCP servers whose tools the response has not listed yet."""
+        self._unlisted = [server for server in servers if not server.listed]
+        """The MCP servers whose tools the conversation has not listed yet."""
         self._pages = FoundPages()
         self._running: dict[int, Ran] = {}
         """The calls that the gateway runs, by their indexes."""

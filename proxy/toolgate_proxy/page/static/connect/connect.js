@@ -1,4 +1,4 @@
-import { address, shownModels } from "../api.js";
+import { address, key, shownModels } from "../api.js";
 import { by, element } from "../dom.js";
 import { snippets, windowOf } from "./snippets.js";
 
@@ -7,14 +7,15 @@ let started = false;
 export function show() {
   if (!started) {
     started = true;
-    by("connect-model").addEventListener("change", draw);
+    for (const id of ["connect-model", "connect-key"]) by(id).addEventListener("change", draw);
   }
   draw();
 }
 
 function draw() {
   const model = by("connect-model").value || "MODEL";
-  const made = snippets(address(), model, windowOf(shownModels.get(model)));
+  const filled = by("connect-key").checked ? key() : "";
+  const made = snippets(address(), model, windowOf(shownModels.get(model)), filled);
   by("snippets").replaceChildren(...made.map(([title, text]) => shown(title, text)));
 }
 

@@ -107,6 +107,39 @@ message = client.messages.create(
 )
 print(message.content)`;
 
+const agents = (url, model) => `import os
+from agents import Agent, OpenAIResponsesModel, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+
+set_tracing_disabled(True)  # traces would go to OpenAI
+client = AsyncOpenAI(base_url=${quoted(`${url}/v1`)}, api_key=os.environ["TOOLGATE_API_KEY"])
+
+@function_tool
+def get_weather(city: str) -> str:
+    """The weather in a city, now"""
+    print("get_weather", city)
+    return "sunny"
+
+model = OpenAIResponsesModel(${quoted(model)}, openai_client=client)
+agent = Agent(name="Weather", model=model, tools=[get_weather])
+print(Runner.run_sync(agent, ${quoted(QUESTION)}).final_output)`;
+
+const pydantic = (url, model) => `import os
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+
+provider = OpenAIProvider(base_url=${quoted(`${url}/v1`)}, api_key=os.environ["TOOLGATE_API_KEY"])
+agent = Agent(OpenAIChatModel(${quoted(model)}, provider=provider))
+
+@agent.tool_plain
+def get_weather(city: str) -> str:
+    """The weather in a city, now"""
+    print("get_weather", city)
+    return "sunny"
+
+print(agent.run_sync(${quoted(QUESTION)}).output)`;
+
 // As in toolgate_proxy/cli/launch/target.py: a smaller context is left to the client.
 const MIN_WINDOW = 32_768;
 
@@ -149,14 +182,75 @@ codex \\
 ${flags.join(" \\\n")}`;
 }
 
-export const snippets = (url, model, window) =>
+// As in toolgate_proxy/cli/launch/clients.py
+const MAX_RESERVE = 20_000;
+
+const launched = (name, url, model, variables, command) =>
+  [`# With Toolgate installed: toolgate launch ${name} --url ${url} --model ${inShell(model)}`]
+    .concat(Object.entries(variables).map(([variable, value]) => `export ${variable}=${value}`), command)
+    .join("\n");
+
+function opencode(url, model, window) {
+  const limit = window && {
+    context: window.tokens,
+    input: Math.floor((window.tokens * 3) / 4) + Math.min(MAX_RESERVE, window.output),
+    output: window.output,
+  };
+  const chosen = `toolgate/${model}`;
+  const provider = {
+    npm: "@ai-sdk/openai-compatible",
+    name: "Toolgate",
+    options: { baseURL: `${url}/v1`, apiKey: "{env:TOOLGATE_API_KEY}" },
+    models: { [model]: { name: model, ...(limit ? { limit } : {}) } },
+  };
+  const content = { model: chosen, small_model: chosen, provider: { toolgate: provider } };
+  return launched("opencode", url, model, { OPENCODE_CONFIG_CONTENT: inShell(quoted(content)) }, "opencode");
+}
+
+function qwen(url, model) {
+  const variables = {
+    OPENAI_API_KEY: '"$TOOLGATE_API_KEY"',
+    OPENAI_BASE_URL: inShell(`${url}/v1`),
+    OPENAI_MODEL: inShell(model),
+  };
+  return launched("qwen", url, model, variables, "qwen --auth-type openai");
+}
+
+function copilot(url, model, window) {
+  const variables = {
+    COPILOT_PROVIDER_API_KEY: '"$TOOLGATE_API_KEY"',
+    COPILOT_PROVIDER_BASE_URL: inShell(`${url}/v1`),
+    COPILOT_MODEL: inShell(model),
+  };
+  if (window) {
+    variables.COPILOT_PROVIDER_MAX_PROMPT_TOKENS = window.tokens - window.output;
+    variables.COPILOT_PROVIDER_MAX_OUTPUT_TOKENS = window.output;
+  }
+  return launched("copilot", url, model, variables, "copilot");
+}
+
+// By language: how a snippet gets the key instead of the variable.
+const IN_PLACE = ['os.environ["TOOLGATE_API_KEY"]', "process.env.TOOLGATE_API_KEY"];
+
+function withKey(snippet, key) {
+  if (!key) return snippet;
+  for (const variable of IN_PLACE) if (snippet.includes(variable)) return snippet.replace(variable, () => quoted(key));
+  return `export TOOLGATE_API_KEY=${inShell(key)}\n${snippet}`;
+}
+
+export const snippets = (url, model, window, key) =>
   Object.entries({
     curl,
     "OpenAI SDK (Python)": python,
     "OpenAI SDK (JavaScript)": javascript,
     LangChain: langchain,
+    "OpenAI Agents SDK": agents,
+    "pydantic-ai": pydantic,
     "Vercel AI SDK": vercel,
     "Anthropic SDK (Python)": anthropic,
     "Claude Code": claude,
     "Codex CLI": codex,
-  }).map(([title, snippet]) => [title, snippet(url, model, window)]);
+    OpenCode: opencode,
+    "Qwen Code": qwen,
+    "Copilot CLI": copilot,
+  }).map(([title, snippet]) => [title, withKey(snippet(url, model, window), key)]);

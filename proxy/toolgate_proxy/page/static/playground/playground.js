@@ -48,6 +48,7 @@ async function run() {
   try {
     const body = await request(abort.signal);
     by("play-results").hidden = false;
+    if (matchMedia("(max-width: 40rem)").matches) by("play-results").scrollIntoView();
     say("Running …");
     const compare = by("play-compare").checked;
     by("play-alone").hidden = !compare;
