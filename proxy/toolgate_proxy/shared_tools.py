@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import orjson
-
 DEFERRED = "defer_loading"
 FUNCTIONS = (None, "function", "custom")
 """Types of tools that clients define, of which a deferred one needs no look before it is found."""
@@ -43,10 +41,13 @@ def not_deferred(tools: Sequence[Any]) -> Iterable[tuple[int, Any]]:
 
 def as_own(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters for code that may change them."""
-    return {
-        name: orjson.loads(orjson.dumps(value)) if isinstance(value, SharedTools) else value
-        for name, value in values.items()
-    }
+    return {name: _copied(value) for name, value in values.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
 
 
 def _is_deferred(tool: object) -> bool:

@@ -92,9 +92,12 @@ class RequestData:
         return self.as_in(changed, body)
 
     def as_in(self, changed: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `body` with the parameters that `changed` has instead."""
+        """Return `body` with the parameters that `changed` has instead, if they differ."""
         seen = self._names - LITELLMS
-        known = {name: value for name, value in changed.items() if name in seen}
+        known = as_own({name: changed[name] for name in seen & changed.keys()})
+        known |= {
+            name: body[name] for name in known.keys() & body.keys() if body[name] == known[name]
+        }
         return known | {name: value for name, value in body.items() if name not in seen}
 
     async def require(self, guardrails: Sequence[Any]) -> None:

@@ -1,0 +1,192 @@
+"""What guardrails with `apply_guardrail` get of a request, and what they change in it.
+
+This replaces the reading of LiteLLM's handlers for chat completions, Responses and Messages. They
+don't read calls and results of Responses, documents, search results and reasoning. They convert
+tools and messages to OpenAI's form and back, which loses members. Here, a guardrail gets every text
+that reaches the prompt. It changes texts, and adds or removes tools by name.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from litellm.llms.anthropic.chat.guardrail_translation.handler import AnthropicMessagesHandler
+from litellm.llms.base_llm.guardrail_translation import utils
+from litellm.llms.openai.chat.guardrail_translation.handler import OpenAIChatCompletionsHandler
+from litellm.llms.openai.responses.guardrail_translation.handler import OpenAIResponsesHandler
+
+from ..shared_tools import as_own
+
+HANDLERS = (AnthropicMessagesHandler, OpenAIChatCompletionsHandler, OpenAIResponsesHandler)
+TEXTS, CALLS, TOOLS, MESSAGES = "texts", "tool_calls", "tools", "structured_messages"
+SCHEMA = "input_schema"
+PROMPT = {"system": "system", "instructions": "system", "messages": "user", "input": "user"}
+PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "user")
+"""Parameters whose texts reach the prompt, and the role of texts outside of messages."""
+NO_TEXT = set(
+    """$id $ref $schema annotations cache_control caller created_by detail encrypted_content
+    encrypted_index execution file_data format id image_url is_error media_type name namespace
+    pattern phase required role server_label signature status type url""".split()  # noqa: SIM905
+)
+"""Members that are texts only if they have white space: ids and the like, and what is shown as part
+of a call or as an image."""
+
+
+class _Shown:
+    """What a guardrail gets of a request. `data`: the parameters, which are changed in place."""
+
+    def __init__(self, data: dict[str, Any], guardrail: Any) -> None:
+        self._scope = {
+            "skip_system_message": utils.effective_skip_system_message_for_guardrail(guardrail),
+            "skip_tool_message": utils.effective_skip_tool_message_for_guardrail(guardrail),
+            "scan_only_tool_results": getattr(guardrail, "scan_only_tool_results", None) is True,
+        }
+        self._data = data
+        self._places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
+        """Dicts and lists, with the key of a text or of arguments."""
+        self.inputs: dict[str, Any] = {TEXTS: [], CALLS: [], MESSAGES: [], "images": [], TOOLS: []}
+        self._message: object = None
+        """That of the text before."""
+        for name in (name for name in PROMPT if name in data):
+            self._read(data, name, PROMPT[name])
+        if self._covers("user"):
+            self.inputs[TOOLS] = [*_functions(data.get(TOOLS))]
+        self.inputs["model"] = data.get("model")
+
+    def write(self, left: dict[str, Any]) -> None:
+        """Apply what the guardrail changed, be it in the texts and calls or in the messages. Raise
+        ValueError if their number changed."""
+        if (messages := left[MESSAGES]) != self.inputs[MESSAGES]:
+            texts = [text for each in messages for text in utils.message_slot_texts(each)]
+            calls = [call for each in messages for call in each.get(CALLS) or ()]
+            left = {**left, TEXTS: texts, CALLS: calls}
+        for name, places in self._places.items():
+            shown = self.inputs[name]
+            for (holder, key), old, new in zip(places, shown, left[name] or shown, strict=True):
+                if new != old:
+                    text = new if name == TEXTS else new["function"]["arguments"]
+                    holder[key] = text if isinstance(holder[key], str) else json.loads(text)
+        if left[TOOLS] != self.inputs[TOOLS]:
+            own = {_name(tool) for tool in _functions(self._data.get(TOOLS))}
+            changed = {_name(tool): tool for tool in left[TOOLS]}
+            removed = own - changed.keys() if self.inputs[TOOLS] else set()
+            self._data[TOOLS] = [*_kept(self._data.get(TOOLS) or (), removed, changed)]
+            self._data[TOOLS] += [changed[name] for name in changed if name not in own]
+
+    def _read(self, holder: Any, key: Any, role: object, message: object = None) -> None:
+        value = holder[key]
+        if isinstance(value, dict):
+            kind = str(value.get("type"))
+            role = "tool" if kind.endswith(("_output", "_result")) else value.get("role") or role
+        if key in ("arguments", "input") and isinstance(holder.get("name"), str):
+            if self._covers(role):
+                self._add_call(holder, key, value)
+        elif isinstance(value, str):
+            if value and self._covers(role):
+                self._add_text(holder, key, role, message)
+        elif isinstance(value, list):
+            for at, each in enumerate(value):
+                self._read(value, at, role, each if message is None else message)
+        elif isinstance(value, dict):
+            self.inputs["images"] += _images(value)
+            for name, each in value.items():
+                is_text = name not in NO_TEXT and not name.endswith("_id")
+                is_text &= name != "data" or kind == "text"
+                if is_text or (isinstance(each, str) and len(each.split(None, 1)) > 1):
+                    self._read(value, name, role, message)
+
+    def _covers(self, role: object) -> bool:
+        return not utils.role_out_of_guardrail_scope(str(role), **self._scope)
+
+    def _add_text(self, holder: Any, key: Any, role: object, message: object) -> None:
+        self._places[TEXTS].append((holder, key))
+        self.inputs[TEXTS].append(holder[key])
+        part = {"type": "text", "text": holder[key]}
+        messages = self.inputs[MESSAGES]
+        if messages and messages[-1]["role"] == role and message is self._message is not None:
+            messages[-1]["content"].append(part)
+        else:
+            messages.append({"role": role, "content": [part]})
+        self._message = message
+
+    def _add_call(self, holder: Any, key: Any, value: Any) -> None:
+        self._places[CALLS].append((holder, key))
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        function = {"name": holder["name"], "arguments": text}
+        call = {"id": holder.get("call_id") or holder.get("id"), "type": "function"}
+        self.inputs[CALLS].append({**call, "function": function})
+        message = {"role": "assistant", "content": None, CALLS: self.inputs[CALLS][-1:]}
+        self.inputs[MESSAGES].append(message)
+
+
+async def process_input_messages(
+    _: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
+) -> dict[str, Any]:
+    """Show a request to a guardrail, and apply what it changed."""
+    shown = _Shown(data, guardrail_to_apply)
+    inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
+    if not inputs[TEXTS] and CALLS not in inputs:
+        return data
+    left = await guardrail_to_apply.apply_guardrail(
+        inputs=as_own(inputs),
+        request_data=data,
+        input_type="request",
+        logging_obj=litellm_logging_obj,
+    )
+    try:
+        shown.write({**shown.inputs, **left})
+    except (ValueError, TypeError) as error:
+        raise utils.unappliable_request_rewrite(guardrail_to_apply.guardrail_name) from error
+    return data
+
+
+def _images(part: dict[str, Any]) -> Iterator[str]:
+    image, source = part.get("image_url"), part.get("source")
+    url = image.get("url") if isinstance(image, dict) else image
+    if part.get("type") == "image" and isinstance(source, dict):
+        url = source.get("url") or f"data:{source.get('media_type')};base64,{source.get('data')}"
+    if isinstance(url, str):
+        yield url
+
+
+def _functions(tools: Any) -> Iterator[dict[str, Any]]:
+    """Yield tools in OpenAI's form, those of namespaces, too."""
+    for tool in tools or ():
+        if isinstance(tool.get(TOOLS), list):
+            yield from _functions(tool[TOOLS])
+        elif "function" in tool or "name" not in tool:
+            yield tool
+        else:
+            named = {"parameters" if name == SCHEMA else name: tool[name] for name in tool}
+            yield {"type": "function", "function": named}
+
+
+def _kept(tools: Any, removed: set[str], changed: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for tool in tools:
+        name = _name(tool)
+        if isinstance(tool.get(TOOLS), list):
+            if members := [*_kept(tool[TOOLS], removed, changed)]:
+                yield {**tool, TOOLS: members}
+        elif name not in removed:
+            made = changed.get(name, tool)
+            if "function" not in tool and "function" in made:
+                made = {**made["function"], SCHEMA: made["function"].get("parameters")}
+            yield _with_texts(tool, made)
+
+
+def _with_texts(own: Any, changed: Any) -> Any:
+    """Return `own` with the texts that `changed` has instead."""
+    if isinstance(own, str) and isinstance(changed, str):
+        return changed
+    if isinstance(own, dict) and isinstance(changed, dict):
+        return {name: _with_texts(own[name], changed.get(name)) for name in own}
+    if isinstance(own, list) and isinstance(changed, list) and len(own) == len(changed):
+        return [_with_texts(*each) for each in zip(own, changed, strict=True)]
+    return own
+
+
+def _name(tool: dict[str, Any]) -> str:
+    named = tool.get("function") or tool.get("custom") or tool
+    return str(named.get("name") or tool.get("server_label") or tool.get("type"))
