@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from toolgate_core.errors import InvalidRequest
+
 DEFERRED = "defer_loading"
 FUNCTIONS = (None, "function", "custom")
 """Types of tools that clients define, of which a deferred one needs no look before it is found."""
@@ -40,8 +42,11 @@ def not_deferred(tools: Sequence[Any]) -> Iterable[tuple[int, Any]]:
 
 
 def as_own(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for code that may change them."""
-    return {name: _copied(value) for name, value in values.items()}
+    """Return parameters for code that may change them. Raise InvalidRequest."""
+    try:
+        return {name: _copied(value) for name, value in values.items()}
+    except RecursionError:
+        raise InvalidRequest("The body is nested too deeply. Send flatter values.") from None
 
 
 def _copied(value: Any) -> Any:

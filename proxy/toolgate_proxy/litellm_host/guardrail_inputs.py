@@ -103,12 +103,13 @@ class _Shown:
     def _add_text(self, holder: Any, key: Any, role: object, message: object) -> None:
         self._places[TEXTS].append((holder, key))
         self.inputs[TEXTS].append(holder[key])
-        part = {"type": "text", "text": holder[key]}
         messages = self.inputs[MESSAGES]
-        if messages and messages[-1]["role"] == role and message is self._message is not None:
-            messages[-1]["content"].append(part)
+        if message is self._message is not None and messages[-1]["role"] == role:
+            parts = messages[-1]["content"]
+            parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
+            messages[-1]["content"] = [*parts, {"type": "text", "text": holder[key]}]
         else:
-            messages.append({"role": role, "content": [part]})
+            messages.append({"role": role, "content": holder[key]})
         self._message = message
 
     def _add_call(self, holder: Any, key: Any, value: Any) -> None:
@@ -119,6 +120,7 @@ class _Shown:
         self.inputs[CALLS].append({**call, "function": function})
         message = {"role": "assistant", "content": None, CALLS: self.inputs[CALLS][-1:]}
         self.inputs[MESSAGES].append(message)
+        self._message = None
 
 
 async def process_input_messages(
@@ -136,8 +138,9 @@ async def process_input_messages(
         logging_obj=litellm_logging_obj,
     )
     try:
-        shown.write({**shown.inputs, **left})
-    except (ValueError, TypeError) as error:
+        given = {name: value for name, value in left.items() if value is not None}
+        shown.write({**shown.inputs, **given})
+    except (ValueError, TypeError, KeyError) as error:
         raise utils.unappliable_request_rewrite(guardrail_to_apply.guardrail_name) from error
     return data
 
@@ -153,7 +156,9 @@ def _images(part: dict[str, Any]) -> Iterator[str]:
 
 def _functions(tools: Any) -> Iterator[dict[str, Any]]:
     """Yield tools in OpenAI's form, those of namespaces, too."""
-    for tool in tools or ():
+    for tool in tools if isinstance(tools, list) else ():
+        if not isinstance(tool, dict):
+            continue  # it is refused later
         if isinstance(tool.get(TOOLS), list):
             yield from _functions(tool[TOOLS])
         elif "function" in tool or "name" not in tool:
@@ -188,5 +193,6 @@ def _with_texts(own: Any, changed: Any) -> Any:
 
 
 def _name(tool: dict[str, Any]) -> str:
-    named = tool.get("function") or tool.get("custom") or tool
+    members = (tool.get("function"), tool.get("custom"), tool)
+    named = next(each for each in members if isinstance(each, dict))
     return str(named.get("name") or tool.get("server_label") or tool.get("type"))

@@ -64,9 +64,9 @@ class RequestData:
             data = await add_litellm_data_to_request(
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
                 data={
-                    name: dict(value) if name in LITELLMS and isinstance(value, dict) else value
+                    name: value
                     for name, value in as_own(self.body).items()
-                    if name in self._names
+                    if name in self._names and (name not in LITELLMS or isinstance(value, dict))
                 },
                 request=self.request,
                 user_api_key_dict=self.caller,
