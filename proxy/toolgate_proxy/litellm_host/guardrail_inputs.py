@@ -12,16 +12,21 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import litellm
 from litellm.llms.anthropic.chat.guardrail_translation.handler import AnthropicMessagesHandler
-from litellm.llms.base_llm.guardrail_translation import utils
 from litellm.llms.openai.chat.guardrail_translation.handler import OpenAIChatCompletionsHandler
 from litellm.llms.openai.responses.guardrail_translation.handler import OpenAIResponsesHandler
 
 from ..shared_tools import as_own
+from .errors import HostRefused
 
 HANDLERS = (AnthropicMessagesHandler, OpenAIChatCompletionsHandler, OpenAIResponsesHandler)
 TEXTS, CALLS, TOOLS, MESSAGES = "texts", "tool_calls", "tools", "structured_messages"
 SCHEMA = "input_schema"
+SKIPS = {role: f"skip_{role}_message_in_guardrail" for role in ("system", "tool")}
+"""LiteLLM's settings, of a guardrail or of all, by the role that they leave out."""
+RESULTS = ("tool", "function")
+"""Roles of results of calls."""
 PROMPT = {"system": "system", "instructions": "system", "messages": "user", "input": "user"}
 PROMPT |= dict.fromkeys(("functions", "documents", "chat_template_kwargs"), "user")
 """Parameters whose texts reach the prompt, and the role of texts outside of messages."""
@@ -37,12 +42,10 @@ of a call or as an image."""
 class _Shown:
     """What a guardrail gets of a request. `data`: the parameters, which are changed in place."""
 
-    def __init__(self, data: dict[str, Any], guardrail: Any) -> None:
-        self._scope = {
-            "skip_system_message": utils.effective_skip_system_message_for_guardrail(guardrail),
-            "skip_tool_message": utils.effective_skip_tool_message_for_guardrail(guardrail),
-            "scan_only_tool_results": getattr(guardrail, "scan_only_tool_results", None) is True,
-        }
+    def __init__(self, handler: Any, data: dict[str, Any], guardrail: Any) -> None:
+        self._handler = handler
+        self._skipped = {role for role in SKIPS if _setting(guardrail, SKIPS[role])}
+        self._only_results = getattr(guardrail, "scan_only_tool_results", None) is True
         self._data = data
         self._places: dict[str, list[tuple[Any, Any]]] = {TEXTS: [], CALLS: []}
         """Dicts and lists, with the key of a text or of arguments."""
@@ -59,7 +62,7 @@ class _Shown:
         """Apply what the guardrail changed, be it in the texts and calls or in the messages. Raise
         ValueError if their number changed."""
         if (messages := left[MESSAGES]) != self.inputs[MESSAGES]:
-            texts = [text for each in messages for text in utils.message_slot_texts(each)]
+            texts = [text for each in messages for text in _texts(each)]
             calls = [call for each in messages for call in each.get(CALLS) or ()]
             left = {**left, TEXTS: texts, CALLS: calls}
         for name, places in self._places.items():
@@ -73,7 +76,8 @@ class _Shown:
             changed = {_name(tool): tool for tool in left[TOOLS]}
             removed = own - changed.keys() if self.inputs[TOOLS] else set()
             self._data[TOOLS] = [*_kept(self._data.get(TOOLS) or (), removed, changed)]
-            self._data[TOOLS] += [changed[name] for name in changed if name not in own]
+            added = [changed[name] for name in changed if name not in own]
+            self._data[TOOLS] += [_in_form_of(self._handler, tool) for tool in added]
 
     def _read(self, holder: Any, key: Any, role: object, message: object = None) -> None:
         value = holder[key]
@@ -98,7 +102,7 @@ class _Shown:
                     self._read(value, name, role, message)
 
     def _covers(self, role: object) -> bool:
-        return not utils.role_out_of_guardrail_scope(str(role), **self._scope)
+        return str(role) in RESULTS if self._only_results else str(role) not in self._skipped
 
     def _add_text(self, holder: Any, key: Any, role: object, message: object) -> None:
         self._places[TEXTS].append((holder, key))
@@ -124,10 +128,10 @@ class _Shown:
 
 
 async def process_input_messages(
-    _: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
+    self: Any, data: dict[str, Any], guardrail_to_apply: Any, litellm_logging_obj: Any = None
 ) -> dict[str, Any]:
     """Show a request to a guardrail, and apply what it changed."""
-    shown = _Shown(data, guardrail_to_apply)
+    shown = _Shown(self, data, guardrail_to_apply)
     inputs = {name: value for name, value in shown.inputs.items() if value or name == TEXTS}
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
@@ -141,8 +145,23 @@ async def process_input_messages(
         given = {name: value for name, value in left.items() if value is not None}
         shown.write({**shown.inputs, **given})
     except (ValueError, TypeError, KeyError) as error:
-        raise utils.unappliable_request_rewrite(guardrail_to_apply.guardrail_name) from error
+        raise HostRefused(
+            f"The guardrail {guardrail_to_apply.guardrail_name!r} changed the request in a form "
+            "that can't be applied, so it is not sent. Ask the operator of the gateway.",
+            500,
+        ) from error
     return data
+
+
+def _setting(guardrail: Any, name: str) -> bool:
+    own = getattr(guardrail, name, None)
+    return bool(getattr(litellm, name, False) if own is None else own)
+
+
+def _texts(message: Any) -> list[str]:
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    return [part["text"] for part in parts if isinstance(part.get("text"), str)]
 
 
 def _images(part: dict[str, Any]) -> Iterator[str]:
@@ -179,6 +198,15 @@ def _kept(tools: Any, removed: set[str], changed: dict[str, Any]) -> Iterator[di
             if "function" not in tool and "function" in made:
                 made = {**made["function"], SCHEMA: made["function"].get("parameters")}
             yield _with_texts(tool, made)
+
+
+def _in_form_of(handler: Any, tool: dict[str, Any]) -> dict[str, Any]:
+    function = tool.get("function")
+    if isinstance(handler, OpenAIChatCompletionsHandler) or not isinstance(function, dict):
+        return tool
+    if isinstance(handler, OpenAIResponsesHandler):
+        return {"type": "function", **function}
+    return {SCHEMA if name == "parameters" else name: function[name] for name in function}
 
 
 def _with_texts(own: Any, changed: Any) -> Any:

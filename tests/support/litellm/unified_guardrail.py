@@ -28,3 +28,13 @@ class Unified(CustomGuardrail):  # type: ignore[misc]  # LiteLLM's types are not
             raise refusal()
         kept = {name: inputs[name] for name in KEPT[self._changes] if name in inputs}
         return json.loads(shown.replace(MARK, "hidden")) | kept
+
+
+class Exchanging(Unified):
+    """Removes the tool `a`, and adds `seek`. All it returns lacks the schemas."""
+
+    async def apply_guardrail(self, inputs: Any, *args: Any, **more: Any) -> Any:
+        names = [tool["function"]["name"] for tool in inputs["tools"]]
+        kept = [{"name": name} for name in names if name != "a"]
+        added = {"name": "seek", "parameters": {"type": "object"}}
+        return {"tools": [{"type": "function", "function": each} for each in (*kept, added)]}

@@ -17,6 +17,7 @@ from tests.support.litellm.fallbacks import APIS
 from tests.support.litellm.guardrail_services import GUARDRAILS, NOT_RUN, Service
 from tests.support.litellm.guards import use_callback
 from tests.support.litellm.own_route import Gateway
+from tests.support.litellm.unified_guardrail import Exchanging
 from tests.support.servers.loopback import served
 from toolgate_core.schema.keywords import ASSERTIONS
 
@@ -108,6 +109,24 @@ async def test_guardrails_that_pass_change_nothing(
                 left = await outcome(gateway, api, body)
                 changed += [] if left[:2] == known[key][:2] else [(name, body)]
     assert changed == []
+
+
+@APIS
+async def test_guardrail_exchanges_tools_by_name(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    use_callback(monkeypatch, Exchanging())
+    schema = "input_schema" if api == "messages" else "parameters"
+    named = [{"name": name, "description": "x", schema: SCHEMAS[0]} for name in "ab"]
+    tools = {
+        "chat": [{"type": "function", "function": each} for each in named],
+        "responses": [{"type": "function", **each} for each in named],
+        "messages": named,
+    }[api]
+    assert (await outcome(gateway, api, {"tools": tools})).status == 200
+    sent = gateway.backend.requests[-1].prompt.tools
+    assert [tool["function"]["name"] for tool in sent] == ["b", "seek"]
+    assert sent[0]["function"]["parameters"]["if"] == CONDITION["if"]
 
 
 def test_all_keywords_are_sent() -> None:
