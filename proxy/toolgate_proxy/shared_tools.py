@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-import orjson
+from toolgate_core.errors import InvalidRequest
 
 DEFERRED = "defer_loading"
 FUNCTIONS = (None, "function", "custom")
@@ -42,11 +42,17 @@ def not_deferred(tools: Sequence[Any]) -> Iterable[tuple[int, Any]]:
 
 
 def as_own(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters for code that may change them."""
-    return {
-        name: orjson.loads(orjson.dumps(value)) if isinstance(value, SharedTools) else value
-        for name, value in values.items()
-    }
+    """Return parameters for code that may change them. Raise InvalidRequest."""
+    try:
+        return {name: _copied(value) for name, value in values.items()}
+    except RecursionError:
+        raise InvalidRequest("The body is nested too deeply. Send flatter values.") from None
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _copied(each) for name, each in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list) else value
 
 
 def _is_deferred(tool: object) -> bool:

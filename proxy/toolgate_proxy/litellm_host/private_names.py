@@ -107,6 +107,19 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         ("response", "model_group"),
     ),
     PrivateName(f"{HOOKS}.get_proxy_hook", "headers about limits of keys", ("hook",)),
+    # Guardrails.
+    *(
+        PrivateName(
+            f"litellm.llms.{handler}.process_input_messages",
+            "what guardrails get of a request",
+            ("data", "guardrail_to_apply", "litellm_logging_obj"),
+        )
+        for handler in (
+            "anthropic.chat.guardrail_translation.handler:AnthropicMessagesHandler",
+            "openai.chat.guardrail_translation.handler:OpenAIChatCompletionsHandler",
+            "openai.responses.guardrail_translation.handler:OpenAIResponsesHandler",
+        )
+    ),
     # Hooks and guardrails on responses, on our own route.
     PrivateName(
         f"{HOOKS}.during_call_hook",

@@ -175,15 +175,18 @@ class HostSide:
 
     async def admitted_again(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model of ours at which the request is. If it is a fallback with
-        guardrails that have not seen the request, the hooks run again. Raise ToolgateError."""
-        if self._fallbacks.current is None or self._events is None or self.guard is None:
+        guardrails or texts that the hooks have not seen, they run again. Raise ToolgateError."""
+        fallback, guard = self._fallbacks.current, self.guard
+        if fallback is None or self._events is None:
             return self.adapted(body)
         if self._of_fallback is None:
-            sent = self.adapted(body)
-            with self.guard.noting_refusals():
-                self._of_fallback = await self._events.before_fallback(sent, self._route.guardrails)
-            if self._of_fallback is not sent:
-                self.guard.start()
+            sent, guardrails = self.adapted(body), self._route.guardrails
+            if not self._events.saw(fallback.parameters, guardrails):
+                with own_errors() if guard is None else guard.noting_refusals():
+                    sent = await self._events.before_fallback(sent, guardrails)
+                if guard is not None:
+                    guard.start()
+            self._of_fallback = sent
         return self._of_fallback
 
     async def answers(self, *, stream: bool) -> None:

@@ -64,9 +64,9 @@ class RequestData:
             data = await add_litellm_data_to_request(
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
                 data={
-                    name: dict(value) if name in LITELLMS and isinstance(value, dict) else value
+                    name: value
                     for name, value in as_own(self.body).items()
-                    if name in self._names
+                    if name in self._names and (name not in LITELLMS or isinstance(value, dict))
                 },
                 request=self.request,
                 user_api_key_dict=self.caller,
@@ -92,9 +92,12 @@ class RequestData:
         return self.as_in(changed, body)
 
     def as_in(self, changed: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `body` with the parameters that `changed` has instead."""
+        """Return `body` with the parameters that `changed` has instead, if they differ."""
         seen = self._names - LITELLMS
-        known = {name: value for name, value in changed.items() if name in seen}
+        known = as_own({name: changed[name] for name in seen & changed.keys()})
+        known |= {
+            name: body[name] for name in known.keys() & body.keys() if body[name] == known[name]
+        }
         return known | {name: value for name, value in body.items() if name not in seen}
 
     async def require(self, guardrails: Sequence[Any]) -> None:

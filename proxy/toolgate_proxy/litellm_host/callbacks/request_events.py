@@ -33,6 +33,7 @@ from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
 from ..deployments.router import PROVIDER, Row, Taken, Target, within_limits
 from ..errors import HostRefused, host_error, own_error
+from ..guardrail_inputs import PROMPT, TOOLS
 from ..mcp_credentials import without_credentials
 from ..private_names import either
 from .completions import completion_of
@@ -87,13 +88,15 @@ class RequestEvents:
     async def before_fallback(
         self, body: Mapping[str, Any], guardrails: Sequence[Any]
     ) -> Mapping[str, Any]:
-        """Run the hooks again for a model of ours with other guardrails, as LiteLLM's handler does
-        for another provider's model. `body`: for that model. Raises their exceptions."""
-        if not self._data.lacks(guardrails):
-            return body
+        """Run the hooks again for a model of ours, as LiteLLM's handler does for another
+        provider's model. `body`: for that model. Raises their exceptions."""
         await self._data.at_fallback(body)
         await self._data.require(guardrails)
         return {**await self._hooked(body), "model": body["model"]}
+
+    def saw(self, parameters: Mapping[str, Any], guardrails: Sequence[Any]) -> bool:
+        """Return whether the hooks need not run again for a fallback with these."""
+        return not parameters.keys() & {*PROMPT, TOOLS} and not self._data.lacks(guardrails)
 
     async def before_deployment(self, body: Mapping[str, Any], row: Row) -> Mapping[str, Any]:
         """Run `async_pre_call_deployment_hook` of all callbacks and return the body that they

@@ -12,6 +12,8 @@ Reasons for each patch:
 - `validate_openai_optional_params` truncates `stop` to four strings without an error.
 - `ProxyException.to_dict` creates the error body, with the HTTP status as `code` and with class
   names before the message.
+- LiteLLM's handlers for guardrails read only a part of a request, and convert the rest
+  (`guardrail_inputs.py`).
 - `PrismaDBExceptionHandler` imports `prisma`, LiteLLM's database client, to detect database errors.
   Without prisma a 401 became a 500.
 """
@@ -34,6 +36,7 @@ from litellm.utils import DEFAULT_CHAT_COMPLETION_PARAM_VALUES
 
 from ..deployments.router import PROVIDER
 from ..errors import CARRIED
+from ..guardrail_inputs import HANDLERS, process_input_messages
 from . import cpython_gc_workaround
 from .stream import PassThroughStream
 
@@ -58,6 +61,8 @@ def register(provider: CustomLLM) -> CustomLLM:
                 if name.startswith("is_"):
                     setattr(PrismaDBExceptionHandler, name, staticmethod(lambda _: False))
         _know_allowed_tools()
+        for handler in HANDLERS:
+            handler.process_input_messages = process_input_messages
         cpython_gc_workaround.hold()
         setattr(litellm.main, _MADE, True)
     return provider

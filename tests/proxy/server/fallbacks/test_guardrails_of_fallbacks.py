@@ -8,6 +8,7 @@ from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
 from tests.support.litellm.guards import Guardrail, Masking, use_callback
 from tests.support.litellm.own_route import Gateway, asked, ours
 from tests.support.litellm.router import use
+from tests.support.litellm.unified_guardrail import MARK, Unified
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
 from toolgate_proxy.litellm_host.deployments import fallbacks
@@ -64,3 +65,19 @@ async def test_request_that_it_changes_is_retried_as_changed(
     await ask(gateway, api, content="I am John")
     assert asked(gateway.backend) == ["I am John"]
     assert asked(large) == ["I am NAME", "I am NAME"]
+
+
+@APIS
+async def test_guardrail_sees_the_texts_of_a_requested_fallback(
+    gateway: Gateway, large: FakeBackend, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    """It needs no guardrail of its own."""
+    large.scripts |= dict.fromkeys(("hidden", MARK), Script(("From the large one",)))
+    told = "input" if api == "responses" else "messages"
+    fallback = {"model": "large", told: [{"role": "user", "content": MARK}]}
+    use_callback(monkeypatch, Unified())
+    assert (await ask(gateway, api, fallbacks=[fallback])).status == 200
+    assert asked(large) == ["hidden"]
+    use_callback(monkeypatch, Unified("during_call"))
+    response = await ask(gateway, api, fallbacks=[fallback])
+    assert (response.status, "Not on Mondays." in shown(response)) == (400, True)
