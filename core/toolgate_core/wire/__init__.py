@@ -14,6 +14,8 @@ object.
 from __future__ import annotations
 
 from .events import (
+    Adaptation,
+    Adapted,
     EndEvent,
     ErrorEvent,
     PromptLogprob,
@@ -72,6 +74,8 @@ __all__ = [
     "MEASUREMENTS",
     "NO_HINTS",
     "TOOL_DEFINITIONS",
+    "Adaptation",
+    "Adapted",
     "Candidate",
     "ChatPrompt",
     "CountTokens",

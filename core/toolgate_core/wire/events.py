@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -23,6 +24,16 @@ class TokenLogprob(TopLogprob):
     top: Many[TopLogprob] = ()
 
 
+Adaptation = Literal["system", "joined", "added", "split", "as_text"]
+
+
+class Adapted(Message):
+    """A message of the prompt that the model's template accepts in another form only."""
+
+    kind: Adaptation
+    message: Count
+
+
 class StartEvent(Message):
     event: Literal["start"] = "start"
     prompt_tokens: Count
@@ -32,6 +43,8 @@ class StartEvent(Message):
     """Maximum number of tokens of each choice: as requested, or the rest of the context."""
     prompt_token_ids: Many[Count] | None = None
     prompt_text: str | None = None
+    adapted: Many[Adapted] = Field(default=(), exclude_if=not_)
+    """Left out if it is empty, so that earlier gateways understand the message."""
 
 
 class PromptLogprob(Message):

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from toolgate_core import wire
+from toolgate_core.chat_request import HistoryChange
 
 from .. import tracing
 from ..backend_client.client import Backend
@@ -21,6 +22,8 @@ from .constraints import Constraints
 from .request.preparation import Prepared
 from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
+
+MAX_TOKENS = "x-toolgate-max-tokens"
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,8 @@ class Generation:
         with self.span.ended():
             async with aclosing(self.events) as batches:
                 async for batch in batches:
+                    if isinstance(start := batch[0] if batch else None, wire.StartEvent):
+                        self._note_start(start, context)
                     if self.name:
                         self._noted.extend(batch)
                     fed = choice_events(batch, resample.choice) if resample else batch
@@ -91,6 +96,15 @@ class Generation:
                     yield events
                     if response.complete:
                         break
+
+    def _note_start(self, start: wire.StartEvent, context: RequestContext) -> None:
+        """Note how the backend changed the request."""
+        asked = self.prepared.request.sampling.max_tokens
+        if asked is not None and start.max_tokens is not None and start.max_tokens < asked:
+            context.extra_headers.setdefault(MAX_TOKENS, str(start.max_tokens))
+        paths = self.prepared.request.message_paths
+        known = (each for each in start.adapted if each.message < len(paths))
+        context.note_changes(HistoryChange(each.kind, paths[each.message]) for each in known)
 
     def keep(self, answers: Answers) -> None:
         """Keep the answer. It succeeded without sampling a choice again."""
