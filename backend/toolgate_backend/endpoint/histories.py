@@ -96,7 +96,7 @@ RULES: Sequence[tuple[Mapping[str, Any], Sequence[str], Tools | None]] = (
     ({"systems": 1}, ("suasu", "uasu", "us"), (KNOWN,)),
     ({"systems": 0}, ("su",), (KNOWN,)),
     ({"joins": ("system", "user", "assistant")}, ("uu", "uaau"), (KNOWN,)),
-    ({"gaps": FIRST}, ("au", "cru", "s", "sa"), (KNOWN,)),
+    ({"gaps": FIRST}, ("au", "cru", "2rr", "s", "sa"), (KNOWN,)),
     ({"gaps": FIRST | BETWEEN}, ("ucru", "uacrau"), (KNOWN,)),
 )
 """Rules, each with the conversations that show whether a template needs it: a letter for each

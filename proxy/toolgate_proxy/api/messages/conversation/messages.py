@@ -88,17 +88,14 @@ class _Reader:
     """The ids of calls that a service ran, without a result so far."""
     _open: dict[str, str] = field(default_factory=dict)
     """The ids of the calls of the last assistant message that have no result yet, by path."""
-    _system: list[tuple[Fields, str]] = field(default_factory=list)
-    """System messages, with their paths, that wait for the results of calls."""
 
     def read(self, message: Fields, path: str) -> None:
         role = message.text("role")
         if role in SYSTEM_ROLES:
             check_fields(message, (*MESSAGE_FIELDS, "output_config"))
             self._history.note_unknown(message, MESSAGE_FIELDS)
-            self._system.append((message, path))
-            if not self._open:
-                self._add_system()
+            changes = ToolChanges(self._tools, self._history)
+            self.turns.system(read_system_message(message, changes, self._define), path)
             return
         check_fields(message, MESSAGE_FIELDS)
         self._tools.begin()
@@ -118,12 +115,6 @@ class _Reader:
                 param=path,
             )
 
-    def _add_system(self) -> None:
-        for message, path in self._system:
-            changes = ToolChanges(self._tools, self._history)
-            self.turns.system(read_system_message(message, changes, self._define), path)
-        self._system.clear()
-
     def _user(self, message: Fields, path: str) -> None:
         parts: list[tuple[Part, str]] = []
         blocks = blocks_of(message, "content")
@@ -136,7 +127,6 @@ class _Reader:
                 raise unsupported_block(block, kind, "a user message", USER_BLOCKS)
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
-        self._add_system()
         if parts:
             self.turns.user(parts, path)
         elif not any(kind == "tool_result" for _, kind in blocks):
