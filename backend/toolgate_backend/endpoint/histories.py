@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from toolgate_core.wire import Adaptation, Adapted
+from toolgate_core.wire import Adaptation
 
 from .added_tools import KNOWN, PROBE, Message, RenderText, Tools
 
-REMINDER = "<system-reminder>\n{}\n</system-reminder>"
-"""A system message as text of the user, in the form that models know from clients."""
-FILLER = " "
-"""The text of a message that only the template needs. Some refuse an empty one."""
+REMINDER = "<system-reminder>\n{}\n</system-reminder>"  # as models know it from clients
+FILLER = " "  # some templates refuse an empty text
 MAX_CHANGES = 50
 Turn = tuple[int, Message]
+Change = tuple[Adaptation, int]
 
 
 @dataclass(frozen=True)
@@ -45,20 +43,17 @@ class TemplateForm:
             return [*map(_completed, given)]
         return given or ([] if self.lists_tools else None)
 
-    def messages(self, given: Sequence[Message]) -> tuple[list[Message], tuple[Adapted, ...]]:
+    def messages(self, given: Sequence[Message]) -> tuple[list[Message], tuple[Change, ...]]:
         """Return the messages as the template accepts them, and which of them are changed."""
         turns, kind = [*enumerate(given)], ""
-        changes: dict[tuple[Adaptation, int], None] = {}
+        changes: dict[Change, None] = {}
         if self.calls_as_text:
             turns = [(at, _as_text(message)) for at, message in turns]
             changes = {("as_text", at): None for at, message in turns if message is not given[at]}
         elif self.single_calls:
             turns = _one_by_one(turns)
-            changes = {
-                ("split", at): None
-                for at, count in Counter(at for at, _ in turns).items()
-                if count > 1
-            }
+            several = [at for at, each in enumerate(given) if len(each.get("tool_calls") or ()) > 1]
+            changes = {("split", at): None for at in several}
         shown: list[Message] = []
         last, reminded = "", False
         for at, message in (*turns, (len(given) - 1, {"role": "end"})):
@@ -80,8 +75,7 @@ class TemplateForm:
                 message = {**message, "content": FILLER}
             shown.append(message)
             reminded, last = reminds, last if kind == "system" else kind
-        adapted = (Adapted(kind=kind, message=at) for kind, at in [*changes][:MAX_CHANGES])
-        return shown[:-1], tuple(adapted)
+        return shown[:-1], tuple(changes)[:MAX_CHANGES]
 
 
 FIRST = {("", kind): "user" for kind in ("assistant", "call", "end")}
@@ -109,18 +103,15 @@ CALLS = [
 
 def conversation(letters: str) -> list[Message]:
     """Return the conversation of a rule. Its texts are marks; some templates show no calls."""
-    messages: dict[str, Message] = {
-        "s": {"role": "system"},
-        "u": {"role": "user"},
-        "a": {"role": "assistant"},
-        "c": {"role": "assistant", "tool_calls": CALLS[:1], "content": None},
-        "2": {"role": "assistant", "tool_calls": CALLS, "content": None},
-    }
-    results = [{"role": "tool", "tool_call_id": call["id"]} for call in CALLS]
-    return [
-        {"content": f"mark{at}"} | (messages.get(each) or results[letters[at - 1] == "r"])
-        for at, each in enumerate(letters)
-    ]
+    roles = {"s": "system", "u": "user", "r": "tool"}
+    made: list[Message] = []
+    for at, each in enumerate(letters):
+        made.append({"role": roles.get(each, "assistant"), "content": f"mark{at}"})
+        if each == "r":
+            made[at]["tool_call_id"] = CALLS[letters[at - 1] == "r"]["id"]
+        elif each in "c2":
+            made[at] |= {"content": None, "tool_calls": CALLS[: 1 + (each == "2")]}
+    return made
 
 
 async def learnt(render: RenderText) -> TemplateForm:

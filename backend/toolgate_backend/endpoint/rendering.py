@@ -27,7 +27,6 @@ from toolgate_core.errors import (
 from toolgate_core.text_size import check_text
 from toolgate_core.wire import (
     TOOL_DEFINITIONS,
-    Adapted,
     ChatPrompt,
     Prompt,
     Tokenizing,
@@ -36,7 +35,7 @@ from toolgate_core.wire import (
 
 from ..tokens.vocabulary import Vocabulary
 from .added_tools import AddedTools, Tools
-from .histories import TemplateForm, learnt
+from .histories import Change, TemplateForm, learnt
 
 LENGTH_ERROR = re.compile(
     r"This model's maximum context length is |\w+=\d+ cannot be greater than |"
@@ -67,7 +66,7 @@ class Renderer:
 
     async def render(
         self, prompt: Prompt, max_tokens: int = 0
-    ) -> tuple[dict[str, Any], tuple[Adapted, ...]]:
+    ) -> tuple[dict[str, Any], tuple[Change, ...]]:
         """Return vLLM's engine input, and the messages that have another form in it. If the prompt
         is truncated to fit, `max_tokens` of the context are reserved for the response. Raise
         TemplateRefused with the template's own message, ContextLengthExceeded and InvalidRequest.

@@ -29,8 +29,8 @@ from .turn_start import TurnStart
 logger = init_logger(__name__)
 
 FIT_PART = 16
-"""A `max_tokens` that is too large is lowered, but not below this part of the context: clients
-shorten the conversation if it is refused, and a response that is soon cut helps nobody."""
+"""Part of the context below which `max_tokens` is not lowered: the conversation is too long then.
+"""
 
 
 class Service:

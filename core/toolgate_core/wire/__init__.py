@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from .events import (
     Adaptation,
-    Adapted,
     EndEvent,
     ErrorEvent,
     PromptLogprob,
@@ -75,7 +74,6 @@ __all__ = [
     "NO_HINTS",
     "TOOL_DEFINITIONS",
     "Adaptation",
-    "Adapted",
     "Candidate",
     "ChatPrompt",
     "CountTokens",

@@ -27,13 +27,6 @@ class TokenLogprob(TopLogprob):
 Adaptation = Literal["system", "joined", "added", "split", "as_text"]
 
 
-class Adapted(Message):
-    """A message of the prompt that the model's template accepts in another form only."""
-
-    kind: Adaptation
-    message: Count
-
-
 class StartEvent(Message):
     event: Literal["start"] = "start"
     prompt_tokens: Count
@@ -43,8 +36,9 @@ class StartEvent(Message):
     """Maximum number of tokens of each choice: as requested, or the rest of the context."""
     prompt_token_ids: Many[Count] | None = None
     prompt_text: str | None = None
-    adapted: Many[Adapted] = Field(default=(), exclude_if=not_)
-    """Left out if it is empty, so that earlier gateways understand the message."""
+    adapted: Many[tuple[Adaptation, Count]] = Field(default=(), exclude_if=not_)
+    """The messages of the prompt that the template accepts in another form only. Left out if there
+    are none, so that earlier gateways understand the message."""
 
 
 class PromptLogprob(Message):

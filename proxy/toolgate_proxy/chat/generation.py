@@ -23,8 +23,6 @@ from .request.preparation import Prepared
 from .resampling_state import choice_events
 from .response import ChatResponse, ResponseEvent
 
-MAX_TOKENS = "x-toolgate-max-tokens"
-
 
 @dataclass(frozen=True)
 class Generation:
@@ -101,10 +99,10 @@ class Generation:
         """Note how the backend changed the request."""
         asked = self.prepared.request.sampling.max_tokens
         if asked is not None and start.max_tokens is not None and start.max_tokens < asked:
-            context.extra_headers.setdefault(MAX_TOKENS, str(start.max_tokens))
+            context.extra_headers.setdefault("x-toolgate-max-tokens", str(start.max_tokens))
         paths = self.prepared.request.message_paths
-        known = (each for each in start.adapted if each.message < len(paths))
-        context.note_changes(HistoryChange(each.kind, paths[each.message]) for each in known)
+        known = ((kind, at) for kind, at in start.adapted if at < len(paths))
+        context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
     def keep(self, answers: Answers) -> None:
         """Keep the answer. It succeeded without sampling a choice again."""

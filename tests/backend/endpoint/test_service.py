@@ -148,8 +148,8 @@ async def test_a_message_that_the_template_refuses_is_shown_in_another_form(
     await service._renderer.learn_form()
     start = await anext(service.generate(request))
     assert isinstance(start, wire.StartEvent)
-    assert start.adapted == (wire.Adapted(kind="system", message=1),)
-    text = start.prompt_text or ""
+    assert start.adapted == (("system", 1),)
+    text = (start.prompt_text or "").replace("\\n", "\n")
     assert (text.count("[user]"), text.count("[system]")) == (2, 0)
     assert "<system-reminder>\nb\n</system-reminder>\n\na" in text
 

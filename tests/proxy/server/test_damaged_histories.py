@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.litellm.own_route import CHAT, Gateway, Response
 from tests.support.servers.script import Script, call
-from toolgate_core.wire import Adapted
 from toolgate_proxy.server.response_headers import own_headers
 
 RESPONSES, MESSAGES = "/v1/responses", "/v1/messages"
@@ -177,8 +176,7 @@ async def test_an_image_in_a_result_is_a_text_for_a_model_without_images(
 async def test_changes_of_the_backend_are_in_the_headers(
     gateway: Gateway, path: str, stream: bool
 ) -> None:
-    adapted = (Adapted(kind="system", message=1), Adapted(kind="joined", message=9))
-    start = {"adapted": adapted, "max_tokens": 150}
+    start = {"adapted": (("system", 1), ("joined", 9)), "max_tokens": 150}
     gateway.backend.scripts["go on"] = Script(("ok",), start=start)
     most = {"max_output_tokens" if path == RESPONSES else "max_tokens": 200}
     history = [USER, {"role": "system", "content": "a"}, LAST]
