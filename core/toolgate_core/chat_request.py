@@ -30,7 +30,7 @@ class AllowedTools:
 
 ToolChoice = Literal["none", "auto", "required"] | NamedTool | AllowedTools
 
-Change = Literal["arguments", "lost_call", "no_result", "as_text", "left_out", "image"]
+Change = wire.Adaptation | Literal["arguments", "lost_call", "no_result", "left_out", "image"]
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,13 @@ class HistoryChange:
     - `arguments`: the arguments of a call were no JSON object. The model sees `{}`.
     - `lost_call`: a result without its call. The model sees a call with the arguments `{}`.
     - `no_result`: a call without a result. The model sees `[no result]`.
-    - `as_text`: an entry of another service, of which the model sees the text.
+    - `as_text`: an entry of another service, of which the model sees the text; or a call or
+      result, for a model whose template has no form for it.
     - `left_out`: an entry or a field of another service without text for the model.
     - `image`: an image in the result of a call, for a model that takes text only.
+    - `system`, `joined`, `added`, `split`: a message that the model's template does not accept at
+      its place. The model sees a system message as text of the user, one message instead of two, a
+      message without text before it, or its calls one after the other.
     """
 
     kind: Change
@@ -101,6 +105,8 @@ class ChatRequest:
     on_budget: wire.OnBudget = "cut"
     call_tokens: int | None = None
     """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
+    fit_max_tokens: bool = False
+    """Whether `max_tokens` is lowered to what the context leaves."""
     repetition_guard: bool = True
     """Whether a call, or content of a format, that repeats itself is closed."""
     content_format: Tool | None = None

@@ -17,7 +17,7 @@ from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt
 
 Tools = Sequence[Mapping[str, Any]]
 Message = dict[str, Any]
-RenderText = Callable[[Sequence[Message], Tools], Awaitable[str]]
+RenderText = Callable[[Sequence[Message], Tools | None], Awaitable[str]]
 """Returns the text of a prompt. Raises any exception if the template refuses it."""
 PROBE = "toolgate_probe"
 KNOWN: Mapping[str, Any] = {

@@ -34,7 +34,8 @@ from toolgate_core.wire import (
 )
 
 from ..tokens.vocabulary import Vocabulary
-from .added_tools import AddedTools
+from .added_tools import AddedTools, Tools
+from .histories import Change, TemplateForm, learnt
 
 LENGTH_ERROR = re.compile(
     r"This model's maximum context length is |\w+=\d+ cannot be greater than |"
@@ -58,13 +59,20 @@ class Renderer:
         added = vocabulary.tokenizer.added_tokens_decoder.values()
         special = [token.content for token in added if token.special]
         self._added_tools = AddedTools(self._text, special)
+        self._form = TemplateForm()
 
-    async def render(self, prompt: Prompt, max_tokens: int = 0) -> Any:
-        """vLLM's engine input. If the prompt is truncated to fit, `max_tokens` of the context are
-        reserved for the response. Raises TemplateRefused with the template's own message,
-        ContextLengthExceeded and InvalidRequest."""
+    async def learn_form(self) -> None:
+        self._form = await learnt(self._text)
+
+    async def render(
+        self, prompt: Prompt, max_tokens: int = 0
+    ) -> tuple[dict[str, Any], tuple[Change, ...]]:
+        """Return vLLM's engine input, and the messages that have another form in it. If the prompt
+        is truncated to fit, `max_tokens` of the context are reserved for the response. Raise
+        TemplateRefused with the template's own message, ContextLengthExceeded and InvalidRequest.
+        """
         if not isinstance(prompt, ChatPrompt):
-            return self._tokens(prompt)
+            return self._tokens(prompt), ()
         refuse_media_urls(prompt)
         check_text(
             prompt.messages,
@@ -74,12 +82,12 @@ class Renderer:
             max_token_bytes=self.max_token_bytes,
         )
         template_kwargs: dict[str, Any] = {"add_generation_prompt": True, **prompt.template_kwargs}
-        if prompt.tools:
-            template_kwargs["tools"] = list(prompt.tools)
+        if (tools := self._form.tools(prompt.tools)) is not None:
+            template_kwargs["tools"] = list(tools)
         params = ChatParams(chat_template_kwargs=template_kwargs)
         tokenizing = self._tokenizing(prompt.tokenizing, max_tokens)
         try:
-            messages = await self._added_tools.shown(prompt)
+            messages, adapted = self._form.messages(await self._added_tools.shown(prompt))
             _, (rendered,) = await self._renderer.render_chat_async(
                 [[for_vllm(message) for message in messages]],
                 params,
@@ -105,13 +113,12 @@ class Renderer:
             if isinstance(error, VLLMClientError | ValueError | TypeError):
                 raise rendering_error(error) from error
             raise
-        return rendered
+        return rendered, adapted
 
-    async def _text(self, messages: Sequence[Any], tools: Sequence[Any]) -> str:
+    async def _text(self, messages: Sequence[Any], tools: Tools | None) -> str:
         """The text of a prompt. Raises any error of vLLM's renderer."""
-        params = ChatParams(
-            chat_template_kwargs={"add_generation_prompt": True, "tools": list(tools)}
-        )
+        listed = {} if tools is None else {"tools": list(tools)}
+        params = ChatParams(chat_template_kwargs={"add_generation_prompt": True, **listed})
         _, prompt = await self._renderer.render_messages_async(list(messages), params)
         if (text := prompt.get("prompt")) is not None:
             return str(text)

@@ -62,7 +62,8 @@ def make_spec(
         bad_words=_bad_words(sampling, vocabulary),
     )
     names = [candidate.name for candidate in enforcement.candidates]
-    check_budget(spec, least_tokens, vocabulary, asked_for=sampling.max_tokens, names=names)
+    asked = sampling.max_tokens if sampling.max_tokens == budget else None
+    check_budget(spec, least_tokens, vocabulary, asked_for=asked, names=names)
     return spec
 
 

@@ -28,6 +28,10 @@ from .turn_start import TurnStart
 
 logger = init_logger(__name__)
 
+FIT_PART = 16
+"""Part of the context below which `max_tokens` is not lowered: the conversation is too long then.
+"""
+
 
 class Service:
     """The endpoint's state in one API process. Stored in `app.state.toolgate`."""
@@ -60,6 +64,7 @@ class Service:
         in_flight = service._in_flight
         before_shutdown(engine_client, in_flight.close, in_flight.wait_until_idle)
         service._log_dialect()
+        await service._renderer.learn_form()
         await service._rpc("toolgate_report")  # makes the engine read its vocabulary now
         if service._vocabulary.dialect.calls:
             await service._quarantine.warm_up()
@@ -131,7 +136,7 @@ class Service:
         """The number of tokens of a prompt, rendered as for a response."""
         with self._in_flight.track():
             self._lora(request.model)
-            prompt = await self._renderer.render(request.prompt, request.max_tokens)
+            prompt, _ = await self._renderer.render(request.prompt, request.max_tokens)
         return wire.TokenCount(tokens=len(prompt["prompt_token_ids"]))
 
     async def generate(
@@ -154,13 +159,13 @@ class Service:
             # A request that continues from earlier tokens gets the same prompt as the first
             # request.
             response_tokens = len(request.accepted) + (request.sampling.max_tokens or 0)
-            prompt = await self._renderer.render(request.prompt, response_tokens)
+            prompt, adapted = await self._renderer.render(request.prompt, response_tokens)
             if request.cache_salt is not None:
                 prompt["cache_salt"] = request.cache_salt
             prompt_ids: list[int] = prompt["prompt_token_ids"]
             self._check_accepted(request)
             self._turn_start.refuse_open_call(prompt_ids)
-            budget = self._budget(request.sampling, len(prompt_ids) + len(request.accepted))
+            budget = self._budget(request, len(prompt_ids) + len(request.accepted))
             spec = None
             if enforcement is not None:
                 spec = make_spec(
@@ -192,6 +197,7 @@ class Service:
                 max_tokens=budget,
                 prompt_token_ids=tuple(prompt_ids) if request.return_prompt_ids else None,
                 prompt_text=self._prompt_text(request, prompt_ids),
+                adapted=adapted,
             )
             prompt["prompt_token_ids"] = [*prompt_ids, *request.accepted]
             outputs = self._engine.generate(
@@ -252,15 +258,17 @@ class Service:
                 param="accepted",
             )
 
-    def _budget(self, sampling: wire.Sampling, prompt_tokens: int) -> int:
+    def _budget(self, request: wire.GenerateRequest, prompt_tokens: int) -> int:
         """Maximum number of tokens of the response."""
-        room: int = self._config.max_model_len - prompt_tokens
-        wanted = sampling.max_tokens or self._config.get_diff_sampling_param().get("max_tokens")
-        if room < 1 or (sampling.max_tokens or 1) > room:
+        context: int = self._config.max_model_len
+        room, asked = context - prompt_tokens, request.sampling.max_tokens
+        wanted = asked or self._config.get_diff_sampling_param().get("max_tokens")
+        least = min(asked or 1, context // FIT_PART) if request.fit_max_tokens else asked
+        if room < max(least or 1, 1):
             raise ContextLengthExceeded.of_tokens(
-                self._config.max_model_len,
+                context,
                 prompt_tokens,
-                sampling.max_tokens if room >= 1 else None,
+                asked if room >= 1 else None,
                 param="messages" if room < 1 else "max_tokens",
             )
         return min(room, wanted or room)

@@ -62,8 +62,7 @@ class InvalidTools(InvalidRequest):
 
 
 class UnknownTool(InvalidRequest):
-    """`tool_choice`, `function_call`, `tool_addition` or `tool_removal` names a tool that is not in
-    `tools`, or not loaded.
+    """`tool_choice` or `function_call` names a tool that is not in `tools`, or not loaded.
 
     Add the tool to `tools`, or correct the name.
     """

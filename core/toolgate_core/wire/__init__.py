@@ -14,6 +14,7 @@ object.
 from __future__ import annotations
 
 from .events import (
+    Adaptation,
     EndEvent,
     ErrorEvent,
     PromptLogprob,
@@ -72,6 +73,7 @@ __all__ = [
     "MEASUREMENTS",
     "NO_HINTS",
     "TOOL_DEFINITIONS",
+    "Adaptation",
     "Candidate",
     "ChatPrompt",
     "CountTokens",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import not_
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter
@@ -23,6 +24,9 @@ class TokenLogprob(TopLogprob):
     top: Many[TopLogprob] = ()
 
 
+Adaptation = Literal["system", "joined", "added", "split", "as_text"]
+
+
 class StartEvent(Message):
     event: Literal["start"] = "start"
     prompt_tokens: Count
@@ -32,6 +36,9 @@ class StartEvent(Message):
     """Maximum number of tokens of each choice: as requested, or the rest of the context."""
     prompt_token_ids: Many[Count] | None = None
     prompt_text: str | None = None
+    adapted: Many[tuple[Adaptation, Count]] = Field(default=(), exclude_if=not_)
+    """The messages of the prompt that the template accepts in another form only. Left out if there
+    are none, so that earlier gateways understand the message."""
 
 
 class PromptLogprob(Message):

@@ -150,6 +150,9 @@ class GenerateRequest(Message):
     """Whether the events of a stream have the tokens of some time each, for a reader that needs to
     know how many tokens there are, but none of them before the end. None leaves the field out, so
     that earlier backends understand the message."""
+    fit_max_tokens: Literal[True] | None = None
+    """Whether `max_tokens` is lowered to the rest of the context, if that is a sixteenth of it or
+    more. None leaves the field out, so that earlier backends understand the message."""
     return_prompt_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False

@@ -184,6 +184,7 @@ def backend_request(
         # tokens costs less.
         stream=needs_each_token or metered,
         batched=True if metered and not needs_each_token else None,
+        fit_max_tokens=True if request.fit_max_tokens else None,
         return_prompt_ids=request.return_token_ids,
         return_prompt_text=request.return_prompt_text,
         tokens_as_ids=request.tokens_as_ids,

@@ -8,6 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 
 from toolgate_core import wire
+from toolgate_core.chat_request import HistoryChange
 
 from .. import tracing
 from ..backend_client.client import Backend
@@ -76,6 +77,8 @@ class Generation:
         with self.span.ended():
             async with aclosing(self.events) as batches:
                 async for batch in batches:
+                    if isinstance(start := batch[0] if batch else None, wire.StartEvent):
+                        self._note_start(start, context)
                     if self.name:
                         self._noted.extend(batch)
                     fed = choice_events(batch, resample.choice) if resample else batch
@@ -91,6 +94,15 @@ class Generation:
                     yield events
                     if response.complete:
                         break
+
+    def _note_start(self, start: wire.StartEvent, context: RequestContext) -> None:
+        """Note how the backend changed the request."""
+        asked = self.prepared.request.sampling.max_tokens
+        if asked is not None and start.max_tokens is not None and start.max_tokens < asked:
+            context.extra_headers.setdefault("x-toolgate-max-tokens", str(start.max_tokens))
+        paths = self.prepared.request.message_paths
+        known = ((kind, at) for kind, at in start.adapted if at < len(paths))
+        context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
     def keep(self, answers: Answers) -> None:
         """Keep the answer. It succeeded without sampling a choice again."""

@@ -20,6 +20,7 @@ Headers that Toolgate adds:
 - `x-toolgate-invalid-tools: <name>; at=<JSON Pointer>, …`: invalid tools that were left out.
 - `x-toolgate-corrected: <tools with slips in their schemas>; keywords=<the keywords>`: the slips
   were read as they were meant.
+- `x-toolgate-max-tokens: <number>`: `max_tokens` was lowered to what the context leaves.
 - `x-toolgate-dropped-messages: <number>`: the oldest messages, dropped by `truncation: "auto"`.
 - `x-toolgate-resamples: <times a choice was sampled again>`; in a stream, before its first event.
 """

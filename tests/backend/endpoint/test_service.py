@@ -115,6 +115,45 @@ async def test_tokens_that_do_not_fit_are_counted_in_the_error(
     assert refused.value.param == "max_tokens"
 
 
+@pytest.mark.parametrize(("words", "fits"), [(1, True), (70, True), (84, False)])
+async def test_max_tokens_are_lowered_to_what_the_context_leaves(
+    service: Service, engine: Engine, words: int, fits: bool
+) -> None:
+    """But not to a few tokens: then the conversation is to be shortened."""
+    sampling = wire.Sampling(max_tokens=CONTEXT * 10)
+    request = chat("t " * words).model_copy(update={"sampling": sampling, "fit_max_tokens": True})
+    if not fits:
+        with pytest.raises(ContextLengthExceeded):
+            await anext(service.generate(request))
+        return
+    [start] = [each async for each in service.generate(request)][:1]
+    [(prompt, budget)] = engine.asked
+    assert budget == CONTEXT - len(prompt) == start.max_tokens  # type: ignore[union-attr]
+
+
+STRICT = """{% for m in messages %}{% if m.role == "system" and not loop.first %}
+{{ raise_exception("late") }}{% endif %}[{{ m.role }}]{{ m.content }}{% endfor %}"""
+
+
+async def test_a_message_that_the_template_refuses_is_shown_in_another_form(
+    service: Service, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine.renderer.get_tokenizer(), "chat_template", STRICT)
+    system = {"role": "system", "content": "b"}
+    user = {"role": "user", "content": "a"}
+    prompt = wire.ChatPrompt(messages=(user, system, user))
+    request = chat("").model_copy(update={"prompt": prompt, "return_prompt_text": True})
+    with pytest.raises(InvalidRequest, match="late"):
+        await anext(service.generate(request))
+    await service._renderer.learn_form()
+    start = await anext(service.generate(request))
+    assert isinstance(start, wire.StartEvent)
+    assert start.adapted == (("system", 1),)
+    text = (start.prompt_text or "").replace("\\n", "\n")
+    assert (text.count("[user]"), text.count("[system]")) == (2, 0)
+    assert "<system-reminder>\nb\n</system-reminder>\n\na" in text
+
+
 @pytest.mark.parametrize("max_tokens", [CONTEXT, CONTEXT + 1])
 async def test_max_tokens_without_room_for_the_prompt_are_rejected(
     service: Service, engine: Engine, max_tokens: int

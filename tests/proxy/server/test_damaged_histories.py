@@ -171,6 +171,30 @@ async def test_an_image_in_a_result_is_a_text_for_a_model_without_images(
     assert own_headers(response.context)["x-toolgate-history"] == f"image={place}"
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("path", TOOLS)
+async def test_changes_of_the_backend_are_in_the_headers(
+    gateway: Gateway, path: str, stream: bool
+) -> None:
+    start = {"adapted": (("system", 1), ("joined", 9)), "max_tokens": 150}
+    gateway.backend.scripts["go on"] = Script(("ok",), start=start)
+    most = {"max_output_tokens" if path == RESPONSES else "max_tokens": 200}
+    history = [USER, {"role": "system", "content": "a"}, LAST]
+    body = {
+        "model": "tiny",
+        "stream": stream,
+        "input" if path == RESPONSES else "messages": history,
+    }
+    response = await gateway.ask(body | most, path=path)
+    assert response.status == 200, response.json
+    headers = own_headers(response.context)
+    place = "input[1]" if path == RESPONSES else "messages[1]"
+    assert headers["x-toolgate-history"] == f"system={place}"
+    assert headers["x-toolgate-max-tokens"] == "150"
+    [sent] = gateway.backend.requests
+    assert sent.fit_max_tokens is (True if path == MESSAGES else None)
+
+
 async def test_a_cut_answer_of_chat_completions_is_continued(gateway: Gateway) -> None:
     begun = call("dim", {"lamp": "5" * 60})[:-30]
     gateway.backend.scripts[USER["content"]] = Script((begun,), finish="length")

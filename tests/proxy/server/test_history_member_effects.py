@@ -154,7 +154,7 @@ WITHOUT_EFFECT_OF = {("function_call_output", "name"), ("custom_tool_call_output
                      ("function_call_output", "namespace"), ("tool_search_output", "call_id"),
                      ("additional_tools", "role"),
                      ("web_search_call", "encrypted_content"),
-                     ("compaction", "encrypted_content"),
+                     ("compaction", "encrypted_content"), ("compaction", "type"),
                      ("mcp_approval_request", "server_label"), ("mcp_call", "server_label"),
                      ("mcp_call", "approval_request_id"), ("mcp_list_tools", "server_label"),
                      ("mcp_list_tools", "tools"), ("mcp_list_tools", "error")}  # fmt: skip

@@ -35,6 +35,8 @@ class Script:
     texts: tuple[str, ...]
     finish: str = "stop"
     reasoning_open: bool = False
+    start: dict[str, Any] = field(default_factory=dict)
+    """Other fields of the start event."""
     prompt_tokens: int = 11
     cached_tokens: int = 3
     pause: float = 0.0
@@ -87,12 +89,13 @@ async def events(
         texts = [text + "<|im_end|>" for text in texts]
     turns = [_behind(message.accepted, tokenize(text)) for text in texts]
     limit = min(message.sampling.max_tokens or 10_000, 10_000)
-    yield wire.StartEvent(
+    start = wire.StartEvent(
         prompt_tokens=script.prompt_tokens,
         reasoning_open=script.reasoning_open,
         max_tokens=message.sampling.max_tokens or 4000,
         prompt_token_ids=tuple(range(script.prompt_tokens)) if message.return_prompt_ids else None,
     )
+    yield start.model_copy(update=script.start)
     for at in range(max(map(len, turns))):
         if at == script.error_after:
             error = {"message": "It broke.", "code": "enforcement_failed"}

@@ -107,7 +107,7 @@ class _Reader:
             return content
         if not isinstance(content, list):
             raise invalid_value(param, "a string or an array of content parts", content)
-        changes, parts = ToolChanges(self.tools), []
+        changes, parts = ToolChanges(self.tools, self.history), []
         for at, given in enumerate(content):
             path = f"{param}[{at}]"
             if not self._is_change(given, path, role, changes):

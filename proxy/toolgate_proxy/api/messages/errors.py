@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from toolgate_core.chat_request import ChatRequest
-from toolgate_core.errors import ContextLengthExceeded, ToolgateError, UnknownTool
+from toolgate_core.errors import ContextLengthExceeded, ToolgateError
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM, shortened
 from toolgate_core.text_size import BYTES_PER_TOKEN, text_bytes
 
@@ -47,9 +47,6 @@ THREAD: Mapping[str, Any] = {
 }
 """Anthropic's SDKs send `thread` at first, and continue without it after this error."""
 
-UNRESOLVED: Mapping[str, Any] = {"error_code": "tool_reference_unresolved"}
-"""A block adds or removes a tool that is not defined."""
-
 
 def error_body(
     error: ToolgateError, request: ChatRequest | None = None, request_id: str | None = None
@@ -65,8 +62,6 @@ def error_body(
         shown["param"] = shortened(_in_own_words(error.param, request), MAX_PARAM)
     if error.param == "thread":
         shown["details"] = THREAD
-    if isinstance(error, UnknownTool) and error.param != "tool_choice":
-        shown["details"] = UNRESOLVED
     return {"type": "error", "error": shown, "request_id": request_id}
 
 

@@ -78,6 +78,7 @@ def parse_request(
     mode = reasoning_mode(values)
     edits, compaction = read_edits(values.get("context_management", {}).get("edits", ()))
     parsed.request["include_reasoning"] = is_shown(values, mode)
+    parsed.request.setdefault("fit_max_tokens", True)  # clients must send some `max_tokens`
     return chat_request(
         parsed,
         salt=salt,

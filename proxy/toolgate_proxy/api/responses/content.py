@@ -45,13 +45,6 @@ def read_content(fields: Fields, name: str, role: str, history: History) -> Cont
     return [part for part in parts if part is not None]
 
 
-def as_text(content: Content) -> str:
-    """The text of a content without images."""
-    if isinstance(content, str):
-        return content
-    return "".join(part["text"] for part in content)
-
-
 def _part(part: object, path: str, role: str, history: History) -> dict[str, Any] | None:
     """None for a part that is left out."""
     if not isinstance(part, dict):

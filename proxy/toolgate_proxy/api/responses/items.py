@@ -6,7 +6,6 @@ message. An item begins a new message where the current one already has its kind
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ...sealing import OwnerSeal
-from ..shared.history import History, function_call, text_of
+from ..shared.history import History, function_call, text_of, tool_of
 from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
@@ -50,10 +49,6 @@ FIELDS = {
     TRIGGER: (),
 }
 """By type of item: its fields."""
-FOREIGN = re.compile(
-    r"(?P<name>[a-z0-9_]{1,60})_(?:call|call_output)|agent_message|program|program_output"
-)
-"""Types of items of hosted tools and of other agents."""
 PREVIOUS = "previous_response_id"
 
 
@@ -114,10 +109,14 @@ def _add(
         if result is not None and turns.has_call(result.call_id):
             turns.result(result.call_id, result.text, path)
             return
-        if (found := FOREIGN.fullmatch(kind)) is None:
-            raise _unknown_type(kind, fields.path("type"))
+        if kind == "item_reference":
+            raise UnsupportedParameter(
+                f"{path!r} is an item_reference, which needs the `id` of a stored item, and "
+                "nothing else. Send the item itself.",
+                param=fields.path("type"),
+            )
         if text := history.text(item, path):
-            turns.other_result(found["name"] or kind, text, path)
+            turns.other_result(tool_of(kind), text, path)
         return
     history.note_unknown(fields, (*COMMON, *FIELDS[kind]))
     fields.text("id")
@@ -159,16 +158,6 @@ def _add(
                 turns.compacted(made, path)
         case "reasoning":
             turns.reasoning(_reasoning(fields, seal, history), path)
-
-
-def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
-    if kind == "item_reference":
-        reason = "It needs the `id` of a stored item, and nothing else. Send the item itself."
-    else:
-        reason = f"Use {', '.join(FIELDS)}."
-    return UnsupportedParameter(
-        f"An item of the type {kind!r} is not supported. {reason}", param=path
-    )
 
 
 def _name(fields: Fields, tools: Toolset) -> str:

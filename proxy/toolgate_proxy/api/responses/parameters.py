@@ -33,7 +33,7 @@ INCLUDES = (
     "web_search_call.action.sources",
     "web_search_call.results",
 )
-SUMMARIES = ("auto", "concise", "detailed")
+SUMMARIES = ("auto", "concise", "detailed", "none")
 
 RESPONSES: tuple[Parameter, ...] = (
     Parameter("model", Text(), note="A model of the gateway or a LoRA adapter."),

@@ -18,11 +18,11 @@ from ...chat.compaction.compacted import Compacted
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
 from ..shared.history import History, lost_call, with_results
-from ..shared.tool_changes import ToolChanges, reminder
+from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import NOTHING_FOUND
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..shared.web_search import QUERY, Page, opened, results_text
-from .content import Content, as_text
+from .content import Content
 from .shown_tools import SEARCH
 
 Message = dict[str, Any]
@@ -35,8 +35,6 @@ class Turns:
         self._messages: list[Message] = []
         self._paths: list[str] = []
         self._call_ids: set[str] = set()
-        self._instructions = bool(instructions)
-        """Whether the only message so far is that of the instructions."""
         if instructions:
             self._append({"role": "system", "content": instructions}, "instructions")
 
@@ -50,10 +48,6 @@ class Turns:
 
     def message(self, role: str, content: Content, path: str) -> None:
         last = self._messages[-1] if self._messages else {}
-        if role == "system" and self._instructions:
-            # Many templates accept one system message only, at the beginning.
-            last["content"] = f"{last['content']}\n\n{as_text(content)}"
-            return
         if role == "assistant" and last.get("role") == "assistant" and last["content"] is None:
             last["content"] = content
             return
@@ -132,12 +126,11 @@ class Turns:
         self._append({"role": "tool", "tool_call_id": call_id, "content": text}, item.place)
 
     def additional(self, tools: Sequence[Tool], path: str) -> None:
-        """Tools that are added from here on. Many templates accept one system message only, so they
-        are content of the user."""
+        """Tools that are added from here on."""
         changes = ToolChanges(self.tools)
         changes.define(tools)
         if parts := changes.parts(heading=True):
-            self._append({"role": "user", "content": reminder(parts)}, path)
+            self._append({"role": "system", "content": parts}, path)
 
     def compacted(self, made: Compacted, path: str) -> None:
         """Replace the conversation so far."""
@@ -151,6 +144,5 @@ class Turns:
     def _append(self, message: Message, path: str) -> None:
         if message["role"] != "system":
             self.tools.begin()
-        self._instructions = path == "instructions"
         self._messages.append(message)
         self._paths.append(path)

@@ -12,6 +12,7 @@ call. Some refuse a result without a call.
 from __future__ import annotations
 
 import json
+import re
 from collections import deque
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -95,6 +96,11 @@ class History:
         """The text that stands for a part of the result of a call. The model should know of a part
         that it can't see."""
         return self.text(part, path) or f"[{part['type']} left out]"
+
+
+def tool_of(kind: str) -> str:
+    """The name of the tool of which an entry of another service is shown as a result."""
+    return re.sub(r"(?:_call|_call_output|_tool_result)$|[^A-Za-z0-9_-]", "", kind)[:60] or UNKNOWN
 
 
 def text_of(value: object) -> str:

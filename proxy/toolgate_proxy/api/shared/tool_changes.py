@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from toolgate_core.errors import UnknownTool, UnsupportedParameter
 from toolgate_core.tools import Tool
 from toolgate_core.toolset import Toolset
 from toolgate_core.wire import TOOL_DEFINITIONS
 
 from ...request_fields import Fields
+from .history import History
 
 Part = dict[str, Any]
 Define = Callable[[object, str], tuple[Tool, ...]]
@@ -23,8 +23,6 @@ ADDITION, REMOVAL = "tool_addition", "tool_removal"
 ADDED = "These tools can be called from here on:"
 LISTED = "These tools can be called: {}"
 REMOVED = "These tools can't be called any more: {}"
-REMINDER = "<system-reminder>\n{}\n</system-reminder>"
-"""A system message as text of the user, in the form that models know from clients."""
 
 
 @dataclass
@@ -32,6 +30,7 @@ class ToolChanges:
     """Changes at the beginning of the conversation are not shown: they change the list there."""
 
     toolset: Toolset
+    history: History = field(default_factory=History)
     _new: list[Tool] = field(default_factory=list)
     _listed: list[str] = field(default_factory=list)
     _removed: list[str] = field(default_factory=list)
@@ -48,8 +47,8 @@ class ToolChanges:
         return self.toolset.is_loaded(name)
 
     def read(self, block: Fields, kind: str, define: Define) -> None:
-        """Make the change of a block of the type ADDITION or REMOVAL. Raise InvalidRequest,
-        UnknownTool and UnsupportedParameter."""
+        """Make the change of a block of the type ADDITION or REMOVAL. One that names no tool of the
+        request is left out. Raise InvalidRequest and UnsupportedParameter."""
         given = block.mapping("tool")
         if given is None:
             raise block.wrong("tool", "an object with a type")
@@ -59,12 +58,8 @@ class ToolChanges:
                 self._change(kind, tool)
             case "tool_definition" if kind == ADDITION:
                 self.define(define(given.get("definition"), tool.path("definition")))
-            case other:
-                raise UnsupportedParameter(
-                    f"{tool.path('type')!r} is {other!r}, which is not supported here. Name a tool "
-                    'of the request: {"type": "tool_reference", "name": …}.',
-                    param=tool.path("type"),
-                )
+            case _:
+                self.history.note("left_out", block.place)
 
     def parts(self, *, heading: bool = False) -> list[Part]:
         """Return the content that shows the changes. `heading`: whether a sentence introduces the
@@ -88,12 +83,9 @@ class ToolChanges:
                 self._note(name, self.toolset.add(name))
                 return
             self.toolset.remove(name)
-        except KeyError:
-            raise UnknownTool(
-                f"{tool.path('name')!r} names the tool {name!r}, which the request does not define "
-                "before this place. Add it to `tools`, or remove the block.",
-                param=tool.path("name"),
-            ) from None
+        except KeyError:  # the client has the tool no more
+            self.history.note("left_out", tool.place)
+            return
         if self.toolset.begun and self.toolset.has(name):
             self._removed.append(name)
 
@@ -106,11 +98,3 @@ class ToolChanges:
 
 def text_part(text: str) -> Part:
     return {"type": "text", "text": text}
-
-
-def reminder(parts: Sequence[Part]) -> list[Part]:
-    """Return the content of a system message as content of the user."""
-    if all(part["type"] == "text" for part in parts):
-        return [text_part(REMINDER.format("\n\n".join(part["text"] for part in parts)))]
-    before, after = REMINDER.split("\n{}\n")
-    return [text_part(before), *parts, text_part(after)]

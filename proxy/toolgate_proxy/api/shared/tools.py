@@ -64,8 +64,11 @@ def read_mode(choice: object) -> Mode | dict[str, Any]:
     """Return the mode that a `tool_choice` of OpenAI's APIs is, or the object that names tools."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
-    if isinstance(choice, str) and choice in MODES:
-        return MODES[choice]
+    # Some clients write the mode as the type of an object.
+    is_mode = isinstance(choice, dict) and not function_name(choice)
+    mode = choice.get("type") if is_mode else choice  # type: ignore[attr-defined]
+    if isinstance(mode, str) and mode in MODES:
+        return MODES[mode]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
     return choice

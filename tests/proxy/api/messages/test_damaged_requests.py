@@ -99,7 +99,7 @@ PLACES = places(BODY)
 def test_the_body_is_valid_before_it_is_damaged() -> None:
     asked = Messages().parse(BODY, model="tiny", client=CLIENT)
     assert [each["role"] for each in asked.messages] == [
-        "system", "user", "assistant", "tool", "user", "assistant",
+        "system", "user", "assistant", "tool", "system", "user", "assistant",
     ]  # fmt: skip
 
 

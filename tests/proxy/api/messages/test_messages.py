@@ -10,7 +10,6 @@ from tests.support.apis.messages_api import SEAL, parsed
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.call_ids import original_id, shown_id
 from toolgate_proxy.api.messages.conversation.signature import sign
-from toolgate_proxy.api.shared.tool_changes import REMINDER
 from toolgate_proxy.sealing import OwnerSeal
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
@@ -66,32 +65,22 @@ def test_consecutive_messages_of_a_role_are_one() -> None:
     assert [each["role"] for each in last] == ["user", "assistant", "user"]
 
 
-def test_system_prompts_at_the_beginning_are_one_message() -> None:
+def test_system_messages_stay_at_their_places() -> None:
+    """The backend knows which of them the model's template accepts."""
     assert messages_of(
         {"role": "system", "content": "b"},
         user("c"),
         {"role": "developer", "content": [text("d")]},
         system=[text("x-anthropic-billing-header: cch=1;"), text("a1"), text("a2")],
     ) == [
-        {"role": "system", "content": "a1\n\na2\n\nb"},
-        {"role": "user", "content": [text("c"), text(REMINDER.format("d"))]},
+        {"role": "system", "content": "a1\n\na2"},
+        {"role": "system", "content": "b"},
+        user("c"),
+        {"role": "system", "content": "d"},
     ]
-
-
-def test_a_later_system_message_is_text_of_the_user() -> None:
-    """Most templates accept no system message after the beginning."""
     later = {"role": "system", "content": "later"}
-    reminder = text(REMINDER.format("later"))
-    assert messages_of(user("a"), assistant("b"), later, user("c"))[2:] == [
-        {"role": "user", "content": [reminder, text("c")]}
-    ]
     called_ = messages_of(user("a"), assistant(use()), later, user(result(), text("c")))
-    assert [message["role"] for message in called_] == ["user", "assistant", "tool", "user"]
-    assert called_[-1]["content"] == [reminder, text("c")]
-    assert messages_of(user("a"), assistant(use()), user(result()), later)[-1] == {
-        "role": "user",
-        "content": reminder["text"],
-    }
+    assert [each["role"] for each in called_] == ["user", "assistant", "tool", "system", "user"]
 
 
 def test_an_assistant_turn_is_one_message() -> None:
@@ -213,8 +202,6 @@ REFUSED: list[tuple[Any, str]] = [
      "messages[2].content[0].content[0].tool_name"),
     ([user("a"), assistant(use()), user(result(is_error="no"))],
      "messages[2].content[0].is_error"),
-    ([user("a"), assistant({"type": "txt", "text": "x"}), user("b")],
-     "messages[1].content[0].type"),
     ([user("a"), {"role": "system", "content": [{"type": "tool_addition"}]}],
      "messages[1].content[0].tool"),
     ([user({"type": "tool_addition"})], "messages[0].content[0].type"),

@@ -10,7 +10,6 @@ import pytest
 from tests.support.apis.messages_api import LOOK, WALK, parsed
 from toolgate_core.chat_request import ChatRequest, NamedTool
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool
-from toolgate_proxy.api.messages.errors import error_body
 
 SEARCH = {"name": "ToolSearch", "input_schema": {"type": "object"}}
 VALVE = {"type": "object", "properties": {"room": {"type": "string", "maxLength": 12}}}
@@ -103,8 +102,8 @@ def test_a_system_message_adds_a_tool() -> None:
     asked = parsed([HI, changed("tool_addition", "close_valve")], tools=TOOLS)
     assert names(asked) == ["ToolSearch", "look", "close_valve"]
     assert listed(asked) == ["ToolSearch", "look"]
-    *_, before, heading, shown, after = asked.messages[-1]["content"]
-    assert (before["text"], after["text"]) == ("<system-reminder>", "</system-reminder>")
+    assert asked.messages[-1]["role"] == "system"
+    heading, shown = asked.messages[-1]["content"]
     assert "can be called from here on" in heading["text"]
     assert shown["tools"] == [definition_of(CLOSE)]
 
@@ -114,7 +113,7 @@ def test_a_system_message_removes_a_tool_and_adds_it_again() -> None:
     asked = parsed(removal, tools=TOOLS, tool_choice={"type": "any"})
     assert names(asked) == ["ToolSearch"]
     assert listed(asked) == ["ToolSearch", "look"]
-    assert "can't be called any more: look" in asked.messages[-1]["content"][-1]["text"]
+    assert "can't be called any more: look" in asked.messages[-1]["content"]
     answer = {"role": "assistant", "content": "Well."}
     back = parsed([*removal, answer, HI, changed("tool_addition", "look")], tools=TOOLS)
     assert sorted(names(back)) == ["ToolSearch", "look"]
@@ -184,18 +183,17 @@ def test_a_choice_of_a_tool_that_was_not_found_is_refused() -> None:
     assert asked.tool_choice == NamedTool("close_valve")
 
 
-def test_an_unknown_tool_of_a_system_message_is_refused_as_anthropic_does() -> None:
-    for kind in ("tool_addition", "tool_removal"):
-        error = refused(HI, changed(kind, "gone"))
-        assert error.param == "messages[1].content[0].tool.name"
-        details = error_body(error, None, None)["error"]["details"]
-        assert details == {"error_code": "tool_reference_unresolved"}
+@pytest.mark.parametrize("kind", ["tool_addition", "tool_removal"])
+def test_a_change_of_a_tool_that_the_client_has_no_more_is_left_out(kind: str) -> None:
+    asked = parsed([HI, changed(kind, "gone")], tools=TOOLS)
+    assert asked.messages == parsed([HI], tools=TOOLS).messages
+    path = "messages[1].content[0].tool"
+    assert [(each.kind, each.path) for each in asked.history_changes] == [("left_out", path)]
 
 
 @pytest.mark.parametrize(
     ("tool", "path"),
     [
-        ({"type": "mcp_toolset_reference", "server_name": "a"}, "tool.type"),
         ({"type": "tool_reference"}, "tool.name"),
         ({"type": "tool_definition"}, "tool.definition"),
         ({"type": "tool_definition", "definition": {"name": "a"}}, "tool.definition.input_schema"),

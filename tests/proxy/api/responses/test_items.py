@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,8 @@ from openai.types.responses import ResponseInputItemParam
 
 from tests.support.apis.responses_api import parsed
 from tests.support.apis.typed_tools import tool_types
-from toolgate_core.errors import InvalidRequest
-from toolgate_proxy.api.responses.items import FIELDS, FOREIGN
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
+from toolgate_proxy.api.responses.items import FIELDS
 
 CALL = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": '{"a": 1}'}
 OUTPUT = {"type": "function_call_output", "call_id": "c1", "output": "fine"}
@@ -95,16 +96,16 @@ def test_a_summary_stands_for_reasoning_without_content() -> None:
     assert messages([{"type": "reasoning", "id": "rs_1", "summary": []}, SAID])[0]["content"]
 
 
-def test_instructions_and_the_system_messages_after_them_are_one_message() -> None:
-    """Many templates accept one system message only."""
+def test_system_messages_stay_at_their_places() -> None:
+    """The backend knows which of them the model's template accepts."""
     system = {"role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]}
     user = {"role": "user", "content": "hi"}
     assert messages([system, user, system], instructions="Be brief.") == [
-        {"role": "system", "content": "Be brief.\n\nBe kind."},
+        {"role": "system", "content": "Be brief."},
+        {"role": "system", "content": [{"type": "text", "text": "Be kind."}]},
         user,
         {"role": "system", "content": [{"type": "text", "text": "Be kind."}]},
     ]
-    assert [each["role"] for each in messages([system, system, user])] == ["system"] * 2 + ["user"]
 
 
 def test_parts_and_images() -> None:
@@ -238,10 +239,28 @@ def test_fields_that_clients_add_are_left_out() -> None:
     ]
 
 
-def test_each_item_of_the_sdk_is_read_or_refused_by_name() -> None:
-    refused = {"item_reference"}
-    for kind in tool_types(ResponseInputItemParam) - {*FIELDS}:
-        assert (FOREIGN.fullmatch(kind) is None) == (kind in refused), kind
+UNKNOWN = ("context_compaction", "compaction_summary", "ghost_snapshot", "Ünknown.kind/2")
+
+
+@pytest.mark.parametrize(
+    "kind", sorted({*UNKNOWN, *tool_types(ResponseInputItemParam)} - {*FIELDS})
+)
+def test_an_unknown_item_is_left_out_or_shown_as_text(kind: str) -> None:
+    user = {"role": "user", "content": "hi"}
+    if kind == "item_reference":
+        with pytest.raises(UnsupportedParameter, match="Send the item itself"):
+            messages([{"type": kind, "id": "msg_1", "x": 1}, user])
+        return
+    assert messages([{"type": kind, "encrypted_content": "gAAA"}, user]) == [user]
+    assert changes([{"type": kind, "encrypted_content": "gAAA"}, user]) == [
+        ("left_out", "input[0]")
+    ]
+    called, result, _ = messages([{"type": kind, "output": "seen"}, user])
+    assert (result["content"], changes([{"type": kind, "output": "seen"}])) == (
+        "seen",
+        [("as_text", "input[0]")],
+    )
+    assert re.fullmatch("[A-Za-z0-9_-]+", called["tool_calls"][0]["function"]["name"])
 
 
 @pytest.mark.parametrize(
@@ -256,7 +275,7 @@ def test_each_item_of_the_sdk_is_read_or_refused_by_name() -> None:
         ([{}], "input[0].type"),
         ([{"type": 3}], "input[0].type"),
         ([{"type": "item_reference", "id": "msg_1"}], "input[0].type"),
-        ([{"type": "web_serach"}], "input[0].type"),
+        ([{"type": "web_serach"}], "input"),
         ([{"type": "tool_search_output", "call_id": "c", "tools": {}}], "input[0].tools"),
         ([{"type": "additional_tools", "tools": [3]}], "input[0].tools[0]"),
         ([{"type": "additional_tools", "tools": []}], "input"),

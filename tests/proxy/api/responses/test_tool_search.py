@@ -240,8 +240,8 @@ def test_a_tool_of_the_request_is_not_shown_again_when_it_is_found() -> None:
 def test_additional_tools_can_be_called_from_their_place_on() -> None:
     asked = parsed([HI, additional(OPEN)], tools=[LOOK])
     assert (names(asked), listed(asked)) == (["look", "open_valve"], ["look"])
-    before, heading, definitions, after = asked.messages[-1]["content"]
-    assert (before["text"], after["text"]) == ("<system-reminder>", "</system-reminder>")
+    assert asked.messages[-1]["role"] == "system"
+    heading, definitions = asked.messages[-1]["content"]
     assert "can be called from here on" in heading["text"]
     assert [definitions] == shown("open_valve")
     first = parsed([additional(OPEN), HI], tools=[LOOK])

@@ -6,7 +6,6 @@ results of calls are blocks of the next user message, and messages of their own 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +14,7 @@ from toolgate_core.toolset import Toolset
 
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
-from ...shared.history import History
+from ...shared.history import History, tool_of
 from ...shared.tool_changes import REFERENCE, Define, ToolChanges, text_part
 from ..compaction import CompactedMessages, latest_compaction
 from .call_ids import original_id
@@ -35,17 +34,11 @@ from .signature import verified
 from .turns import Conversation, Turns
 
 USER_BLOCKS = ("text", "image", "document", "search_result", "tool_result")
-ASSISTANT_BLOCKS = ("text", "thinking", "redacted_thinking", "tool_use")
 MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
 SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control", "server_name")
-FOREIGN = re.compile(
-    r"[a-z0-9_]{1,60}_tool_use|(?P<name>[a-z0-9_]{1,60})_tool_result|container_upload|fallback"
-    r"|mcp_tool_listing"
-)
-"""Types of blocks of tools that another service ran."""
 SYSTEM_ROLES = ("system", "developer")
 
 
@@ -95,17 +88,14 @@ class _Reader:
     """The ids of calls that a service ran, without a result so far."""
     _open: dict[str, str] = field(default_factory=dict)
     """The ids of the calls of the last assistant message that have no result yet, by path."""
-    _system: list[tuple[Fields, str]] = field(default_factory=list)
-    """System messages, with their paths, that wait for the results of calls."""
 
     def read(self, message: Fields, path: str) -> None:
         role = message.text("role")
         if role in SYSTEM_ROLES:
             check_fields(message, (*MESSAGE_FIELDS, "output_config"))
             self._history.note_unknown(message, MESSAGE_FIELDS)
-            self._system.append((message, path))
-            if not self._open:
-                self._add_system()
+            changes = ToolChanges(self._tools, self._history)
+            self.turns.system(read_system_message(message, changes, self._define), path)
             return
         check_fields(message, MESSAGE_FIELDS)
         self._tools.begin()
@@ -125,12 +115,6 @@ class _Reader:
                 param=path,
             )
 
-    def _add_system(self) -> None:
-        for message, path in self._system:
-            changes = ToolChanges(self._tools)
-            self.turns.system(read_system_message(message, changes, self._define), path)
-        self._system.clear()
-
     def _user(self, message: Fields, path: str) -> None:
         parts: list[tuple[Part, str]] = []
         blocks = blocks_of(message, "content")
@@ -143,7 +127,6 @@ class _Reader:
                 raise unsupported_block(block, kind, "a user message", USER_BLOCKS)
             parts += [(part, block.place) for part in read]
         self.require_results(message.path("content"))
-        self._add_system()
         if parts:
             self.turns.user(parts, path)
         elif not any(kind == "tool_result" for _, kind in blocks):
@@ -216,9 +199,6 @@ class _Reader:
                     self._foreign(block, kind)
 
     def _foreign(self, block: Fields, kind: str) -> None:
-        found = FOREIGN.fullmatch(kind)
-        if found is None:
-            raise unsupported_block(block, kind, "an assistant message", ASSISTANT_BLOCKS)
         content = result_content(block, kind, self._tools, self._seal, self._history)
         if content:
             call_id = block.values.get("tool_use_id")
@@ -229,7 +209,7 @@ class _Reader:
                 name = kind.removesuffix("_result")
                 self.turns.other_result(name, content, block.place)
         elif text := self._history.text(block.values, block.place):
-            self.turns.other_result(found["name"] or kind, text, block.place)
+            self.turns.other_result(tool_of(kind), text, block.place)
 
     def _server_call(self, block: Fields) -> dict[str, Any]:
         """A call that the gateway or another service ran. Its result is in the same message."""

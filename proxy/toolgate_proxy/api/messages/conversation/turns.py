@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from ...shared.history import History, lost_call, with_results
-from ...shared.tool_changes import reminder
 from .content import Content, Part, joined
 
 Message = dict[str, Any]
@@ -50,17 +50,8 @@ class Turns:
         )
 
     def system(self, parts: list[Part], path: str) -> None:
-        """Many templates accept one system message only, at the beginning. A later one becomes text
-        of the user, in the form that models know from clients."""
-        if not parts:
-            return
-        first = self._turns[0].message if self._turns else {}
-        if not self._turns:
-            self._turns.append(_Turn({"role": "system", "content": _text_of(parts)}, path))
-        elif len(self._turns) == 1 and first["role"] == "system":
-            first["content"] = f"{first['content']}\n\n{_text_of(parts)}"
-        else:
-            self.user([(part, path) for part in reminder(parts)], path)
+        if parts:
+            self._extend(self._begun({"role": "system"}, path), [(part, path) for part in parts])
 
     def user(self, parts: list[tuple[Part, str]], path: str) -> None:
         self._extend(
@@ -98,7 +89,7 @@ class Turns:
 
     def compacted(self, messages: Iterable[Message], path: str) -> None:
         """Replace the conversation so far, except the system prompt, by `messages`."""
-        self._turns = [turn for turn in self._turns[:1] if turn.message["role"] == "system"]
+        self._turns = [*takewhile(lambda turn: turn.message["role"] == "system", self._turns)]
         for message in messages:
             content = message.get("content") or []
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
@@ -116,8 +107,3 @@ class Turns:
     def _extend(turn: _Turn, parts: list[tuple[Part, str]]) -> None:
         turn.parts += [part for part, _ in parts]
         turn.part_paths += [path for _, path in parts]
-
-
-def _text_of(parts: list[Part]) -> str:
-    """The text of a system message at the beginning, where tools are not shown in messages."""
-    return "\n\n".join(part["text"] for part in parts)

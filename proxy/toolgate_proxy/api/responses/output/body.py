@@ -127,7 +127,7 @@ def is_summarized(repeated: Mapping[str, Any]) -> bool:
 def _summary(repeated: Mapping[str, Any]) -> str | None:
     reasoning = repeated.get("reasoning", {})
     summary: str | None = reasoning.get("summary") or reasoning.get("generate_summary")
-    return summary
+    return None if summary == "none" else summary
 
 
 def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]:
