@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
@@ -23,9 +24,11 @@ from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
-from .engines.choice import Choice, fallback_choices, make_choice
+from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
+from .instances import InstanceWalker
+from .read_back import misread
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -86,9 +89,14 @@ class Compiler:
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
 
-    @property
+    @cached_property
     def token_bytes(self) -> list[bytes]:
+        """The bytes of each token; empty if the engine is an assumed one."""
         return self._xgrammar.token_bytes
+
+    @cached_property
+    def walker(self) -> InstanceWalker:
+        return InstanceWalker(self.form, self.encode, self.token_bytes)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text without special tokens."""
@@ -170,12 +178,12 @@ class Compiler:
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, rewritten):
             try:
-                if is_json and choice.engine == "xgrammar":
-                    return choice, self._xgrammar.compile(self.form, name, choice.schema)
+                if is_json:
+                    return self._compiled_json(name, choice, known=rewritten is not None)
                 grammar, residual = self._llguidance.compile_call(
                     self.form, name, choice.schema, schema
                 )
-                return choice if is_json else choice.beyond_json(residual), grammar
+                return choice.beyond_json(residual), grammar
             except NotRepresentable:
                 raise
             except GrammarRefused as refused:
@@ -184,6 +192,33 @@ class Compiler:
                 first = first or refused
         assert first is not None
         raise first
+
+    def _compiled_json(
+        self, name: str, choice: Choice, *, known: bool
+    ) -> tuple[Choice, CompiledGrammar]:
+        """Compile with the engine of choice, or with llguidance if xgrammar refuses or misreads the
+        schema. `known`: an earlier compile has read the grammar back."""
+        if choice.engine == "xgrammar":
+            try:
+                grammar = self._xgrammar.compile(self.form, name, choice.schema)
+                self._read_back(grammar, name, choice.schema, known=known)
+                return choice, grammar
+            except GrammarRefused as refused:
+                choice = choice.without_xgrammar(refused.reason)
+        schema = {key: value for key, value in choice.schema.items() if key != NOT_XGRAMMAR}
+        grammar = self._llguidance.compile(self.form, name, schema)
+        self._read_back(grammar, name, schema, known=known)
+        return choice, grammar
+
+    def _read_back(
+        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], *, known: bool
+    ) -> None:
+        """Raise GrammarRefused if the grammar is not that of the schema."""
+        if known or not self.token_bytes:
+            return
+        wrong = misread(schema, partial(self.walker.accepts, grammar, name, schema))
+        if wrong:
+            raise GrammarRefused(f"the engine misreads it: the value {json.dumps(wrong[0])}", "")
 
     def _choices(
         self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None

@@ -43,6 +43,10 @@ _ALLOWED: dict[str, frozenset[str]] = {
 }
 
 
+NOT_XGRAMMAR = "x-not-xgrammar"
+"""A keyword of ours beside a schema: the reason why xgrammar cannot compile it."""
+
+
 @dataclass(frozen=True)
 class Choice:
     engine: EngineName
@@ -51,6 +55,10 @@ class Choice:
     """The schema for the engine. It accepts every value that the tool's schema accepts."""
     residual: tuple[ResidualKeyword, ...] = ()
     """The keywords of the tool's schema that `schema` does not enforce."""
+
+    def without_xgrammar(self, reason: str) -> Choice:
+        """Return the choice of llguidance, also for those who get the schema of this choice."""
+        return make_choice({**self.schema, NOT_XGRAMMAR: reason}, self.residual)
 
     def beyond_json(self, residual: Iterable[ResidualKeyword]) -> Choice:
         """Return this choice for arguments that are not JSON, whose grammar does not enforce
@@ -88,6 +96,8 @@ def _choice(prepared: PreparedSchema) -> Choice:
 
 
 def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
+    if NOT_XGRAMMAR in schema:
+        return "llguidance", str(schema[NOT_XGRAMMAR])
     for count, (pointer, node) in enumerate(subschemas(schema)):
         if count >= MAX_NODES:
             return "llguidance", f"more than {MAX_NODES} subschemas"
