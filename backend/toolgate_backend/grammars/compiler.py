@@ -198,27 +198,19 @@ class Compiler:
     ) -> tuple[Choice, CompiledGrammar]:
         """Compile with the engine of choice, or with llguidance if xgrammar refuses or misreads the
         schema. `known`: an earlier compile has read the grammar back."""
-        if choice.engine == "xgrammar":
-            try:
-                grammar = self._xgrammar.compile(self.form, name, choice.schema)
-                self._read_back(grammar, name, choice.schema, known=known)
-                return choice, grammar
-            except GrammarRefused as refused:
-                choice = choice.without_xgrammar(refused.reason)
+        engine: Engine = self._xgrammar if choice.engine == "xgrammar" else self._llguidance
         schema = {key: value for key, value in choice.schema.items() if key != NOT_XGRAMMAR}
-        grammar = self._llguidance.compile(self.form, name, schema)
-        self._read_back(grammar, name, schema, known=known)
+        try:
+            grammar = engine.compile(self.form, name, schema)
+            accepts = partial(self.walker.accepts, grammar, name, schema)
+            if not known and self.token_bytes and (wrong := misread(schema, accepts)):
+                value = json.dumps(wrong[0])
+                raise GrammarRefused(f"{engine.name} misreads it: the value {value}", "")
+        except GrammarRefused as refused:
+            if choice.engine != "xgrammar":
+                raise
+            return self._compiled_json(name, choice.without_xgrammar(refused.reason), known=known)
         return choice, grammar
-
-    def _read_back(
-        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], *, known: bool
-    ) -> None:
-        """Raise GrammarRefused if the grammar is not that of the schema."""
-        if known or not self.token_bytes:
-            return
-        wrong = misread(schema, partial(self.walker.accepts, grammar, name, schema))
-        if wrong:
-            raise GrammarRefused(f"the engine misreads it: the value {json.dumps(wrong[0])}", "")
 
     def _choices(
         self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -47,7 +48,7 @@ def test_names_and_listed_values_are_those_of_the_schema(
 def test_llguidance_compiles_what_xgrammar_misreads(
     model: CodecModel, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
-    monkeypatch.setattr(xgrammar_ebnf, "_MISREAD", xgrammar_ebnf.re.compile("(?!)"))
+    monkeypatch.setattr(xgrammar_ebnf, "_MISREAD", re.compile("(?!)"))
     schema = named(text, description="not in a cache")
     verdict, grammar = model.verdict(schema)
     assert grammar is not None

@@ -14,6 +14,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ..graph.free_strings import NOT_FREE, FreeTexts
 from ..graph.text_kinds import RawText
+from .exact_numbers import exact_numbers
 
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
@@ -79,6 +80,8 @@ class Rules:
         """Add a rule of JSON values. `options` are llguidance's."""
         if definitions and '"$ref"' in json.dumps(schema):
             schema = {**schema, "$defs": definitions}
+        if (exact := exact_numbers(schema, options)) is not None:
+            return self.add("json", exact)
         return self.add("json", f"%json {json.dumps(schema | {'x-guidance': dict(options)})}")
 
     def any_order(

@@ -20,6 +20,7 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_compilable,
     prepare_type_only,
 )
+from toolgate_core.schema.preparation.unsupported import BOUNDS
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -30,14 +31,14 @@ MAX_NODES = 2_000
 MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
+MAX_INTEGER = 2**63 - 1
 
-_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
     "array": frozenset({"items", "minItems", "maxItems"}),
     "string": frozenset({"enum", "const"}),
-    "integer": _BOUNDS | {"enum", "const"},
-    "number": _BOUNDS,
+    "integer": BOUNDS | {"enum", "const"},
+    "number": BOUNDS,
     "boolean": frozenset(),
     "null": frozenset(),
 }
@@ -153,8 +154,10 @@ def _array(schema: dict[str, Any]) -> str | None:
 
 def _bounds(schema: dict[str, Any]) -> str | None:
     kinds = (int,) if schema["type"] == "integer" else (int, float)
-    if any(type(schema[key]) not in kinds for key in _BOUNDS & schema.keys()):
+    if any(type(schema[key]) not in kinds for key in BOUNDS & schema.keys()):
         return "a bound of another type"
+    if not all(abs(schema[key]) < MAX_INTEGER for key in BOUNDS & schema.keys()):
+        return "a bound of more than 64 bits"
     return None
 
 
@@ -170,4 +173,6 @@ def _enum(schema: dict[str, Any]) -> str | None:
     fitting = str if schema["type"] == "string" else int
     if not values or any(type(value) is not fitting for value in values):
         return "an enum with values of another type"
+    if fitting is int and not all(abs(value) < MAX_INTEGER for value in values):
+        return "an enum with integers of more than 64 bits"
     return f"more than {MAX_ENUM} enum values" if len(values) > MAX_ENUM else None

@@ -18,6 +18,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
+from ..codecs.exact_numbers import exact_numbers
 from ..codecs.factory import rules_of_call
 from ..custom.grammar import CustomGrammars
 from ..graph.free_strings import free_texts
@@ -78,12 +79,20 @@ class LLGuidanceEngine:
             matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters))
             return CompiledGrammar(matchers, free=free)
 
+        try:
+            whole = exact_numbers(schema, options)
+        except GrammarRefused as refused:  # only rules of our own can be exact
+            with suppress(TooLarge):
+                if (rules := member_rules(schema, options)) is not None:
+                    return compiled(rules)
+            raise refused from None
         if self._any_order and name != grammar_key.CONTENT:
             with suppress(TooLarge, GrammarRefused):  # then in the schema's order
                 rules = member_rules(schema, options)
                 if rules is not None:
                     return compiled(rules)
-        return compiled(f"arguments: %json {json.dumps(schema | {'x-guidance': options})}")
+        whole = whole or f"%json {json.dumps(schema | {'x-guidance': options})}"
+        return compiled(f"arguments: {whole}")
 
     def compile_call(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]

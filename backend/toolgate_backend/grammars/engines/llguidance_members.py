@@ -19,9 +19,11 @@ from toolgate_backend.grammars.codecs.nodes import (
     declared_members,
     further_members,
 )
+from toolgate_core.schema.preparation.unsupported import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
+from ..codecs.exact_numbers import exact_numbers
 from ..codecs.nodes import BOUNDS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
 from ..codecs.raw_strings import undeclared
 from ..codecs.rules import MAX_UNORDERED, Rules, quoted
@@ -67,7 +69,8 @@ class _Members:
         self._length = 0
 
     def has_order(self, node: Any) -> bool:
-        """Return whether an object with several members is inside, which can be in any order."""
+        """Return whether something is inside that `%json` cannot express: an object with several
+        members, which can be in any order, or numbers beyond double precision."""
         if not isinstance(node, dict):
             return False
         if id(node) not in self._known:
@@ -79,6 +82,8 @@ class _Members:
         target = self._target(node)
         if target is not None:
             return self.has_order(at_pointer(self.schema, target))
+        if has_large_numbers(node):
+            return True
         if only(node, "anyOf"):
             return any(map(self.has_order, node["anyOf"]))
         if only(node, "allOf"):
@@ -112,7 +117,7 @@ class _Members:
         return None
 
     def value(self, node: Any) -> str:
-        if not self.has_order(node):
+        if not self.has_order(node) or has_large_numbers(node):
             return self._json(node)
         target = self._target(node)
         if target is not None:
@@ -134,6 +139,8 @@ class _Members:
     def _json(self, node: Any) -> str:
         schema = {} if node is True else {"not": {}} if node is False else dict(node)
         schema.pop("$defs", None)
+        if (exact := exact_numbers(schema, self._options["x-guidance"])) is not None:
+            return self.rules.add("json", exact)
         if '"$ref"' in json.dumps(schema):
             # llguidance allows no keywords next to a reference to a schema inside itself.
             wrapped = {"anyOf": [schema]} if "$ref" in schema else schema
