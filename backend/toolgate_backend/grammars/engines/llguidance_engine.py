@@ -4,7 +4,7 @@ refuses."""
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -72,6 +72,7 @@ class LLGuidanceEngine:
             "item_separator": codec.item_separator,
             "key_separator": codec.key_separator,
         }
+        first: GrammarRefused | None = None
         start = f"start: {_literal(before)} arguments {_literal(after)}\n"
 
         def compiled(rules: str) -> CompiledGrammar:
@@ -79,20 +80,27 @@ class LLGuidanceEngine:
             matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters))
             return CompiledGrammar(matchers, free=free)
 
-        try:
-            whole = exact_numbers(schema, options)
-        except GrammarRefused as refused:  # only rules of our own can be exact
-            with suppress(TooLarge):
-                if (rules := member_rules(schema, options)) is not None:
-                    return compiled(rules)
-            raise refused from None
+        def whole() -> str:
+            json_rule = f"%json {json.dumps(schema | {'x-guidance': options})}"
+            return f"arguments: {exact_numbers(schema, options) or json_rule}"
+
+        def in_any_order() -> str | None:
+            return member_rules(schema, options)
+
+        # Each may compile what the other cannot.
+        ways: list[Callable[[], str | None]] = [whole, in_any_order]
         if self._any_order and name != grammar_key.CONTENT:
-            with suppress(TooLarge, GrammarRefused):  # then in the schema's order
-                rules = member_rules(schema, options)
-                if rules is not None:
+            ways.reverse()
+        for way in ways:
+            try:
+                if (rules := way()) is not None:
                     return compiled(rules)
-        whole = whole or f"%json {json.dumps(schema | {'x-guidance': options})}"
-        return compiled(f"arguments: {whole}")
+            except TooLarge:
+                continue
+            except GrammarRefused as refused:
+                first = first or refused
+        assert first is not None
+        raise first
 
     def compile_call(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]

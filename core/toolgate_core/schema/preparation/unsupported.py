@@ -25,9 +25,11 @@ SUPPORTED = frozenset(
         "items",
         "maxItems",
         "maxLength",
+        "maxProperties",
         "maximum",
         "minItems",
         "minLength",
+        "minProperties",
         "minimum",
         "multipleOf",
         "pattern",
@@ -71,6 +73,9 @@ def _is_supported(node: dict[str, Any], keyword: str) -> bool:
         return is_maskable(value)
     if keyword == "patternProperties":
         return all(map(is_maskable, value)) and has_readable_names(node)
+    if keyword == "minProperties" and value > 1:  # undeclared names may come twice
+        is_open = node.get("additionalProperties", not node.get("properties")) is not False
+        return not is_open and "patternProperties" not in node
     if keyword == "multipleOf" and not _never_negative(node):
         return False
     if keyword in BOUNDS and (node.get("type") != "integer" or "multipleOf" in node):
