@@ -204,7 +204,7 @@ class Compiler:
             grammar = engine.compile(self.form, name, schema)
             accepts = partial(self.walker.accepts, grammar, name, schema)
             if not known and self.token_bytes and (wrong := misread(schema, accepts)):
-                value = json.dumps(wrong[0])
+                value = json.dumps(wrong[0])[:MAX_REASON_LENGTH]
                 raise GrammarRefused(f"{engine.name} misreads it: the value {value}", "")
         except GrammarRefused as refused:
             if choice.engine != "xgrammar":
