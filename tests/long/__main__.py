@@ -18,6 +18,7 @@ CHECKS = {
     "fleet": "fleet.run",
     "scheduler": "scheduler.run",
     "walks": "walks.run",
+    "transliterated": "transliterated",
     "fuzz": "fuzz.run",
     "hostile-calls": "hostile_calls.run",
     "hostile-loops": "hostile_loops.run",

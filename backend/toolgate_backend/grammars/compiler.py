@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from toolgate_core import grammar_key
@@ -24,9 +25,11 @@ from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
 from . import blob
 from .compiled_grammar import growth
-from .engines.choice import Choice, fallback_choices, make_choice
+from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
+from .instances import InstanceWalker
+from .read_back import misread
 
 if TYPE_CHECKING:
     from ..tokens.vocabulary import Vocabulary
@@ -87,9 +90,14 @@ class Compiler:
         self._xgrammar = xgrammar_engine
         self._llguidance = llguidance_engine
 
-    @property
+    @cached_property
     def token_bytes(self) -> list[bytes]:
+        """The bytes of each token; empty if the engine is an assumed one."""
         return self._xgrammar.token_bytes
+
+    @cached_property
+    def walker(self) -> InstanceWalker:
+        return InstanceWalker(self.form, self.encode, self.token_bytes)
 
     def encode(self, text: str) -> list[int]:
         """Return the token ids of a text without special tokens."""
@@ -174,12 +182,12 @@ class Compiler:
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, rewritten):
             try:
-                if is_json and choice.engine == "xgrammar":
-                    return choice, self._xgrammar.compile(self.form, name, choice.schema)
+                if is_json:
+                    return self._compiled_json(name, choice, known=rewritten is not None)
                 grammar, residual = self._llguidance.compile_call(
                     self.form, name, choice.schema, schema
                 )
-                return choice if is_json else choice.beyond_json(residual), grammar
+                return choice.beyond_json(residual), grammar
             except NotRepresentable:
                 raise
             except GrammarRefused as refused:
@@ -188,6 +196,25 @@ class Compiler:
                 first = first or refused
         assert first is not None
         raise first
+
+    def _compiled_json(
+        self, name: str, choice: Choice, *, known: bool
+    ) -> tuple[Choice, CompiledGrammar]:
+        """Compile with the engine of choice, or with llguidance if xgrammar refuses or misreads the
+        schema. `known`: an earlier compile has read the grammar back."""
+        engine: Engine = self._xgrammar if choice.engine == "xgrammar" else self._llguidance
+        schema = {key: value for key, value in choice.schema.items() if key != NOT_XGRAMMAR}
+        try:
+            grammar = engine.compile(self.form, name, schema)
+            accepts = partial(self.walker.accepts, grammar, name, schema)
+            if not known and self.token_bytes and (wrong := misread(schema, accepts)):
+                value = json.dumps(wrong[0])[:MAX_REASON_LENGTH]
+                raise GrammarRefused(f"{engine.name} misreads it: the value {value}", "")
+        except GrammarRefused as refused:
+            if choice.engine != "xgrammar":
+                raise
+            return self._compiled_json(name, choice.without_xgrammar(refused.reason), known=known)
+        return choice, grammar
 
     def _choices(
         self, name: str, schema: dict[str, Any], rewritten: RewrittenSchema | None

@@ -194,6 +194,16 @@ class InstanceWalker:
         rule = cause.keyword if cause.kind == "keyword" else cause.kind
         return InstanceWalk(accepted=False, pointer=cause.pointer, rule=rule)
 
+    def accepts(
+        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
+    ) -> bool:
+        """Return whether a grammar of JSON allows a value, with its members in this order."""
+        codec = self._form.json_of(name)
+        assert codec is not None
+        before, after = self._form.grammar_texts(name, schema)
+        form = Form((codec.item_separator, codec.key_separator), plain_numbers=True)
+        return self._refused_at(grammar, before, written(value, form, schema), after) is None
+
     def _encode(self, text: str) -> list[int]:
         """Return the tokens of a text; single bytes if the tokenizer would change it, as those do
         that normalise Unicode."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from toolgate_backend.grammars.compiler import Compiler
+from toolgate_backend.grammars.offline import compiler_of
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 
 
@@ -39,3 +40,21 @@ def test_an_optional_property_without_a_value_is_left_out(compiler: Compiler) ->
     schema = {"type": "object", "properties": {"a": nothing, "b": {"type": "null"}}}
     text = canonical_json(canonical_parameters(schema))
     assert compiler.compile("k:qwen3:t:f", "f", text).verdict.status == "ready"
+
+
+@pytest.mark.parametrize("dialect", ["qwen3", "glm47", "gemma4", "lfm2_5"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"type": "string", "pattern": "/^[a-z]{2}$/i"},
+        {"type": ["string", "null"], "pattern": "a^"},
+        {"type": "string", "pattern": "^(?=a)b"},
+    ],
+)
+def test_a_pattern_that_matches_nothing_is_refused_in_every_form(
+    dialect: str, given: dict[str, Any]
+) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "array", "items": given}}}
+    text = canonical_json(canonical_parameters(schema))
+    verdict = compiler_of(dialect).compile("k", "f", text).verdict
+    assert (verdict.status, verdict.pointer) == ("refused", "/properties/a/items/pattern")

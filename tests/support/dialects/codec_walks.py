@@ -22,18 +22,20 @@ from toolgate_core.wire import GrammarVerdict
 
 
 class CodecModel:
-    """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens."""
+    """The tiny model's tokenizer with the marks `tokens` of a dialect as special tokens. `name` is
+    that of the tool."""
 
-    def __init__(self, dialect: Dialect, tokens: Sequence[str] = ()) -> None:
+    def __init__(self, dialect: Dialect, tokens: Sequence[str] = (), name: str = "f") -> None:
         parts = parts_of(dialect, tuple(tokens), True)
         self.dialect = dialect
+        self.name = name
         self.vocabulary = parts.vocabulary
         self.form = self.vocabulary.form
         self.compiler = parts.compiler
 
     def verdict(self, parameters: dict[str, Any]) -> tuple[GrammarVerdict, CompiledGrammar | None]:
         canonical = canonical_parameters(parameters)
-        outcome = self.compiler.compile("key", "f", canonical_json(canonical))
+        outcome = self.compiler.compile("key", self.name, canonical_json(canonical))
         return outcome.verdict, outcome.grammar
 
     def grammar(self, parameters: dict[str, Any]) -> CompiledGrammar:
@@ -47,7 +49,7 @@ class CodecModel:
 
     def accepts(self, grammar: CompiledGrammar, text: str) -> bool:
         """Whether the grammar accepts the arguments `text`, written in the tokenizer's tokens."""
-        before, after = self.form.grammar_texts("f")
+        before, after = self.form.grammar_texts(self.name, {"type": "object"})
         marks = self.form.marks
         matcher = grammar.matcher()
         whole = marks.decode(before) + text + marks.decode(after)
@@ -70,7 +72,7 @@ class CodecModel:
         """The encoded text of the arguments; None if they did not end within `limit` tokens. Text
         is injected where the mask allows it. Raises AssertionError at a dead end."""
         dice = random.Random(seed)
-        before, after = self.form.grammar_texts("f")
+        before, after = self.form.grammar_texts(self.name, {"type": "object"})
         matcher = grammar.matcher()
         head = self.vocabulary.literal_tokens(before)
         assert all(map(matcher.accept, head))
@@ -133,6 +135,6 @@ class CodecModel:
         """The JSON that the gateway's parser makes of the arguments."""
         canonical = canonical_parameters(parameters)
         parser = make_parser(self.form.codec, canonical, self.form.marks)
-        written = parser.feed(encoded + self.form.grammar_texts("f")[1])
+        written = parser.feed(encoded + self.form.grammar_texts(self.name, {"type": "object"})[1])
         assert parser.finished
         return written

@@ -134,7 +134,8 @@ class _Placement:
             for each in node.members
         ]
         never_empty = beside_array or "string" in place.types
-        return replace(node, members=tuple(members), further=None, some=never_empty)
+        least = max(node.least, int(never_empty))
+        return replace(node, members=tuple(members), further=None, least=least)
 
 
 def _exactly(value: Any) -> Node:

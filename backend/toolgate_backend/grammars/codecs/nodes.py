@@ -44,11 +44,21 @@ def further_members(node: dict[str, Any]) -> FurtherMembers | None:
     return None if rest is False else FurtherMembers(rest, declared, pattern)
 
 
+def member_counts(node: dict[str, Any]) -> tuple[int, int | None]:
+    """The least and the greatest number of members."""
+    most = node.get("maxProperties")
+    return int(node.get("minProperties", 0)), None if most is None else int(most)
+
+
 _ANYTHING = "*"
 OF_TEXT = ("minLength", "maxLength", "pattern", "format", "allOf")
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 """The keywords of numbers."""
-OF_OBJECTS = ("properties", "required", "additionalProperties", "patternProperties")
+MEMBER_COUNTS = ("minProperties", "maxProperties")
+OF_OBJECTS = (
+    *("properties", "required", "additionalProperties", "patternProperties"),
+    *MEMBER_COUNTS,
+)
 OF_ARRAYS = ("items", "prefixItems", "minItems", "maxItems")
 _KEYWORDS = frozenset({"type", "$defs", *OF_TEXT, *BOUNDS, *OF_OBJECTS, *OF_ARRAYS})
 
@@ -94,8 +104,8 @@ class Object:
     members: tuple[Member, ...]
     further: Further | None
     schema: dict[str, Any]
-    some: bool = False
-    """Whether it has at least one member."""
+    least: int = 0
+    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -234,7 +244,8 @@ class _Builder:
             Member(name, self.node(each, f"{pointer}/properties/{escape(name)}"), name in required)
             for name, each in declared.items()
         )
-        return Object(members, further, {"type": "object", **_kept(schema, OF_OBJECTS)})
+        counts = member_counts(schema)
+        return Object(members, further, {"type": "object", **_kept(schema, OF_OBJECTS)}, *counts)
 
     def _array(self, schema: dict[str, Any], pointer: str) -> Array:
         first = [

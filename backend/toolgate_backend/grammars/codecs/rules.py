@@ -14,6 +14,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ..graph.free_strings import NOT_FREE, FreeTexts
 from ..graph.text_kinds import RawText
+from .exact_numbers import exact_numbers
 
 TagText = Literal["json", "either", "text"]
 """JSON; a string, or JSON if it begins with a bracket; a string, or a scalar that looks like one.
@@ -79,6 +80,8 @@ class Rules:
         """Add a rule of JSON values. `options` are llguidance's."""
         if definitions and '"$ref"' in json.dumps(schema):
             schema = {**schema, "$defs": definitions}
+        if (exact := exact_numbers(schema, options)) is not None:
+            return self.add("json", exact)
         return self.add("json", f"%json {json.dumps(schema | {'x-guidance': dict(options)})}")
 
     def any_order(
@@ -86,18 +89,31 @@ class Rules:
         members: Sequence[tuple[str, bool]],
         further: str | None,
         separator: str,
+        counts: tuple[int, int | None] = (0, None),
     ) -> str:
         """Define rules of members in any order, with one bit for each that was written, and return
         a reference to the first. `members` are at most `MAX_UNORDERED` rules, each with whether it
-        is required; `further` is the rule of others."""
+        is required; `further` is the rule of others. `counts` are the least and the greatest number
+        of members. Raise GrammarRefused if they cannot be counted."""
+        least, most = counts
+        if further and (least or most is not None):
+            raise GrammarRefused("the number of undeclared members beside others", "")
+        needed = sum(required for _, required in members)
+        if least > len(members) or (most is not None and most < max(least, needed)):
+            raise GrammarRefused("no object has this number of members", "")
         name = f"order_{len(self.lines)}"
         # The bits of the required members come first, so that one condition covers them.
         ranked = sorted(members, key=lambda each: not each[1])
-        needed = sum(required for _, required in members)
-        end = f'""{f" %if is_ones([0:{needed}])" if needed else ""}'
+        ending = [f"is_ones([0:{needed}])"] * (needed > 0)
+        ending += [f"bit_count_ge([0:{len(members)}], {least})"] * (least > needed)
+        end = f'""{_condition(ending)}'
+        # Optional members leave room for the required ones.
+        optional = f"[{needed}:{len(members)}]"
+        fewer = [] if most is None else [f"bit_count_lt({optional}, {most - needed})"]
         rest = f"{name}_more" if separator else name
+        free = [[f"bit_clear({at})", *(fewer if at >= needed else [])] for at in range(len(ranked))]
         following = [
-            f"{member} {rest}::set_bit({at}) %if bit_clear({at})"
+            f"{member} {rest}::set_bit({at}){_condition(free[at])}"
             for at, (member, _) in enumerate(ranked)
         ]
         # A repetition, not a rule for each one: the parser's rows grow with nested rules.
@@ -127,6 +143,12 @@ class Rules:
     @property
     def text(self) -> str:
         return "\n".join(self.lines)
+
+
+def _condition(all_of: Sequence[str]) -> str:
+    if len(all_of) < 2:
+        return f" %if {all_of[0]}" if all_of else ""
+    return f" %if and({', '.join(all_of)})"
 
 
 def encoded_literal(encoded: str, marks: Marks) -> str:

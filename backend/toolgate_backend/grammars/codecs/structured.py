@@ -180,7 +180,9 @@ class StructuredGrammar(ABC):
     def _ordered(self, node: Object, written: Sequence[str], further: str | None) -> str:
         """Return the members in order. `first` is the rule of those from one on, `after` the same
         behind others, with a separator before each."""
-        after, first = '""', "" if node.some else '""'
+        if node.least > 1 or node.most is not None:
+            raise GrammarRefused("the number of members in order", "")
+        after, first = '""', "" if node.least else '""'
         if further is not None:
             after = self.rules.add("further", f"({self._separated(True, further)})*")
             ways = [f"{further} {after}", *filter(None, [first])]
@@ -229,7 +231,8 @@ class StructuredGrammar(ABC):
         if not written or len(written) > MAX_UNORDERED:
             return self._ordered(node, written, further)
         members = [*zip(written, required, strict=True)]
-        return self.rules.any_order(members, further, self._between)
+        counts = (node.least, node.most)
+        return self.rules.any_order(members, further, self._between, counts)
 
 
 def _with_declared(schema: dict[str, Any], typed_by: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from toolgate_backend.grammars.codecs.nodes import (
     FurtherMembers,
     declared_members,
     further_members,
+    member_counts,
 )
 from toolgate_core.dialects.arguments.value_types import PATTERNS, TypeReader, argument_types
 from toolgate_core.dialects.codecs import Tagged
@@ -18,7 +19,7 @@ from toolgate_core.pointer import escape
 
 from ...errors import GrammarRefused, NotRepresentable
 from .alternatives import alternatives, listed, restricted, types, without_root_references
-from .nodes import BOUNDS, OF_OBJECTS
+from .nodes import BOUNDS, MEMBER_COUNTS, OF_OBJECTS
 from .raw_strings import RawStrings, exactly, further_names
 from .rules import MAX_UNORDERED, OTHERS, Rules, encoded_literal, quoted, tag_text
 
@@ -76,7 +77,9 @@ class TaggedGrammar:
                 arguments.append((rule, name in required))
         other = self._further_arguments(further_members(schema))
         if 1 <= len(arguments) <= MAX_UNORDERED:
-            return self.rules.any_order(arguments, other, "")
+            return self.rules.any_order(arguments, other, "", member_counts(schema))
+        if any(keyword in schema for keyword in MEMBER_COUNTS):
+            raise GrammarRefused("the number of arguments in order", "")
         ordered = [rule if needed else f"{rule}?" for rule, needed in arguments]
         ordered.append(f"{other}*" if other else '""')
         return self.rules.add("ordered", " ".join(ordered))

@@ -38,11 +38,11 @@ def _is_finite(node: Node, finite: set[str]) -> bool:
             return name in finite
         case Union(options):
             return any(_is_finite(each, finite) for each in options)
-        case Object(members, further, _, some):
+        case Object(members, further, _, least):
             known = {each.name: _is_finite(each.value, finite) for each in members}
             more = further is not None and _is_finite(further.value, finite)
             has_required = all(known[each.name] for each in members if each.required)
-            return has_required and (not some or more or any(known.values()))
+            return has_required and (not least or more or any(known.values()))
         case Array(first, further, least):
             count = min(len(first), least)
             needed = [_is_finite(each, finite) for each in first[:count]]
@@ -87,7 +87,7 @@ class _Writable:
         if further is not None:
             value = self.without(further.value)
             further = None if is_nothing(value) else replace(further, value=value)
-        if node.some and further is None and not members:
+        if further is None and len(members) < node.least:
             return NOTHING
         return replace(node, members=tuple(members), further=further)
 

@@ -7,6 +7,7 @@ pattern.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,7 @@ def hints_of(parameters: dict[str, Any], cost: Callable[[str], int] = len) -> li
             detour = through.get(id(schema), NOT_USED)
             for name in _names(schema.get("required")):
                 names.setdefault(name, []).append(detour)
-            for text in _texts(schema, cost, searched):
+            for text in texts_of(schema, cost, searched):
                 texts.setdefault(text, []).append(detour)
             dependent |= dict.fromkeys(_dependent(schema))
     found = [_hints(names, texts, dependent, cost, rank) for rank in (_shortest, _shortest_chosen)]
@@ -113,9 +114,11 @@ def _names(value: Any) -> Iterator[str]:
     )
 
 
-def _texts(
+def texts_of(
     schema: dict[str, Any], cost: Callable[[str], int], searched: dict[_Needed, str | None]
 ) -> Iterator[str]:
+    """Yield short strings that a subschema may allow. `searched` are the patterns so far, with
+    their texts."""
     if (form := FORMATS.get(str(schema.get("format")))) is not None:
         yield form
     values = [schema["const"]] if "const" in schema else schema.get("enum", ())
@@ -135,6 +138,7 @@ def _texts(
         yield "a" * least
 
 
+@lru_cache(maxsize=512)
 def _shortest_match(pattern: str, least: int) -> str | None:
     """The shortest text of at least this length that a pattern matches; None if it is not found.
     If it has too many possible places in a text, the shortest one of which it matches all."""

@@ -20,6 +20,7 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_compilable,
     prepare_type_only,
 )
+from toolgate_core.schema.preparation.unsupported import BOUNDS
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -30,17 +31,21 @@ MAX_NODES = 2_000
 MAX_OPTIONAL_PROPERTIES = 64
 MAX_ENUM = 512
 MAX_ITEMS = 64
+MAX_INTEGER = 2**63 - 1
 
-_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 _ALLOWED: dict[str, frozenset[str]] = {
     "object": frozenset({"properties", "required", "additionalProperties"}),
     "array": frozenset({"items", "minItems", "maxItems"}),
     "string": frozenset({"enum", "const"}),
-    "integer": _BOUNDS | {"enum", "const"},
-    "number": _BOUNDS,
+    "integer": BOUNDS | {"enum", "const"},
+    "number": BOUNDS,
     "boolean": frozenset(),
     "null": frozenset(),
 }
+
+
+NOT_XGRAMMAR = "x-not-xgrammar"
+"""A keyword of ours beside a schema: the reason why xgrammar cannot compile it."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,10 @@ class Choice:
     """The schema for the engine. It accepts every value that the tool's schema accepts."""
     residual: tuple[ResidualKeyword, ...] = ()
     """The keywords of the tool's schema that `schema` does not enforce."""
+
+    def without_xgrammar(self, reason: str) -> Choice:
+        """Return the choice of llguidance, also for those who get the schema of this choice."""
+        return make_choice({**self.schema, NOT_XGRAMMAR: reason}, self.residual)
 
     def beyond_json(self, residual: Iterable[ResidualKeyword]) -> Choice:
         """Return this choice for arguments that are not JSON, whose grammar does not enforce
@@ -88,6 +97,8 @@ def _choice(prepared: PreparedSchema) -> Choice:
 
 
 def _engine(schema: dict[str, Any]) -> tuple[EngineName, str]:
+    if NOT_XGRAMMAR in schema:
+        return "llguidance", str(schema[NOT_XGRAMMAR])
     for count, (pointer, node) in enumerate(subschemas(schema)):
         if count >= MAX_NODES:
             return "llguidance", f"more than {MAX_NODES} subschemas"
@@ -143,8 +154,10 @@ def _array(schema: dict[str, Any]) -> str | None:
 
 def _bounds(schema: dict[str, Any]) -> str | None:
     kinds = (int,) if schema["type"] == "integer" else (int, float)
-    if any(type(schema[key]) not in kinds for key in _BOUNDS & schema.keys()):
+    if any(type(schema[key]) not in kinds for key in BOUNDS & schema.keys()):
         return "a bound of another type"
+    if not all(abs(schema[key]) < MAX_INTEGER for key in BOUNDS & schema.keys()):
+        return "a bound of more than 64 bits"
     return None
 
 
@@ -160,4 +173,6 @@ def _enum(schema: dict[str, Any]) -> str | None:
     fitting = str if schema["type"] == "string" else int
     if not values or any(type(value) is not fitting for value in values):
         return "an enum with values of another type"
+    if fitting is int and not all(abs(value) < MAX_INTEGER for value in values):
+        return "an enum with integers of more than 64 bits"
     return f"more than {MAX_ENUM} enum values" if len(values) > MAX_ENUM else None

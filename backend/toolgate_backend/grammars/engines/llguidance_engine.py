@@ -4,7 +4,7 @@ refuses."""
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -18,6 +18,7 @@ from toolgate_core.wire import ResidualKeyword
 from ...errors import GrammarRefused
 from ...settings import settings
 from ...tokens.call_form import CallForm
+from ..codecs.exact_numbers import exact_numbers
 from ..codecs.factory import rules_of_call
 from ..custom.grammar import CustomGrammars
 from ..graph.free_strings import free_texts
@@ -71,6 +72,7 @@ class LLGuidanceEngine:
             "item_separator": codec.item_separator,
             "key_separator": codec.key_separator,
         }
+        first: GrammarRefused | None = None
         start = f"start: {_literal(before)} arguments {_literal(after)}\n"
 
         def compiled(rules: str) -> CompiledGrammar:
@@ -78,12 +80,27 @@ class LLGuidanceEngine:
             matchers = Matchers(lambda: new_matcher(self._tokenizer, grammar, parameters))
             return CompiledGrammar(matchers, free=free)
 
+        def whole() -> str:
+            json_rule = f"%json {json.dumps(schema | {'x-guidance': options})}"
+            return f"arguments: {exact_numbers(schema, options) or json_rule}"
+
+        def in_any_order() -> str | None:
+            return member_rules(schema, options)
+
+        # Each may compile what the other cannot.
+        ways: list[Callable[[], str | None]] = [whole, in_any_order]
         if self._any_order and name != grammar_key.CONTENT:
-            with suppress(TooLarge, GrammarRefused):  # then in the schema's order
-                rules = member_rules(schema, options)
-                if rules is not None:
+            ways.reverse()
+        for way in ways:
+            try:
+                if (rules := way()) is not None:
                     return compiled(rules)
-        return compiled(f"arguments: %json {json.dumps(schema | {'x-guidance': options})}")
+            except TooLarge:
+                continue
+            except GrammarRefused as refused:
+                first = first or refused
+        assert first is not None
+        raise first
 
     def compile_call(
         self, form: CallForm, name: str, parameters: dict[str, Any], typed_by: dict[str, Any]

@@ -18,11 +18,14 @@ from toolgate_backend.grammars.codecs.nodes import (
     FurtherMembers,
     declared_members,
     further_members,
+    member_counts,
 )
+from toolgate_core.schema.preparation.unsupported import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references
-from ..codecs.nodes import BOUNDS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
+from ..codecs.exact_numbers import exact_numbers
+from ..codecs.nodes import BOUNDS, MEMBER_COUNTS, OF_ARRAYS, OF_OBJECTS, OF_TEXT
 from ..codecs.raw_strings import undeclared
 from ..codecs.rules import MAX_UNORDERED, Rules, quoted
 
@@ -67,7 +70,8 @@ class _Members:
         self._length = 0
 
     def has_order(self, node: Any) -> bool:
-        """Return whether an object with several members is inside, which can be in any order."""
+        """Return whether something is inside that `%json` cannot express: an object with several
+        members, which can be in any order, or numbers beyond double precision."""
         if not isinstance(node, dict):
             return False
         if id(node) not in self._known:
@@ -79,6 +83,8 @@ class _Members:
         target = self._target(node)
         if target is not None:
             return self.has_order(at_pointer(self.schema, target))
+        if has_large_numbers(node):
+            return True
         if only(node, "anyOf"):
             return any(map(self.has_order, node["anyOf"]))
         if only(node, "allOf"):
@@ -87,7 +93,8 @@ class _Members:
             names = declared_members(node)
             inside = [*names.values(), node.get("additionalProperties")]
             inside += node.get("patternProperties", {}).values()
-            return len(names) > 1 or any(map(self.has_order, inside))
+            counted = bool(names) and any(keyword in node for keyword in MEMBER_COUNTS)
+            return counted or len(names) > 1 or any(map(self.has_order, inside))
         return is_plain_array(node) and self.has_order(node["items"])
 
     def _target(self, node: dict[str, Any]) -> str | None:
@@ -112,7 +119,7 @@ class _Members:
         return None
 
     def value(self, node: Any) -> str:
-        if not self.has_order(node):
+        if not self.has_order(node) or has_large_numbers(node):
             return self._json(node)
         target = self._target(node)
         if target is not None:
@@ -134,6 +141,8 @@ class _Members:
     def _json(self, node: Any) -> str:
         schema = {} if node is True else {"not": {}} if node is False else dict(node)
         schema.pop("$defs", None)
+        if (exact := exact_numbers(schema, self._options["x-guidance"])) is not None:
+            return self.rules.add("json", exact)
         if '"$ref"' in json.dumps(schema):
             # llguidance allows no keywords next to a reference to a schema inside itself.
             wrapped = {"anyOf": [schema]} if "$ref" in schema else schema
@@ -174,9 +183,11 @@ class _Members:
             body = f"{quoted(_name(name))} {self._colon} {self.value(each)}"
             members.append((self.rules.add("member", body), name in required))
         if members:
-            inner = self.rules.any_order(members, further, self._item)
+            inner = self.rules.any_order(members, further, self._item, member_counts(node))
         else:
-            inner = self.rules.repeated(further, self._item, 0, None) if further else ""
+            least, most = member_counts(node)
+            some = "" if most == 0 else further
+            inner = self.rules.repeated(some, self._item, least, most) if some else ""
         return self.rules.add("object", f'"{{" {inner} "}}"')
 
     def _further(self, node: dict[str, Any]) -> str | None:
@@ -240,7 +251,7 @@ def merged(parts: list[dict[str, Any]]) -> dict[str, Any] | None:
     that is plain."""
     if not all(types(part) == {"object"} and is_plain_object(part) for part in parts):
         return None
-    if any("patternProperties" in part for part in parts):
+    if any(word in part for part in parts for word in ("patternProperties", *MEMBER_COUNTS)):
         return None
     names = dict.fromkeys(name for part in parts for name in declared_members(part))
     others = [part.get("additionalProperties", True) for part in parts]

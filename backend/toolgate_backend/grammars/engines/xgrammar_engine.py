@@ -22,6 +22,7 @@ from ...tokens.masks import BitmaskRow
 from ..graph.free_strings import free_texts
 from ..graph.text_kinds import JSON_IN_XGRAMMAR
 from .engine import CompiledGrammar
+from .xgrammar_ebnf import grammar_of, grammar_of_schema, literal
 from .xgrammar_members import member_rules
 
 OUT_OF_MEMORY = "std::bad_alloc"
@@ -57,8 +58,8 @@ class XGrammarEngine:
                 arguments = self._arguments(
                     name, parameters, (codec.item_separator, codec.key_separator)
                 )
-                head = [_literal(before)] if before else []
-                tail = [_literal(after)] if after else []
+                head = [grammar_of(f"root ::= {literal(before)}")] if before else []
+                tail = [grammar_of(f"root ::= {literal(after)}")] if after else []
                 parts = [*head, arguments, *tail]
                 grammar = xgrammar.Grammar.concat(*parts) if len(parts) > 1 else arguments
                 compiled = self._compiler.compile_grammar(grammar)
@@ -79,10 +80,8 @@ class XGrammarEngine:
             with suppress(ValueError):  # then in the schema's order
                 rules = member_rules(parameters, separators)
                 if rules is not None:
-                    return xgrammar.Grammar.from_ebnf(rules)
-        return xgrammar.Grammar.from_json_schema(
-            json.dumps(parameters), any_whitespace=False, separators=separators, strict_mode=True
-        )
+                    return grammar_of(rules)
+        return grammar_of_schema(json.dumps(parameters), separators)
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> CompiledGrammar:
         """Return the grammar of this text, of which `parameters` is the schema. Raise BlobRejected
@@ -151,8 +150,3 @@ def _memory_errors() -> Iterator[None]:
         if OUT_OF_MEMORY in str(error):
             raise MemoryError from error
         raise
-
-
-def _literal(text: str) -> xgrammar.Grammar:
-    # EBNF string literals use JSON's escapes.
-    return xgrammar.Grammar.from_ebnf(f"root ::= {json.dumps(text)}")

@@ -7,20 +7,17 @@ The rules of values are xgrammar's own. Only schemas inside xgrammar's sound sub
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import xgrammar
+from .xgrammar_ebnf import TOKEN, grammar_of_schema, literal
 
 MAX_MEMBERS = 8
 """Most members of an object in any order: it has two to the power of this rules. Of 1,706 real
 schemas, 97 % have no larger object."""
 MAX_SETS = 600
 """Most rules for sets of members of one grammar. Compiling 256 takes 10 ms."""
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]|[A-Za-z_]\w*|.', re.DOTALL)
-"""A string, a class of characters, a name or any other character of xgrammar's EBNF."""
 _OWN = "root"
 """The beginning of the names of the rules that differ between xgrammar's grammars."""
 _OWN_NAME = "\0"
@@ -52,7 +49,7 @@ def _sets(node: Mapping[str, Any], most: int) -> int:
 class _Rules:
     def __init__(self, separators: tuple[str, str], most: int) -> None:
         self._separators = separators
-        self._item = _literal(separators[0])
+        self._item = literal(separators[0])
         self._most = most
         self._rules: dict[str, str] = {}
         self._values: dict[str, str] = {}
@@ -98,7 +95,7 @@ class _Rules:
             node.get("maxItems"),
         )
         if most == 0:
-            return self._define(self._fresh("array"), _literal("[]"))
+            return self._define(self._fresh("array"), literal("[]"))
         next_item = self._define(self._fresh("item"), f"{self._item} {item}")
         upper = "" if most is None else most - 1
         more = "" if most == 1 else f"{next_item}{{{max(0, least - 1)},{upper}}}"
@@ -111,7 +108,7 @@ class _Rules:
         members = []
         for at, (key, value) in enumerate(node["properties"].items()):
             written = json.dumps(key, ensure_ascii=False) + self._separators[1]
-            body = f"{_literal(written)} {self._value(value)}"
+            body = f"{literal(written)} {self._value(value)}"
             members.append((self._define(f"{name}_member_{at}", body), key in required))
         if len(members) <= self._most:
             self._any_order(name, members)
@@ -160,9 +157,7 @@ class _Rules:
 def _rules_of(schema: str, separators: tuple[str, str]) -> tuple[tuple[str, str], ...]:
     """xgrammar's rules of a schema, each with its name and its body. `_OWN_NAME` stands in them for
     the name of the whole."""
-    grammar = xgrammar.Grammar.from_json_schema(
-        schema, any_whitespace=False, separators=separators, strict_mode=True
-    )
+    grammar = grammar_of_schema(schema, separators)
     rules = (line.partition(" ::= ") for line in str(grammar).splitlines())
     return tuple((_with_own_name(rule), _with_own_name(body)) for rule, _, body in rules)
 
@@ -170,9 +165,5 @@ def _rules_of(schema: str, separators: tuple[str, str]) -> tuple[tuple[str, str]
 def _with_own_name(text: str) -> str:
     return "".join(
         _OWN_NAME + token[len(_OWN) :] if token == _OWN or token.startswith(f"{_OWN}_") else token
-        for token in _TOKEN.findall(text)
+        for token in TOKEN.findall(text)
     )
-
-
-def _literal(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)  # xgrammar reads no pairs of surrogates

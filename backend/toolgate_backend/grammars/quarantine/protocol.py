@@ -29,7 +29,6 @@ from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from ..engines.xgrammar_engine import XGrammarEngine
-from ..instances import InstanceWalker
 
 BLOB_SPEEDUP = 5.0
 """A grammar gets a blob if loading it is this many times cheaper than compiling it. The blob must
@@ -115,9 +114,10 @@ def _walks(
 ) -> tuple[InstanceWalk, ...]:
     if grammar is None or compiler.form.json_of(job.name) is None:
         return ()
-    walker = InstanceWalker(compiler.form, compiler.encode, compiler.token_bytes)
     schema = json.loads(verdict.rewritten or job.parameters)
-    return tuple(walker.walk(grammar, job.name, schema, each) for each in job.instances or ())
+    return tuple(
+        compiler.walker.walk(grammar, job.name, schema, each) for each in job.instances or ()
+    )
 
 
 def warm_up(compiler: Compiler, completion: Completion) -> None:

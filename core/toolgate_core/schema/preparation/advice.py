@@ -15,6 +15,7 @@ _COUNTING = (
 _ITEMS = "Describe all items with `items`, or declare a property for the required item."
 _CONDITION = "The negation of its condition can't be written in keywords that grammars support."
 _NUMBERS = "It has numbers beyond 2^53, which double precision can't represent exactly."
+_MEMBERS = "Grammars count only declared properties, and only where they come in any order."
 _UNEVALUATED = "It depends on other keywords that masks can't enforce."
 _CASES = "Write each case as an alternative of `anyOf`, distinguished by a `const`."
 
@@ -37,12 +38,12 @@ ADVICE: dict[str, tuple[str, str]] = {
     "if": (_CONDITION, _CASES),
     "maxContains": (_COUNTING, _ITEMS),
     "maxProperties": (
-        "Grammars don't count properties.",
+        _MEMBERS,
         "Declare the properties, or use an array with `maxItems`.",
     ),
     "minContains": (_COUNTING, _ITEMS),
     "minProperties": (
-        "Grammars don't count properties.",
+        _MEMBERS,
         "Use `required`, or an array with `minItems`.",
     ),
     "multipleOf": (

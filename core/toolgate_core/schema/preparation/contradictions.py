@@ -33,12 +33,19 @@ class Contradiction:
     def reason(self) -> str:
         if not self.keywords:
             return "no value satisfies it, and it is required"
+        if self.keywords == ("pattern",):
+            return "no string matches the pattern; write it without delimiters and flags (/…/i)"
         together = " together" if len(self.keywords) > 1 else ""
         return f"no value satisfies {' and '.join(map(repr, self.keywords))}{together}"
 
 
 def contradiction_in(document: Any) -> Contradiction | None:
-    """The innermost contradiction that leaves a schema without a value, as far as one is found."""
+    """The innermost contradiction that leaves a schema without a value, as far as one is found. A
+    pattern that no string matches is one wherever it is, because it is never meant."""
+    for pointer, node in islice(subschemas(document), MAX_SUBSCHEMAS):
+        is_text = isinstance(node, dict) and "string" in node.get("type", ())
+        if is_text and "pattern" in node and is_empty(matching(node["pattern"])):
+            return Contradiction(f"{pointer}/pattern", ("pattern",))
     empty = _empty_schemas(document)
     if "" not in empty:
         return None

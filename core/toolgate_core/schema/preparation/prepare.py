@@ -37,7 +37,7 @@ from .relaxation import (
     removed_occurrences,
     uncertain_occurrences,
 )
-from .unsupported import EXACT, NUMERIC, SUPPORTED, is_exact, unsupported_keywords
+from .unsupported import BOUNDS, EXACT, NUMERIC, SUPPORTED, is_exact, unsupported_keywords
 
 MAX_SHOWN = 100
 """Maximum length of a pattern in a message, in characters."""
@@ -211,7 +211,9 @@ class Search:
             return hard - others if self._is_supported_with(others) else hard
         kept: set[Occurrence] = set()
         # In groups: most occurrences can be kept, and each test makes a canonical form.
-        groups = [sorted(self._hard, key=lambda o: o.keyword in UNEVALUATED)]
+        # Multiples are kept before large bounds, which models hardly reach.
+        last = BOUNDS | UNEVALUATED
+        groups = [sorted(self._hard, key=lambda o: o.keyword in last)]
         most = max(MIN_COMPILED, MAX_COMPILED // size) if self._compiles else math.inf
         while groups and len(self._tried) < most:
             group = [one for one in groups.pop() if one not in kept]

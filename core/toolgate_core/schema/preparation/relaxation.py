@@ -115,6 +115,8 @@ def _occurrences(schema: Any, is_meant: Callable[[str, Any], bool]) -> list[Occu
 def _uncertain(keyword: str, value: Any) -> bool:
     if keyword in HARD or keyword in ("format", "pattern"):
         return True
+    if keyword in NUMERIC:
+        return not is_exact(value)
     return keyword in _COUNTS and bool(value > MANY)
 
 

@@ -25,9 +25,11 @@ SUPPORTED = frozenset(
         "items",
         "maxItems",
         "maxLength",
+        "maxProperties",
         "maximum",
         "minItems",
         "minLength",
+        "minProperties",
         "minimum",
         "multipleOf",
         "pattern",
@@ -42,19 +44,11 @@ SUPPORTED = frozenset(
 values or in certain combinations. xgrammar enforces fewer (see grammars/engines/choice.py in the
 backend)."""
 
-NUMERIC = frozenset(
-    {
-        "const",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "maximum",
-        "minimum",
-        "multipleOf",
-    }
-)
+BOUNDS = frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"})
+NUMERIC = BOUNDS | {"const", "enum", "multipleOf"}
 EXACT = 2**53
-"""Largest integer that is always exact: llguidance represents numbers in double precision."""
+"""Largest integer that is always exact in double precision, in which llguidance reads numbers. The
+engines' own rules for larger integers are exact."""
 
 
 def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
@@ -79,9 +73,19 @@ def _is_supported(node: dict[str, Any], keyword: str) -> bool:
         return is_maskable(value)
     if keyword == "patternProperties":
         return all(map(is_maskable, value)) and has_readable_names(node)
+    if keyword == "minProperties" and value > 1:  # undeclared names may come twice
+        is_open = node.get("additionalProperties", not node.get("properties")) is not False
+        return not is_open and "patternProperties" not in node
     if keyword == "multipleOf" and not _never_negative(node):
         return False
-    return keyword not in NUMERIC or is_exact(value)
+    if keyword in BOUNDS and (node.get("type") != "integer" or "multipleOf" in node):
+        return is_exact(value)
+    return keyword not in NUMERIC or is_exact(value, integers=keyword != "multipleOf")
+
+
+def has_large_numbers(node: Any) -> bool:
+    """Whether a subschema, without those inside it, has numbers beyond double precision."""
+    return isinstance(node, dict) and not all(is_exact(node[k]) for k in NUMERIC & node.keys())
 
 
 def has_readable_names(node: dict[str, Any]) -> bool:
@@ -101,9 +105,9 @@ def _never_negative(node: dict[str, Any]) -> bool:
     return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
 
 
-def is_exact(value: Any, most: int = EXACT) -> bool:
+def is_exact(value: Any, most: int = EXACT, *, integers: bool = False) -> bool:
     """Whether double precision represents every number in a value exactly, because none exceeds
-    `most`."""
+    `most`. `integers`: those may have any size."""
     pending = [value]
     while pending:
         value = pending.pop()
@@ -111,6 +115,8 @@ def is_exact(value: Any, most: int = EXACT) -> bool:
             pending.extend(value.values())
         elif isinstance(value, list):
             pending.extend(value)
+        elif isinstance(value, int) and integers:
+            continue
         elif isinstance(value, int | float) and abs(value) > most:
             return False
     return True

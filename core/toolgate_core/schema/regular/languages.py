@@ -57,6 +57,8 @@ def long(least: int, most: int | None = None) -> Part:
 @lru_cache(maxsize=512)
 def is_empty(part: Part | None) -> bool | None:
     try:
+        if part is not None and not any(map(_may_exclude, every_part(part))):
+            return False
         algebra, expression, _ = _expression(part)
         return automaton(algebra, expression).is_empty
     except (Unsupported, RecursionError):
@@ -72,6 +74,11 @@ def plain_pattern(part: Part | None) -> str | None:
         return pattern_of(*_expression(part))
     except (Unsupported, RecursionError):
         return None
+
+
+def _may_exclude(part: Part) -> bool:
+    """Return whether a part can leave a set without strings."""
+    return _is_combined(part) or (isinstance(part, Characters) and not part.every)
 
 
 def _is_combined(part: Part) -> bool:

@@ -73,7 +73,7 @@ def test_rewritten_keywords_are_not_residual(schema: dict[str, Any], rewritten: 
         ({"properties": {"a/b": {"format": "regex"}}}, ["/properties/a~1b/format"]),
         ({"properties": {"a": {"pattern": r"a\b"}, "b": X}}, ["/properties/a/pattern"]),
         ({"multipleOf": 2, "type": "integer"}, ["/multipleOf"]),
-        ({"const": 2**53 + 1}, ["/const"]),
+        ({"const": 1e300}, ["/const"]),
         ({"oneOf": [{"minLength": 2, "format": "regex"}, {"maxLength": 3}]}, 2),
         ({"not": {"$ref": "#/$defs/x"}, "items": {"$ref": "#/$defs/x"}}, 2),
         (

@@ -1,0 +1,113 @@
+"""Reading a compiled grammar back, because engines may misread what they are given.
+
+Short values of the schema are written, such that each name occurs in one of them, and each listed
+value that needs care. The grammar has to accept them, and to refuse those in which one character of
+a name or of a listed string is another one. The validator decides which values are valid.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+import jsonschema_rs
+
+from toolgate_core.schema.closed_objects import close_objects
+
+from ..errors import GrammarRefused
+from .codecs.nodes import (
+    NOTHING,
+    Array,
+    Node,
+    Number,
+    Object,
+    Reference,
+    Text,
+    Union,
+    Values,
+    structure_of,
+)
+from .completions.hints import texts_of
+
+MAX_VALUES = 8
+"""Maximum number of values that are written of one schema, and of changed ones."""
+MAX_NODES = 1_000
+"""Maximum number of nodes of the schema's structure that are visited."""
+_NEEDS_CARE = re.compile(r"[^A-Za-z0-9_ -]")
+_NEAR_BOUNDS = {"minimum": 0, "maximum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
+
+
+def misread(schema: dict[str, Any], accepts: Callable[[Any], bool]) -> tuple[Any, ...]:
+    """Return a value that the grammar of a prepared schema wrongly accepts or refuses; nothing if
+    none was found. `accepts`: whether the grammar accepts a value."""
+    schema = close_objects(schema)
+    try:
+        samples = _Samples(schema)
+    except GrammarRefused:
+        return ()
+    valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
+    # Engines may write U+007F as an escape.
+    values = [each for each in samples.values if valid(each) and "\x7f" not in json.dumps(each)]
+    changed = islice(samples.changed(), MAX_VALUES)
+    refused = (each for each in values if not accepts(each))
+    accepted = (each for each in changed if not valid(each) and accepts(each))
+    return next(((each,) for found in (refused, accepted) for each in found), ())
+
+
+class _Samples:
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._structure = structure_of(schema)
+        self._literals: set[str] = set()
+        self._searched: dict[tuple[str, int], str | None] = {}
+        self._left = MAX_NODES
+        self.values = self._of(self._structure.root, ())
+
+    def changed(self) -> Iterator[Any]:
+        """Yield values with one character of a name or a listed string changed."""
+        texts = [json.dumps(value) for value in self.values]
+        for literal in sorted(filter(_NEEDS_CARE.search, self._literals), key=str.isascii):
+            other = _NEEDS_CARE.sub(lambda found: chr(ord(found[0]) ^ 1), literal, count=1)
+            old, new = json.dumps(literal), json.dumps(other)
+            yield from (json.loads(text.replace(old, new)) for text in texts if old in text)
+
+    def _of(self, node: Node, path: tuple[str, ...]) -> list[Any]:
+        """Return values, of which some may be invalid; none if none is known."""
+        self._left -= 1
+        match node:
+            case _ if self._left < 0:
+                return []
+            case Reference(name):
+                inside = self._structure.definitions[name] if name not in path else NOTHING
+                return self._of(inside, (*path, name))
+            case Union(options):
+                ways = (each for option in options for each in self._of(option, path))
+                return [*islice(ways, MAX_VALUES)]
+            case Values(values):
+                listed = [each for each in values if _NEEDS_CARE.search(str(each))][:MAX_VALUES]
+                self._literals.update(each for each in listed if isinstance(each, str))
+                return listed or [*values[:1]]
+            case Text(schema):
+                return _first(
+                    {"type": "string"} | schema, ["", *texts_of(schema, len, self._searched)]
+                )
+            case Number(schema):
+                near = (schema[key] + more for key, more in _NEAR_BOUNDS.items() if key in schema)
+                return _first(schema, [0, *near])
+            case Object(members):
+                found = {each.name: self._of(each.value, path) for each in members}
+                known = {name: values for name, values in found.items() if values}
+                self._literals |= known.keys()
+                count = max(map(len, known.values()), default=1)
+                return [{k: v[at % len(v)] for k, v in known.items()} for at in range(count)]
+            case Array(first, further, least, most):
+                begin = [each for one in first for each in self._of(one, path)[:1]]
+                count = max(least - len(first), 0 if most == len(first) else 1)
+                return [begin + [each] * count for each in self._of(further, path)] or [begin]
+
+
+def _first(schema: dict[str, Any], tried: list[Any]) -> list[Any]:
+    valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
+    return [each for each in tried if len(schema) == 1 or valid(each)][:1]
