@@ -9,6 +9,7 @@ from typing import Any
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.pointer import member_path
 
+from ... import removed
 from ...request_fields import as_integer, as_number, invalid_value
 from .value_types import INT32_MAX, POWERS, ValueType
 
@@ -184,9 +185,10 @@ class Object:
             if member is None:
                 if self.extensible or given is None or given is False:
                     continue
+                gone = removed.PARAMETERS.get(f"{path}.{name}", "")
                 raise UnsupportedParameter(
                     f"{path!r} has an unknown member {name!r}. Remove it; the known members are "
-                    f"{', '.join(self.members)}.",
+                    f"{', '.join(self.members)}. {gone}".rstrip(),
                     param=member_path(path, name),
                 )
             if given is not None:

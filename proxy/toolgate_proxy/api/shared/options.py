@@ -85,7 +85,6 @@ OPTIONS: tuple[Parameter, ...] = (
                 "on_budget": Choice(("cut", "close")),
                 "call_tokens": Integer(0, INT64_MAX),
                 "repetition_guard": Flag(),
-                "receipt": Flag(),
             }
         ),
         origin="Toolgate",
@@ -93,13 +92,11 @@ OPTIONS: tuple[Parameter, ...] = (
             "on_budget": "on_budget",
             "call_tokens": "call_tokens",
             "repetition_guard": "repetition_guard",
-            "receipt": "receipt",
         },
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
         "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
         "`repetition_guard` false lets [calls and formats repeat "
-        "themselves](enforcement.md#repetition) up to `max_tokens`. "
-        "`receipt` adds a [signed receipt](receipts.md) to the response.",
+        "themselves](enforcement.md#repetition) up to `max_tokens`.",
     ),
     Parameter(
         "priority",
