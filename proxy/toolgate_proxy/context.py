@@ -64,7 +64,7 @@ class RequestContext:
     providers at the end."""
     admitted: bool = False
     """The limits of the key admitted the request."""
-    on_admitted: Callable[[], None] | None = None
+    free_memory: Callable[[], None] | None = None
     """Ends the reservation of memory for the body. None after it was called."""
     lease: Lease | None = None
     """Of the limits of the key. None without a reservation."""
@@ -214,9 +214,9 @@ class RequestContext:
         return Tokens(tokens.input, tokens.output, self.tool_calls)
 
     def release_body(self) -> None:
-        """End the reservation of memory for the body: the request was admitted, or has ended. Later
-        calls do nothing."""
-        release, self.on_admitted = self.on_admitted, None
+        """End the reservation of memory for the body: the request has ended. Later calls do
+        nothing."""
+        release, self.free_memory = self.free_memory, None
         if release is not None:
             release()
 

@@ -106,6 +106,11 @@ class BodyLimitSettings(Section):
     max_body_bytes: int = Field(default=32_000_000, ge=1)
     """Maximum size of a request's body, in bytes, with its images. It applies to all routes. Larger
     bodies get a 413 while they are read."""
+    key_body_bytes: int = Field(default=32_000_000, ge=1)
+    """Maximum size of the bodies of one virtual key's requests that have not ended, at one gateway
+    process; at least `TOOLGATE_MAX_BODY_BYTES`. Further requests wait, and get a 429 after
+    `TOOLGATE_BODY_TIMEOUT`. A request takes about three times as much memory as its body. All
+    requests without a valid key count as one."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, or a WebSocket message, in seconds. After it
     the request gets a 408, and its connection is closed."""

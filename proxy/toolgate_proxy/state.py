@@ -22,10 +22,6 @@ from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
 from .settings import Settings, settings
 
-KEY_BODY_BYTES = 32_000_000
-"""Bytes of bodies that one virtual key sends at the same time to this process, from their first
-byte until the limits of the key admit them; at least the largest body. All requests without a
-valid key count as one. Twice as much is in memory while a body is parsed."""
 KEY_SOCKETS = 100
 """Open WebSocket connections of one virtual key at this process. Clients of the Responses API have
 one for each conversation. A lower `max_parallel_requests` of the key holds for them as well."""
@@ -35,7 +31,7 @@ class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        key_bytes = max(KEY_BODY_BYTES, settings.max_body_bytes)
+        key_bytes = max(settings.key_body_bytes, settings.max_body_bytes)
         self.bodies = BodyBudget(key_bytes)
         self.conversations = Conversations(key_bytes)
         self.sockets = SocketLimit(KEY_SOCKETS)

@@ -7,17 +7,12 @@ so that a word also finds longer ones that it is in. Patterns are read by RE2, i
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
 import re
 import sqlite3
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-import orjson
 import re2
 
 MAX_WORDS = 64
@@ -26,6 +21,8 @@ MAX_PATTERN = 200
 """Most characters of a pattern."""
 MAX_TEXT = 4_000
 """Most characters of a description, and of the arguments of a tool, that are searched."""
+MAX_TEXTS = 8_000_000
+"""Most characters of all tools of a request. Of many tools, less of each is searched."""
 MAX_DEPTH = 5
 """Levels of objects and arrays whose arguments are searched."""
 WEIGHTS = (4, 2, 1)
@@ -62,32 +59,36 @@ WORD = re.compile(r"[^\W_]+")
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+Texts = tuple[str, str, str]
+"""The name, the description and the arguments of a tool."""
+
+
 class InvalidPattern(ValueError):
     """A pattern that RE2 can't read, or that is too long. The message is for the model."""
 
 
 class Catalogue:
-    def __init__(self, tools: Sequence[Mapping[str, Any]]) -> None:
-        """`tools`: functions with `name`, `description` and `parameters`."""
-        self._names = [str(tool["name"]) for tool in tools]
-        self._texts = [_text(tool) for tool in tools]
-        # Queries run in worker threads, one at a time.
-        self._index = sqlite3.connect(":memory:", check_same_thread=False)
-        self._index.execute(
+    def __init__(self, texts: Sequence[Texts]) -> None:
+        self._texts = texts
+        self.size = sum(len(part) for text in texts for part in text)
+        """The characters of the texts."""
+
+    @cached_property
+    def _index(self) -> sqlite3.Connection:
+        index = sqlite3.connect(":memory:")
+        index.execute(
             "create virtual table tools using fts5(name, description, arguments, content='', "
             "tokenize='porter unicode61')"
         )
-        self._index.executemany(
+        index.executemany(
             "insert into tools(rowid, name, description, arguments) values (?, ?, ?, ?)",
             (
                 (at, _words(name), _words(description), _words(arguments))
                 for at, (name, description, arguments) in enumerate(self._texts)
             ),
         )
-        self._index.execute(
-            "create virtual table parts using fts5(text, content='', tokenize='trigram')"
-        )
-        self._index.executemany(
+        index.execute("create virtual table parts using fts5(text, content='', tokenize='trigram')")
+        index.executemany(
             "insert into parts(rowid, text) values (?, ?)",
             (
                 (at, _words(f"{name} {description}"))
@@ -95,10 +96,7 @@ class Catalogue:
             ),
         )
 
-    @property
-    def size(self) -> int:
-        """The characters of the texts."""
-        return sum(len(part) for text in self._texts for part in text)
+        return index
 
     def ranked(self, query: str, limit: int) -> list[str]:
         """Return the names of the tools that have words of the query, the best first."""
@@ -114,7 +112,7 @@ class Catalogue:
         )
         either, inside = _either(telling), _either([*parts][:MAX_PARTS])
         found = self._index.execute(RANKED, (*WEIGHTS, either, inside, PARTS_WEIGHT, limit))
-        return [self._names[at] for (at,) in found]
+        return [self._texts[at][0] for (at,) in found]
 
     def matching(self, pattern: str, limit: int) -> list[str]:
         """Return the names of the tools of which the name, the description or an argument's name
@@ -128,26 +126,38 @@ class Catalogue:
         except re2.error as error:
             raise InvalidPattern(f"The pattern is not a regular expression: {error}") from error
         found: list[str] = []
-        for name, text in zip(self._names, self._texts, strict=True):
+        for text in self._texts:
             if any(compiled.search(part) for part in text):
-                found.append(name)
+                found.append(text[0])
                 if len(found) == limit:
                     break
         return found
 
 
-def _text(tool: Mapping[str, Any]) -> tuple[str, str, str]:
+def texts_of(tools: Sequence[Mapping[str, Any]]) -> list[Texts]:
+    """Return what is searched of functions with `name`, `description` and `parameters`."""
+    most = min(MAX_TEXT, MAX_TEXTS // (2 * len(tools) or 1))
+    return [_text(tool, most) for tool in tools]
+
+
+def _text(tool: Mapping[str, Any], most: int) -> Texts:
     description = tool.get("description")
-    described = description[:MAX_TEXT] if isinstance(description, str) else ""
-    return str(tool["name"]), described, _joined(_arguments(tool.get("parameters"), MAX_DEPTH))
+    described = description[:most] if isinstance(description, str) else ""
+    arguments = _joined(_arguments(tool.get("parameters"), MAX_DEPTH), most)
+    return whole(str(tool["name"])), whole(described), whole(arguments)
 
 
-def _joined(texts: Iterable[str]) -> str:
+def whole(text: str) -> str:
+    """Return the text without halves of surrogate pairs, which no process can be sent."""
+    return text.encode(errors="replace").decode()
+
+
+def _joined(texts: Iterable[str], most: int) -> str:
     joined, size = [], 0
     for text in texts:
-        joined.append(text[: MAX_TEXT - size])
+        joined.append(text[: most - size])
         size += len(text) + 1
-        if size >= MAX_TEXT:
+        if size >= most:
             break
     return "\n".join(joined)
 
@@ -179,74 +189,3 @@ def _words(text: str) -> str:
 
 def _split(text: str) -> str:
     return CAMEL.sub(" ", text)
-
-
-MAX_SIZE = 20_000_000
-"""Most characters of all catalogues. An index needs about three bytes for each."""
-
-Functions = Sequence[Mapping[str, Any]]
-
-
-class SharedFunctions(list[Mapping[str, Any]]):
-    """Functions that many requests have in common, so nobody changes them."""
-
-    @cached_property
-    def digest(self) -> bytes:
-        return _digest(self)
-
-
-def _digest(tools: Functions) -> bytes:
-    return hashlib.sha256(orjson.dumps([dict(tool) for tool in tools])).digest()
-
-
-class Catalogues:
-    """Catalogues that were searched lately: the requests of one conversation have the same tools.
-    Those that were not used for the longest time are dropped first. Each sender has its own, so
-    that nobody can tell from the time of a search which tools another one has searched."""
-
-    def __init__(self, max_size: int = MAX_SIZE) -> None:
-        self._max_size = max_size
-        self._made: OrderedDict[tuple[str, bytes], Catalogue] = OrderedDict()
-        self._size = 0
-        self._lock = threading.Lock()
-
-    async def ranked(
-        self, tools: Functions, query: str, limit: int, *, owner: str = ""
-    ) -> list[str]:
-        """As Catalogue.ranked. `owner`: the sender."""
-        return await self._search(tools, owner, lambda catalogue: catalogue.ranked(query, limit))
-
-    async def matching(
-        self, tools: Functions, pattern: str, limit: int, *, owner: str = ""
-    ) -> list[str]:
-        """As Catalogue.matching. Raise InvalidPattern."""
-        return await self._search(
-            tools, owner, lambda catalogue: catalogue.matching(pattern, limit)
-        )
-
-    async def _search(
-        self, tools: Functions, owner: str, search: Callable[[Catalogue], list[str]]
-    ) -> list[str]:
-        def found() -> list[str]:
-            digest = tools.digest if isinstance(tools, SharedFunctions) else _digest(tools)
-            # One at a time: an index is not made twice, and SQLite's connection is not shared.
-            with self._lock:
-                return search(self._catalogue(tools, (owner, digest)))
-
-        return await asyncio.to_thread(found)
-
-    def _catalogue(self, tools: Functions, key: tuple[str, bytes]) -> Catalogue:
-        known = self._made.get(key)
-        if known is not None:
-            self._made.move_to_end(key)
-            return known
-        made = self._made[key] = Catalogue(tools)
-        self._size += made.size
-        while self._size > self._max_size and len(self._made) > 1:
-            _, dropped = self._made.popitem(last=False)
-            self._size -= dropped.size
-        return made
-
-
-CATALOGUES = Catalogues()
-"""Those of this process."""

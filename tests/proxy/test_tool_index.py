@@ -9,10 +9,11 @@ import pytest
 from tests.support.shared_data import BFCL, DATA, records
 from toolgate_proxy.tool_index import (
     MAX_PATTERN,
+    MAX_TEXT,
+    MAX_TEXTS,
     Catalogue,
-    Catalogues,
     InvalidPattern,
-    SharedFunctions,
+    texts_of,
 )
 
 
@@ -43,22 +44,22 @@ TOOLS = [
     ],
 )
 def test_words_of_names_descriptions_and_arguments_are_found(query: str, first: str) -> None:
-    assert Catalogue(TOOLS).ranked(query, 3)[:1] == [first]
+    assert Catalogue(texts_of(TOOLS)).ranked(query, 3)[:1] == [first]
 
 
 @pytest.mark.parametrize("query", ["", "?!", "nothing matches", '"', "name:* OR NEAR(", "-"])
 def test_a_query_that_matches_nothing_finds_nothing(query: str) -> None:
-    assert Catalogue(TOOLS).ranked(query, 3) == []
+    assert Catalogue(texts_of(TOOLS)).ranked(query, 3) == []
 
 
 def test_parts_of_words_decide_between_tools() -> None:
     tools = [tool("calcSum", "Of numbers."), tool("multiplication", "Of numbers.")]
-    assert Catalogue(tools).ranked("multiply numbers", 1) == ["multiplication"]
+    assert Catalogue(texts_of(tools)).ranked("multiply numbers", 1) == ["multiplication"]
 
 
 def test_equal_ranks_keep_the_order_of_the_request() -> None:
     tools = [tool(f"lookup_{at}", "Look up a record.") for at in range(20)]
-    assert Catalogue(tools).ranked("record", 3) == ["lookup_0", "lookup_1", "lookup_2"]
+    assert Catalogue(texts_of(tools)).ranked("record", 3) == ["lookup_0", "lookup_1", "lookup_2"]
 
 
 @pytest.mark.parametrize(
@@ -72,13 +73,13 @@ def test_equal_ranks_keep_the_order_of_the_request() -> None:
     ],
 )
 def test_a_pattern_is_searched_in_each_text(pattern: str, found: list[str]) -> None:
-    assert Catalogue(TOOLS).matching(pattern, 5) == found
+    assert Catalogue(texts_of(TOOLS)).matching(pattern, 5) == found
 
 
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "a" * (MAX_PATTERN + 1)])
 def test_a_pattern_that_can_not_be_read_is_an_error(pattern: str) -> None:
     with pytest.raises(InvalidPattern):
-        Catalogue(TOOLS).matching(pattern, 5)
+        Catalogue(texts_of(TOOLS)).matching(pattern, 5)
 
 
 def test_tools_without_a_schema_or_a_description_are_found_by_name() -> None:
@@ -86,26 +87,14 @@ def test_tools_without_a_schema_or_a_description_are_found_by_name() -> None:
         {"name": "one", "parameters": True},
         {"name": "two", "description": None, "parameters": {"properties": []}},
     ]
-    assert Catalogue(odd).ranked("two", 5) == ["two"]
+    assert Catalogue(texts_of(odd)).ranked("two", 5) == ["two"]
 
 
-async def test_catalogues_are_kept_within_their_bound() -> None:
-    catalogues = Catalogues(max_size=300)
-    for at in range(10):
-        tools = [tool(f"tool_{at}", "x" * 100)]
-        assert await catalogues.ranked(tools, f"tool {at}", 1) == [f"tool_{at}"]
-        assert await catalogues.ranked(tools, f"tool {at}", 1) == [f"tool_{at}"]
-    assert len(catalogues._made) == 2
-    assert catalogues._size == sum(each.size for each in catalogues._made.values())
-
-
-async def test_each_sender_has_catalogues_of_its_own() -> None:
-    catalogues, tools = Catalogues(), [tool("look", "Looks.")]
-    for owner in ("me", "other", "me"):
-        for each in (tools, SharedFunctions(tools)):
-            assert await catalogues.ranked(each, "look", 1, owner=owner) == ["look"]
-    assert {owner for owner, _ in catalogues._made} == {"me", "other"}
-    assert len(catalogues._made) == 2
+@pytest.mark.parametrize(("number", "most"), [(1, MAX_TEXT), (10_000, MAX_TEXTS // 20_000)])
+def test_less_is_searched_of_each_of_many_tools(number: int, most: int) -> None:
+    described = "x" * 2 * MAX_TEXT
+    (_, description, arguments), *_ = texts_of([tool("look", described, described)] * number)
+    assert len(description) == len(arguments) == most
 
 
 @pytest.mark.skipif(not (DATA / BFCL).exists(), reason="BFCL's questions are not here")
@@ -114,7 +103,7 @@ def test_right_tools_are_among_the_first() -> None:
     functions = {
         tool["function"]["name"]: tool["function"] for case in cases for tool in case["tools"]
     }
-    catalogue = Catalogue(list(functions.values()))
+    catalogue = Catalogue(texts_of([*functions.values()]))
     found = {5: 0.0, 10: 0.0}
     asked = 0
     for case in cases:

@@ -1,5 +1,5 @@
-"""Bounds of one key at this process: its request bodies that are in memory before they are
-admitted, and its open WebSocket connections."""
+"""Bounds of one key at this process: the bodies of its requests, and its open WebSocket
+connections."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ the limit: a large body that arrives slowly does not stop the other requests of 
 
 
 class BodyBudget:
-    """Bytes of the bodies of each owner, from the first byte until the request is admitted."""
+    """Bytes of the bodies of each owner, from the first byte until the request ends."""
 
     def __init__(self, limit: int, *, small: int = SMALL) -> None:
         """`limit`: bytes for each owner. The largest body must fit. `small`: size up to which
@@ -81,7 +81,7 @@ class BodyBudget:
 
 
 class BodyReservation:
-    """The share of one body. Close it when the request was admitted or has ended."""
+    """The share of one body. Close it when the request has ended."""
 
     def __init__(self, budget: BodyBudget, owner: str) -> None:
         self.owner = owner
@@ -109,9 +109,10 @@ class BodyReservation:
 
     def refusal(self) -> RateLimited:
         return RateLimited(
-            f"The bodies that this API key sends at the same time have more than "
-            f"{self._budget.limit:,} bytes. Send fewer large requests at "
-            "once. Requests with a `content-length` wait for each other.",
+            f"The bodies of this API key's requests that have not ended have more than "
+            f"{self._budget.limit:,} bytes. Send fewer large requests at once, or ask the operator "
+            "to raise TOOLGATE_KEY_BODY_BYTES. Requests with a `content-length` wait for each "
+            "other.",
             retry_after=RETRY_AFTER,
         )
 

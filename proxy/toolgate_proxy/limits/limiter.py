@@ -77,7 +77,6 @@ class Limiter:
         tokens. Raises RateLimited and LimitsUnavailable."""
         key = context.key
         if key is None:  # the master key has no limits
-            context.release_body()
             return
         if context.admitted:
             return
@@ -95,7 +94,6 @@ class Limiter:
             _note_refusal(context, error)
             raise
         context.admitted = True
-        context.release_body()
         context.extra_headers |= admission.headers
         reservation = admission.reservation
 

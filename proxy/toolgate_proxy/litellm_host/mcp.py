@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from litellm.proxy._types import UserAPIKeyAuth
 from litellm.responses.mcp.litellm_proxy_mcp_handler import LiteLLM_Proxy_MCP_Handler as Handler
 
 from toolgate_core.gateway_tools import CallResult
+from toolgate_core.tools import TOOL_NAME
 
 from ..api.shared.mcp import MCP, ListedTool, Listing, McpOutcome
 from ..background import within
@@ -26,6 +29,8 @@ logger = logging.getLogger(__name__)
 LIST_SECONDS, CALL_SECONDS = 20.0, 60.0
 """Longest times of a listing and of a call. LiteLLM's client may hang if it is cancelled while the
 process of a server begins or ends, so its end is not awaited."""
+OTHERS, MAX_NAME = re.compile(r"[^A-Za-z0-9_.-]"), 100
+"""The characters that names of tools can't have, and the length at which such names are cut."""
 FAILED = (
     f"{ToolCallFailed.__name__}:",
     "Error executing tool:",
@@ -83,31 +88,49 @@ async def _listed(entry: Mapping[str, Any], caller: UserAPIKeyAuth, sent: Sent) 
     asked = {name: entry[name] for name in ("type", "server_label", "server_url") if name in entry}
     try:
         process = either(Handler, "process_mcp_tools_without_openai_transform")
-        tools, servers_of = await within(
-            LIST_SECONDS,
-            process(
-                caller,
-                [asked],
-                mcp_auth_header=sent.token,
-                mcp_server_auth_headers=sent.server_headers,
-                raw_headers=sent.forwarded,
-            ),
-        )
+        with noted_failures() as failed:
+            tools, servers_of = await within(
+                LIST_SECONDS,
+                process(
+                    caller,
+                    [asked],
+                    mcp_auth_header=sent.token,
+                    mcp_server_auth_headers=sent.server_headers,
+                    raw_headers=sent.forwarded,
+                ),
+            )
     except Exception as error:  # noqa: BLE001  of any server: the client sees that it failed
         logger.warning("The tools of an MCP server can't be listed: %s", type(error).__name__)
         return Listing(unlisted, error="The MCP server does not respond.")
+    if failed:
+        return Listing(unlisted, error=f"The tools can't be listed: {failed[0]}.")
     if not tools:
         return Listing(unlisted, error="The MCP server has no tools that this key may use.")
     begin_series("mcp", servers_of.values())
-    listed = tuple(_tool(each) for each in tools)
-    return Listing(LiteLLMServers(caller, servers_of, sent), listed)
+    shown = _shown_names([tool.name for tool in tools])
+    listed = tuple(_tool(tool, name) for tool, name in zip(tools, shown, strict=True))
+    names = {tool.name: tool.own_name for tool in listed}
+    return Listing(LiteLLMServers(caller, servers_of, sent, names), listed)
 
 
-def _tool(tool: Any) -> ListedTool:
+def _shown_names(names: Sequence[str]) -> list[str]:
+    """Return the names that the model may use: others have characters that are replaced."""
+    known = {name for name in names if TOOL_NAME.fullmatch(name)}
+    shown = []
+    for name in names:
+        if name not in known:
+            name = OTHERS.sub("_", name)[:MAX_NAME] or "_"
+            name = next(each for at in count() if (each := name + "_" * at) not in known)
+            known.add(name)
+        shown.append(name)
+    return shown
+
+
+def _tool(tool: Any, name: str) -> ListedTool:
     annotations = getattr(tool, "annotations", None)
     hints = annotations and annotations.model_dump(by_alias=True, exclude_none=True)
     schema = tool.model_dump(by_alias=True).get("inputSchema")
-    return ListedTool(tool.name, tool.description or "", schema, hints)
+    return ListedTool(name, tool.description or "", schema, hints, tool.name)
 
 
 @dataclass(frozen=True)
@@ -117,13 +140,16 @@ class LiteLLMServers:
     """The name of each tool's server."""
     sent: Sent = field(repr=False)
     """What the client sent for the servers."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """The names of the tools, by those that the model uses."""
 
     def server_of(self, name: str) -> str:
-        return self.servers_of.get(name, "")
+        return self.servers_of.get(self.names.get(name, name), "")
 
     async def call(self, name: str, arguments: str) -> McpOutcome:
         """Run a tool by LiteLLM's manager, with its hooks and log events."""
-        call = {"name": name, "arguments": arguments, "call_id": name}
+        own = self.names.get(name, name)
+        call = {"name": own, "arguments": arguments, "call_id": own}
         try:
             with noted_failures() as failed:
                 results = await within(

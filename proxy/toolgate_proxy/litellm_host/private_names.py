@@ -266,6 +266,15 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         "litellm.experimental_mcp_client.client:MCPClient._create_httpx_client_factory",
         "size of responses of MCP servers",
     ),
+    *(
+        PrivateName(target, "bounds on what MCP servers send, and the text of results")
+        for target in (
+            "litellm.experimental_mcp_client.client:MCPClient.call_tool",
+            "litellm.experimental_mcp_client.client:list_tools_with_pagination",
+            "mcp.types:jsonrpc_message_adapter.validate_json",
+            "mcp.client.stdio:TextReceiveStream",
+        )
+    ),
     PrivateName(f"{ROUTER}.__init__", "search tools of the router", ("search_tools",)),
     SEARCH_PERMISSION,
     PrivateName(

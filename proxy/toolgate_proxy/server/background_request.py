@@ -49,7 +49,7 @@ class BackgroundRequest:
             )
         context, queued = context_of(self._outer), self._response.queued
         # Those of the other request have them.
-        context.model = context.on_admitted = None
+        context.model = context.free_memory = None
         in_background(self._generate())
         async with Disconnect(receive) as disconnect:
             try:
@@ -81,7 +81,7 @@ class BackgroundRequest:
             **scope,
             "headers": headers,
             READ: RequestBody.of_values(body, size),
-            RESERVED: context.on_admitted,
+            RESERVED: context.free_memory,
             BACKGROUND: self._response,
         }
         inner.pop(SCOPE, None)

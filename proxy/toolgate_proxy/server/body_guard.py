@@ -13,12 +13,18 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest, ModelNotFound, UnsupportedParameter
+from toolgate_core.errors import (
+    InvalidRequest,
+    ModelNotFound,
+    RequestTooLarge,
+    UnsupportedParameter,
+)
 
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
 from ..api.shared.tool_entries import MAX_TOOLS
+from ..json_values import MAX_VALUES, exceeds
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
@@ -49,6 +55,8 @@ STREAM_OPTIONS = (
 )
 MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
+JSON_TEXTS = ("arguments", "input", "json")
+"""Members of objects in a body whose texts are parsed as JSON. Their values count as the body's."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -76,11 +84,16 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 
 
 def check_bounds(values: dict[str, Any]) -> None:
-    """Checks the nesting of a body and the number of entries in each parameter. Raises
-    InvalidRequest. `allowed_token_ids` and `logit_bias` have bounds by the vocabulary. SharedTools
-    were checked before."""
+    """Checks the nesting of a body, the number of entries in each parameter, and the number of
+    values in its JSON texts. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and
+    `logit_bias` have bounds by the vocabulary. SharedTools were checked before."""
     level: list[Any] = [values]
+    values_left = MAX_VALUES
     for _ in range(MAX_DEPTH):
+        for each in level if level[0] is not values else ():  # `input` of a body is no JSON
+            for name in JSON_TEXTS if isinstance(each, dict) else ():
+                if isinstance(text := each.get(name), str):
+                    values_left -= _values(text, values_left)
         level = [
             child
             for value in level
@@ -104,6 +117,18 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
+
+
+def _values(text: str, most: int) -> int:
+    """Returns an upper bound on the values of a JSON text. Raises RequestTooLarge if it has more
+    than `most`."""
+    found = sum(map(text.count, ",[{"))
+    if found > most and exceeds(text.encode(errors="replace"), most):
+        raise RequestTooLarge(
+            f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. Send "
+            "fewer or shorter ones."
+        )
+    return min(found, most)
 
 
 def check_model_name(model: str) -> None:

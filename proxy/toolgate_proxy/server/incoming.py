@@ -67,13 +67,13 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
     RequestTooLarge, RequestTimeout, UnsupportedEncoding, RateLimited and ClientDisconnected."""
     here, reservation = gateway(), None
     if READ in scope:
-        context.on_admitted = scope[RESERVED]
+        context.free_memory = scope[RESERVED]
         # The scope lives as long as the response.
         sent: RequestBody = scope.pop(READ)
         return sent
     if (owner := owner_of_body(scope, context)) is not None:
         reservation = here.bodies.open(owner)
-        context.on_admitted = reservation.close
+        context.free_memory = reservation.close
     return await body.read(
         scope,
         receive,
@@ -108,7 +108,7 @@ async def chat_request(
     """Return the chat request of a body for one of our models, with the text of its PDFs and the
     reasoning of earlier turns that was kept. `target`: the first deployment. `model`: its name for
     clients. `recalled`: as `surface.recall` returned it. `size`: of the body, in bytes. A long body
-    is converted in a thread, so that other requests continue.
+    and the tools of MCP servers are converted in a thread, so that other requests continue.
 
     Raise InvalidRequest, InvalidTools, UnsupportedParameter, ChecksBusy and ChecksFailed."""
     here = gateway()
@@ -125,7 +125,7 @@ async def chat_request(
         client=client,
         recalled=recalled,
     )
-    is_long = bool(recalled) or size > PARSED_IN_THREAD
+    is_long = bool(recalled or client.mcp) or size > PARSED_IN_THREAD
     request = await asyncio.to_thread(convert) if is_long else convert()
     if request.documents:
         request = await here.documents.read(request, client.owner, context)

@@ -137,11 +137,11 @@ class _Connection:
             return True
         self._socket.hold(True)
         large = len(message) > LARGE
-        admitted = cache(partial(self._socket.finish, len(message)))  # has an effect once
+        free_memory = cache(partial(self._socket.finish, len(message)))  # has an effect once
         try:
             parse = partial(read, message, self._owner)
             body = await asyncio.to_thread(parse) if large else parse()
-            turn = Turn(body, len(message), self._turns, self._text, self._gone, admitted)
+            turn = Turn(body, len(message), self._turns, self._text, self._gone, free_memory)
             previous = body.get("previous_response_id")
             del message, body, parse
             await turn.run(self._app, self._scope)
@@ -149,7 +149,7 @@ class _Connection:
             await self._text(error_message(error.status, error.body()))
             return True
         finally:
-            admitted()
+            free_memory()
         if turn.failed and isinstance(previous, str) and self._turns.before(previous):
             self._turns.forget()
         return True

@@ -36,8 +36,7 @@ SendText = Callable[[str], Awaitable[None]]
 
 class Turn:
     """`body`: of `POST /v1/responses`; `size`: of its message, in bytes. `gone`: is set when the
-    client has disconnected. `admitted`: is called when the limits of the key have admitted the
-    request."""
+    client has disconnected. `free_memory`: is called when the request has ended."""
 
     def __init__(
         self,
@@ -46,14 +45,14 @@ class Turn:
         turns: ConnectionTurns,
         send: SendText,
         gone: asyncio.Event,
-        admitted: Callable[[], None],
+        free_memory: Callable[[], None],
     ) -> None:
         self._body: RequestBody | None = RequestBody.of_values(body, size)
         """Until the request has begun."""
         self._turns = turns
         self._send_text = send
         self._gone = gone
-        self._admitted = admitted
+        self._free_memory = free_memory
         self._status = 0
         self._waiting = b""
         """The beginning of an event or of an error."""
@@ -86,7 +85,7 @@ class Turn:
             "extensions": {},
             CONNECTION: self._turns,
             READ: body,
-            RESERVED: self._admitted,
+            RESERVED: self._free_memory,
         }
 
     async def _receive(self) -> Message:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.litellm.own_route import MASTER, Gateway, chat
+from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_proxy.keys.key import new_key
 from toolgate_proxy.limits.key_bounds import SMALL_ROOM
 
@@ -48,6 +53,20 @@ async def test_bodies_of_a_key_leave_the_room_of_others(gateway: Gateway, databa
     assert await status(gateway, sent) == 429
     assert await status(gateway, MASTER) == 299
     assert await status(gateway, new_key()) == (299 if database else 401)
+
+
+async def test_a_body_counts_until_its_request_has_ended(gateway: Gateway) -> None:
+    sent = new_key()
+    gateway.add_key(sent, key := key_of(sent))
+    gateway.backend.turns = [Script(("Hello.",), queued=1)]
+    body = json.dumps(chat(metadata={"a": "x" * 100_000})).encode()
+    asked = asyncio.create_task(gateway.ask(body, key=sent))
+    await until(lambda: gateway.backend.requests)
+    assert gateway.here.bodies.used(key.id) == len(body)
+    response = await asked
+    assert response.status == 200
+    response.context.release_body()  # as RequestScope does, which is not in front here
+    assert gateway.here.bodies.used(key.id) == 0
 
 
 async def test_a_retired_key_has_no_room_of_its_own(gateway: Gateway, database: bool) -> None:

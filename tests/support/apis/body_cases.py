@@ -6,12 +6,13 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from toolgate_core import wire
 
-CHAT = "/v1/chat/completions"
+CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 MAX_BODY = 8_000_000
 """The gateway's TOOLGATE_MAX_BODY_BYTES for these cases."""
 LIMITS = wire.Limits(
@@ -42,6 +43,20 @@ def nested(levels: int) -> list[Any]:
     for _ in range(levels):
         value = [value]
     return value
+
+
+def replayed(path: str, arguments: str) -> bytes:
+    """Return a body with a call of an earlier turn."""
+    function = {"name": "f", "arguments": arguments}
+    called: dict[str, Any] = {"type": "tool_use", "id": "a", "name": "f", "input": arguments}
+    if path == CHAT:
+        calls = [{"id": "a", "type": "function", "function": function}]
+        return chat(messages=[{"role": "assistant", "content": None, "tool_calls": calls}])
+    if path == RESPONSES:
+        called = {"type": "function_call", "call_id": "a", **function}
+        return json.dumps({"model": "tiny", "input": [called]}).encode()
+    messages = [{"role": "assistant", "content": [called]}]
+    return json.dumps({"model": "tiny", "max_tokens": 5, "messages": messages}).encode()
 
 
 def bias(tokens: range) -> dict[str, int]:
@@ -102,6 +117,12 @@ CASES = {
     "2.5 million objects": Case(
         lambda: b'{"a":[' + b"{}," * 2_500_000 + b"1]}", (413,), "request_too_large"
     ),
+    **{
+        f"values in arguments, {path}": Case(
+            partial(replayed, path, f"[{'[],' * 2_600_000}1]"), (413,), None, path
+        )
+        for path in (CHAT, RESPONSES, MESSAGES)
+    },
     "LiteLLM's route over the limit": Case(
         lambda: b"x" * (MAX_BODY + 1), (413,), "request_too_large", "/v1/moderations"
     ),

@@ -21,6 +21,10 @@ class HttpShop:
     """Whether calls are a 500."""
     padding: dict[str, int] = field(default_factory=dict)
     """By the method of a message: spaces that follow its answer."""
+    results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By the method of a message: what is answered instead of the usual."""
+    called: list[str] = field(default_factory=list)
+    """The names of the tools that were called."""
 
     def sent(self, header: str) -> dict[str, set[str | None]]:
         """Return the values of a header, by the method of the message."""
@@ -45,7 +49,10 @@ def running() -> Iterator[HttpShop]:
             if shop.broken and message["method"] == "tools/call":
                 self._answer(500, {"detail": "Broken."})
                 return
-            answer = _result(message["method"], message.get("params") or {})
+            params = message.get("params") or {}
+            if message["method"] == "tools/call":
+                shop.called.append(params["name"])
+            answer = shop.results.get(message["method"]) or _result(message["method"], params)
             body = {"jsonrpc": "2.0", "id": message["id"], "result": answer}
             self._answer(200, body, shop.padding.get(message["method"], 0))
 

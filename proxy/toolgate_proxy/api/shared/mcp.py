@@ -6,6 +6,7 @@ The servers are the operator's: those of LiteLLM's configuration or database tha
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -20,6 +21,27 @@ MAX_RESULT = 100_000
 EMPTY = "[no output]"
 
 
+def result_text(result: Mapping[str, Any]) -> str:
+    """Return the result of a call, in MCP's form, as the model sees it."""
+    parts = [_part_text(part) for part in result["content"]]
+    structured = result.get("structuredContent")
+    if structured is not None and not any(text for text, is_text in parts if is_text):
+        parts.append((json.dumps(structured, ensure_ascii=False), True))
+    return "\n".join(text for text, _ in parts)
+
+
+def _part_text(part: object) -> tuple[str, bool]:
+    """Return the text of a part, or what it refers to and whether it is a text. Servers may send
+    anything."""
+    given = part if isinstance(part, dict) else {}
+    inner = given.get("resource")
+    shown = inner if isinstance(inner, dict) else given
+    if isinstance(text := shown.get("text"), str):
+        return text, True
+    found = [shown.get(name) for name in ("name", "title", "description", "uri", "mimeType")]
+    return " ".join([f"[{given.get('type')}]", *map(str, filter(None, found))]), False
+
+
 @dataclass(frozen=True)
 class ListedTool:
     """A tool as its server describes it."""
@@ -29,6 +51,8 @@ class ListedTool:
     description: str
     schema: Any
     annotations: Mapping[str, Any] | None = None
+    own_name: str = ""
+    """The name by which it is called, if the model can't use that."""
 
     @property
     def only_reads(self) -> bool:
@@ -37,7 +61,9 @@ class ListedTool:
 
     def is_called(self, name: object) -> bool:
         """Return whether a client means the tool by a name, which may be without the server's."""
-        return isinstance(name, str) and (self.name == name or self.name.endswith(f"-{name}"))
+        return isinstance(name, str) and any(
+            own == name or own.endswith(f"-{name}") for own in (self.name, self.own_name)
+        )
 
     def function(self) -> dict[str, Any]:
         """Return the tool as a function in OpenAI's form."""

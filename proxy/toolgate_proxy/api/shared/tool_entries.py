@@ -15,7 +15,7 @@ from toolgate_core.tools import TOOL_NAME, OnInvalid, Tool
 from toolgate_core.toolset import Toolset
 
 from ...shared_tools import DEFERRED, FUNCTIONS, SharedTools
-from ...tool_index import SharedFunctions
+from ...tool_searches import SharedFunctions
 from .hosted_tools import HostedTools
 from .tools import function_name, function_of, read_tools
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from toolgate_core.gateway_tools import GatewayResult, ToolLabel
 from toolgate_core.toolset import Toolset
 
-from ...tool_index import CATALOGUES, InvalidPattern
+from ...tool_searches import SEARCHES, SearchFailed
 from .tool_changes import ToolChanges
 
 Method = Literal["bm25", "regex"]
@@ -93,10 +93,10 @@ class ToolSearch:
         """Search for deferred tools, and load those that were found."""
         query = json.loads(arguments)[QUERY]
         searched = self.tools.searchable
-        search = CATALOGUES.matching if self.method == "regex" else CATALOGUES.ranked
+        search = SEARCHES.matching if self.method == "regex" else SEARCHES.ranked
         try:
             names = await search(searched, query, MAX_FOUND, owner=self.owner)
-        except InvalidPattern as error:
+        except SearchFailed as error:
             return GatewayResult(str(error), Found(error=str(error)), result="error")
         if self.finds_any and not names:
             names = [str(tool["name"]) for tool in searched[:MAX_FOUND]]

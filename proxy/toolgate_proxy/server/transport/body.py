@@ -20,13 +20,10 @@ from toolgate_core.errors import (
     UnsupportedEncoding,
 )
 
-from ...json_values import exceeds
+from ...json_values import MAX_VALUES, exceeds
 from ...limits.key_bounds import BodyReservation
 from .known_tools import KNOWN_TOOLS, MIN_SIZE, Check
 
-MAX_VALUES = 500_000
-"""Maximum number of JSON values in a body: 50 for each of 10,000 tools. A value of two bytes takes
-a hundred bytes of memory once it is parsed, and the parser does not let other requests continue."""
 LARGE = 1_000_000
 """Size in bytes from which a body is parsed and checked in a thread."""
 AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)

@@ -42,9 +42,11 @@ GROWTH = 64_000_000
 """Bytes of memory that an attack may add. Without bounds each of them adds more."""
 CHAT = "/v1/chat/completions"
 HI = {"role": "user", "content": "hi"}
+SLOW = {"role": "user", "content": "slow"}
 BODY = {"model": "tiny", "messages": [HI]}
 LIMITS = {
     "TOOLGATE_MAX_BODY_BYTES": str(MAX_BODY),
+    "TOOLGATE_KEY_BODY_BYTES": str(BUDGET),
     "TOOLGATE_BODY_TIMEOUT": "2",
 }
 
@@ -62,7 +64,7 @@ class Attacked:
 
 def tighten_bounds() -> None:
     launcher.KEEP_ALIVE_SECONDS = 1
-    state.KEY_BODY_BYTES, state.KEY_SOCKETS = BUDGET, SOCKETS
+    state.KEY_SOCKETS = SOCKETS
     for module in (http_protocol, socket_protocol):
         module.HEADER_SECONDS, module.WRITE_SECONDS = 1.0, 2.0
 
@@ -73,6 +75,7 @@ def attacked(
 ) -> Iterator[Attacked]:
     backend = FakeBackend()
     backend.scripts["hi"] = Script(("Hello there",))
+    backend.scripts["slow"] = Script(("Hello there",), queued=1.5)
     log = tmp_path_factory.mktemp("attacked") / "log"
     arguments = ["--model", "tiny"]
     redis = spare_redis.url
@@ -211,6 +214,23 @@ async def test_bodies_of_one_key_wait_for_each_other(attacked: Attacked) -> None
         statuses = {response.status_code for response in await asyncio.gather(*sent)}
     assert len(statuses) == 1
     assert statuses <= {200, 400}  # 400: longer than the context
+
+
+@pytest.mark.timed
+async def test_memory_of_bodies_is_bounded_while_their_requests_generate(
+    attacked: Attacked,
+) -> None:
+    body = {"model": "tiny", "messages": [SLOW], "metadata": {"a": "x" * (MAX_BODY - 1_000)}}
+    content = json.dumps(body).encode()
+    headers = bearer(attacked.unlimited) | {"content-type": "application/json"}
+    async with (
+        bounded(attacked),
+        httpx.AsyncClient(base_url=attacked.gateway.url, timeout=60, trust_env=False) as http,
+    ):
+        sent = [http.post(CHAT, content=content, headers=headers) for _ in range(30)]
+        statuses = [response.status_code for response in await asyncio.gather(*sent)]
+    assert statuses.count(200) >= BUDGET // MAX_BODY
+    assert set(statuses) == {200, 429}
 
 
 @pytest.mark.timed

@@ -81,10 +81,10 @@ async def test_compressed_body_is_refused(encoding: bytes) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b'{"a":[' + b",".join([b"1"] * (body.MAX_VALUES + 1)) + b"]}",
-        b'{"a":[' + b",".join([b"{}"] * (body.MAX_VALUES + 1)) + b"]}",
-        b'{"a":[' + b",".join([rb'"\""'] * (body.MAX_VALUES + 1)) + b"]}",
-        b"{" + b",".join(b'"%d":1' % at for at in range(body.MAX_VALUES + 1)) + b"}",
+        b'{"a":[' + b",".join([b"1"] * (json_values.MAX_VALUES + 1)) + b"]}",
+        b'{"a":[' + b",".join([b"{}"] * (json_values.MAX_VALUES + 1)) + b"]}",
+        b'{"a":[' + b",".join([rb'"\""'] * (json_values.MAX_VALUES + 1)) + b"]}",
+        b"{" + b",".join(b'"%d":1' % at for at in range(json_values.MAX_VALUES + 1)) + b"}",
     ],
     ids=["numbers", "objects", "strings", "members"],
 )
@@ -119,7 +119,7 @@ def test_values_are_counted_in_blocks_as_in_the_whole_text(
 
 
 async def test_commas_and_brackets_inside_strings_are_not_values() -> None:
-    text = '[{,\\"' * body.MAX_VALUES
+    text = '[{,\\"' * json_values.MAX_VALUES
     content = json.dumps({"a": text, "b": [1, 2]}).encode()
     values = await body.RequestBody(content).parsed(PLAIN)
     assert values == {"a": text, "b": [1, 2]}
@@ -184,6 +184,20 @@ def test_number_of_entries_is_bounded(name: str, most: int, kind: Any) -> None:
     with pytest.raises(InvalidRequest) as refusal:
         body_guard.check_bounds({name: kind(map(str, range(most + 1)))})
     assert refusal.value.param == name
+
+
+MANY = f"[{'1,' * (json_values.MAX_VALUES // 2 + 1)}1]"
+
+
+@pytest.mark.parametrize("name", ["arguments", "input", "json"])
+def test_values_of_all_json_texts_count_together(name: str) -> None:
+    body_guard.check_bounds({"a": {name: MANY}, "b": [{name: '["a,b"]' * 100_000}]})
+    with pytest.raises(RequestTooLarge, match="500,000"):
+        body_guard.check_bounds({"a": {name: MANY}, "b": [{"c": {name: MANY}}]})
+
+
+def test_texts_that_are_not_parsed_are_not_counted() -> None:
+    body_guard.check_bounds({"input": MANY * 3, "messages": [{"content": MANY * 3}]})
 
 
 def test_name_of_the_model_is_bounded() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest, RequestTooLarge, ToolgateError
+from toolgate_proxy import json_values
 from toolgate_proxy.server.body_guard import MAX_ENTRIES, check_bounds
 from toolgate_proxy.server.transport import body
 from toolgate_proxy.server.transport.known_tools import TEXTS, KnownTools
@@ -123,7 +124,7 @@ def test_the_last_of_several_arrays_counts() -> None:
 @pytest.mark.parametrize(
     ("rest", "error"),
     [
-        ('"a": [%s1]' % ("1," * body.MAX_VALUES), RequestTooLarge),
+        ('"a": [%s1]' % ("1," * json_values.MAX_VALUES), RequestTooLarge),
         ('"a": [%s1]' % ("1," * MAX_ENTRIES), InvalidRequest),
         (f'"a": {"[" * 300}1{"]" * 300}', InvalidRequest),
         ('"a": ', InvalidRequest),
