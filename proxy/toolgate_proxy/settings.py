@@ -112,8 +112,8 @@ class BodyLimitSettings(Section):
     `TOOLGATE_BODY_TIMEOUT`. A request takes about three times as much memory as its body. All
     requests without a valid key count as one."""
     body_timeout: float = Field(default=120.0, gt=0)
-    """Time limit for receiving the body of a request, or a WebSocket message, in seconds. After it
-    the request gets a 408, and its connection is closed."""
+    """Time limit for receiving the body of a request, in seconds. After it the request gets a
+    408, and its connection is closed."""
 
 
 class BackendSettings(Section):

@@ -89,7 +89,7 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
         port=port,
         workers=workers,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        ws="toolgate_proxy.server.transport.socket_protocol:BoundedSocket",
+        ws="websockets-sansio",
         ws_max_size=settings().max_body_bytes,
         ws_per_message_deflate=False,  # 30 kB can become 30 MB
         **worker_options(),

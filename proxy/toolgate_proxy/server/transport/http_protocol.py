@@ -27,8 +27,8 @@ FIELD_BYTES = 32
 MAX_PIPELINED = 16
 """Requests that a client may send before the response to an earlier one has ended."""
 HEADER_SECONDS = 20.0
-"""For the headers of a request, and for the handshake of a WebSocket. Clients send them at once;
-who does not holds a connection for nothing."""
+"""For the headers of a request. Clients send them at once; who does not holds a connection for
+nothing."""
 WRITE_SECONDS = 120.0
 """For a client to read what was sent to it: as long as it may take to send a body by default
 (TOOLGATE_BODY_TIMEOUT), because a network is as slow in both directions."""
