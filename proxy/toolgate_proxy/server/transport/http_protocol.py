@@ -27,8 +27,8 @@ FIELD_BYTES = 32
 MAX_PIPELINED = 16
 """Requests that a client may send before the response to an earlier one has ended."""
 HEADER_SECONDS = 20.0
-"""For the headers of a request. Clients send them at once; who does not holds a connection for
-nothing."""
+"""For the headers of a request, and for the handshake of a WebSocket. Clients send them at once;
+who does not holds a connection for nothing."""
 WRITE_SECONDS = 120.0
 """For a client to read what was sent to it: as long as it may take to send a body by default
 (TOOLGATE_BODY_TIMEOUT), because a network is as slow in both directions."""
@@ -169,6 +169,9 @@ class TimedProtocol(HttpToolsProtocol):
         self._awaiting.clear()
         self._reading.clear()
         super().handle_websocket_upgrade()
+        # The library of WebSockets does not answer a handshake whose headers it refuses.
+        socket: Any = self.transport.get_protocol()
+        self.loop.call_later(HEADER_SECONDS, lambda: socket.handshake_complete or self._abort())
 
     def _should_upgrade(self) -> bool:
         """uvicorn's WebSocket protocol does not answer other requests, nor one that waits for the
