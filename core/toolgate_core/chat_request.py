@@ -123,8 +123,6 @@ class ChatRequest:
     trace: bool = False
     """Whether a stream of chat completions has a trace of its tokens."""
     include_reasoning: bool = True
-    receipt: bool = False
-    """Whether the response has a signed receipt of its enforcement."""
     return_token_ids: bool = False
     return_prompt_text: bool = False
     tokens_as_ids: bool = False

@@ -20,6 +20,7 @@ from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
 from .server import absent_routes, conversations, model_retrieval, probes, stored_responses
+from .server.authorization import route_path
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.transport.connection import Reply
@@ -61,6 +62,9 @@ class Gateway:
         self._router = Router(paths(litellm), redirect_slashes=False, default=litellm)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and absent_routes.SOCKET.fullmatch(route_path(scope)):
+            await absent_routes.refuse_upgrade(receive, send)
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationInfo, fi
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from redis.asyncio.connection import parse_url
 
-from .receipts.keys import Ed25519Key, InvalidReceiptKey, read_key
-
 AUTO_LISTED_TOOLS = 30
 """Models choose less well among more tools, and each takes 100 to 200 tokens of the prompt."""
 
@@ -113,8 +111,8 @@ class BodyLimitSettings(Section):
     bytes; at least `TOOLGATE_MAX_BODY_BYTES`. Further requests wait, and get a 429 after
     `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as its body."""
     body_timeout: float = Field(default=120.0, gt=0)
-    """Time limit for receiving the body of a request, or a WebSocket message, in seconds. After it
-    the request gets a 408, and its connection is closed."""
+    """Time limit for receiving the body of a request, in seconds. After it the request gets a
+    408, and its connection is closed."""
 
 
 class BackendSettings(Section):
@@ -169,25 +167,6 @@ class RedisSettings(Section):
     fleet_secret: SecretStr | None = None
     """Secret that signs the grammar records in Redis and encrypts stored responses. Without it, the
     secret is derived from `TOOLGATE_BACKEND_KEY`."""
-
-
-class ReceiptSettings(Section):
-    """Receipts"""
-
-    receipt_key: SecretStr | None = None
-    """Key that signs [receipts](receipts.md): `hmac:…` or `ed25519:…`, as `toolgate audit
-    --new-key` generates it. Without it, requests for a receipt are refused."""
-
-    @field_validator("receipt_key")
-    @classmethod
-    def _is_receipt_key(cls, value: SecretStr | None) -> SecretStr | None:
-        try:
-            key = read_key(value.get_secret_value()) if value else None
-        except InvalidReceiptKey as error:
-            raise ValueError(f"TOOLGATE_RECEIPT_KEY: {error}") from None
-        if isinstance(key, Ed25519Key) and key.private is None:
-            raise ValueError("TOOLGATE_RECEIPT_KEY is a public key, which can't sign.")
-        return value
 
 
 class KeySettings(Section):
@@ -247,7 +226,6 @@ class Settings(
     ReasoningSettings,
     RoutingSettings,
     RedisSettings,
-    ReceiptSettings,
     KeySettings,
     SchemaSettings,
     ImageSettings,

@@ -12,10 +12,9 @@ from .kept_reasoning import KeptReasoning
 from .kept_values import MemoryValues, RedisValues
 from .keys.failed_attempts import FailedAttempts
 from .keys.sync import KeySync
-from .limits.key_bounds import BodyBudget, SocketLimit
+from .limits.key_bounds import BodyBudget
 from .limits.limiter import Limiter
 from .recent_requests import RecentRequests
-from .response_store.connection_turns import Conversations
 from .response_store.store import ResponseStore
 from .routing.deployments import Deployments
 from .routing.health import Readiness
@@ -23,19 +22,12 @@ from .routing.prefix_affinity import PrefixAffinity
 from .sealing import Sealer
 from .settings import Settings, settings
 
-KEY_SOCKETS = 100
-"""Open WebSocket connections of one virtual key at this process. Clients of the Responses API have
-one for each conversation. A lower `max_parallel_requests` of the key holds for them as well."""
-
 
 class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        key_bytes = max(settings.key_body_bytes, settings.max_body_bytes)
-        self.bodies = BodyBudget(key_bytes)
-        self.conversations = Conversations(key_bytes)
-        self.sockets = SocketLimit(KEY_SOCKETS)
+        self.bodies = BodyBudget(max(settings.key_body_bytes, settings.max_body_bytes))
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
         self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)

@@ -42,7 +42,6 @@ def create() -> Any:
     from .server.lifespan import extend_lifespan
     from .server.logs import log_filters
     from .server.request_scope import RequestScope
-    from .server.responses_socket import ResponsesSocket
 
     check_private_names()
     app = litellm_app()
@@ -55,7 +54,6 @@ def create() -> Any:
     insert_own_route(app, Gateway)
     insert_innermost(app, ClosedRoutes)
     app.add_middleware(RequestScope)
-    app.add_middleware(ResponsesSocket)
     _created.set()
     return app
 

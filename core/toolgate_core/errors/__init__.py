@@ -23,6 +23,7 @@ from .access import (
     RouteClosed,
     RouteNotFound,
     TooManyWrongKeys,
+    UpgradeRefused,
 )
 from .base import ToolgateError
 from .calls import (
@@ -111,4 +112,5 @@ __all__ = [
     "UnknownTool",
     "UnsupportedEncoding",
     "UnsupportedParameter",
+    "UpgradeRefused",
 ]

@@ -59,6 +59,17 @@ class RouteClosed(ToolgateError):
     code = "not_found"
 
 
+class UpgradeRefused(ToolgateError):
+    """The Responses API is not served over a WebSocket.
+
+    Send the request over HTTP, as clients do after this error.
+    """
+
+    status = 426
+    type = "invalid_request_error"
+    code = "websocket_not_supported"
+
+
 class RouteNotFound(ToolgateError):
     """There is no such route, or it needs LiteLLM's database, which this gateway does not have, or
     a provider that the configuration does not name.
@@ -94,8 +105,8 @@ class TooManyWrongKeys(ToolgateError):
 
 class RateLimited(ToolgateError):
     """A limit of the API key is reached: requests or tokens per minute, parallel requests,
-    WebSocket connections, or the size of the bodies that are sent at the same time. The error's
-    `type` is the unit of the limit: `requests` or `tokens`.
+    or the size of the bodies of requests that have not ended. The error's `type` is the unit of
+    the limit: `requests` or `tokens`.
 
     Wait as long as Retry-After says. Without it, the request alone exceeds the limit: make it
     smaller.

@@ -19,7 +19,6 @@ from ..chat.response import ChatResponse, ResponseEvent
 from ..form import Form
 from ..kept_values import KeptValues
 from ..response_store.background import BackgroundResponse
-from ..response_store.connection_turns import ConnectionTurns
 from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
@@ -39,8 +38,6 @@ class Client:
     """Seals data that the client keeps and sends back."""
     responses: ResponseStore | None = None
     """Stores responses for the owner of the seal."""
-    connection: ConnectionTurns | None = None
-    """The latest conversation of the WebSocket connection, if the request came over one."""
     search_engine: SearchEngine | None = None
     """Searches the web, if the operator has configured it."""
     fetcher: PageFetcher | None = None
@@ -62,7 +59,7 @@ class Client:
 
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""
-        return replace(self, responses=None, connection=None, turn=None, background=None)
+        return replace(self, responses=None, turn=None, background=None)
 
 
 ANY_CLIENT = Client()

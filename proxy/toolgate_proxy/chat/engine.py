@@ -32,7 +32,6 @@ from . import metrics
 from .answers import Answers
 from .constraints import ConstraintLoader
 from .generation import Generation, Unconstrained, begun, begun_unconstrained
-from .receipt_log import Receipts
 from .request.preparation import Preparation, prepared
 from .request.shortening import edited, fitted
 from .resampling_state import Resample
@@ -47,7 +46,6 @@ class Engine:
         self._preparation = Preparation(settings)
         self._constraints = ConstraintLoader(settings)
         self.validators = self._constraints.validators
-        self._receipts = Receipts(settings)
         self._resamples = settings.resamples
         self.answers: Answers | None = None
         """None: there is no response cache."""
@@ -64,8 +62,6 @@ class Engine:
         self, request: ChatRequest, deployment: Deployment, context: RequestContext
     ) -> tuple[ChatResponse, Generation]:
         """Raise ToolgateError if the request is refused or the backend fails."""
-        if request.receipt:
-            self._receipts.check()
         _check_trace(request, context)
         if request.images:
             request = await self._preparation.with_images(request, deployment, context)
@@ -82,10 +78,7 @@ class Engine:
             generation = await self.generate(shorter, deployment, context)
         if request.deferred_tools:
             self._constraints.deferred.begin(request, deployment, generation.prepared.info)
-        response = generation.response(self.validators, context.sender, self._resamples)
-        if request.receipt:
-            response.receipts = self._receipts.begun(generation.prepared, generation.residual)
-        return response, generation
+        return generation.response(self.validators, context.sender, self._resamples), generation
 
     async def generate(
         self,
@@ -101,7 +94,7 @@ class Engine:
             found = prepared(request, await deployment.backend.info())
             constraints = await self._constraints.load(found, deployment, context, resample)
             try:
-                answers = None if request.trace or request.receipt else self.answers
+                answers = None if request.trace else self.answers
                 return await begun(constraints, deployment, context, deadline, answers)
             except GrammarUnknown as unknown:
                 deployment.grammars.forget(unknown.keys)

@@ -60,8 +60,6 @@ class Generation:
         `response`."""
         check = self._check(validators, owner)
         response.begin_round(self.prepared.request, self.prepared.plan, check)
-        if response.receipts is not None:
-            response.receipts.extend(self.prepared.plan, self.residual)
 
     def _check(self, validators: ValidationService, owner: str) -> CallCheck:
         tools = self.prepared.plan.grammars

@@ -25,10 +25,8 @@ from toolgate_core.plan import EnforcementPlan
 from toolgate_core.segmenter import Segmenter
 
 from ..backend_client.faults import SAME_RELEASE
-from ..receipts.receipt import Receipt
 from .calls import CallCheck, CallIds, HeldCalls
 from .choice import Choice, ChoiceEvent, Traced
-from .receipt_log import ReceiptLog
 from .resampling_state import Resample, ResamplingState
 
 Delta = ContentDelta | ReasoningDelta | ArgumentsDelta | InputDelta
@@ -108,8 +106,6 @@ class ChatResponse:
         self.earlier: TokenCounts | None = None
         """Of the summary of the conversation, if it was compacted before the response."""
         self.context_length = info.limits.max_model_len
-        self.receipts: ReceiptLog | None = None
-        """Set if the request asks for a receipt."""
         self._max_resamples = resamples
         self.begin_round(request, plan, check)
 
@@ -148,21 +144,11 @@ class ChatResponse:
                     self._start(event)
                 case wire.UsageEvent():
                     self._usage = event
-        merged = [
+        return [
             ResponseEvent(at, _numbered(event, self._earlier_calls))
             for at, new in fresh.items()
             for event in _merge(new)
         ]
-        if self.receipts is not None:
-            for each in merged:
-                self.receipts.note(each.choice, each.event, self.call_id)
-        return merged
-
-    def receipt(self) -> Receipt | None:
-        """The receipt of the complete response, if the request asks for one."""
-        if self.receipts is None:
-            return None
-        return self.receipts.receipt(self.head.id, self.head.created, self.head.model)
 
     def call_id(self, start: CallStart) -> str:
         """Returns the same id each time for the same event."""

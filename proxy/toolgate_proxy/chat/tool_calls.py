@@ -4,10 +4,12 @@ line in the log (server/logs/tool_log.py), which has a hash of the arguments ins
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, get_args
@@ -24,7 +26,6 @@ from toolgate_core.metric_series import begin_at_zero
 
 from .. import tracing
 from ..context import RequestContext
-from ..receipts.receipt import text_hash, value_hash
 from . import metrics
 
 logger = logging.getLogger("toolgate.tools")
@@ -123,5 +124,13 @@ def _record(
         "tool": label.tool,
         "result": ending,
         "seconds": round(seconds, 4),
-        "arguments": value_hash(arguments) or text_hash(arguments),
+        "arguments": _hash(arguments),
     }
+
+
+def _hash(arguments: str) -> str:
+    """Return the hash of the value of the arguments, which is the same whatever the order of their
+    members and their white space; of the text, if it is not JSON."""
+    with suppress(ValueError, RecursionError):
+        arguments = json.dumps(json.loads(arguments), sort_keys=True, separators=(",", ":"))
+    return f"sha256:{hashlib.sha256(arguments.encode('utf-8', 'surrogatepass')).hexdigest()}"

@@ -11,13 +11,13 @@ from typer.core import TyperGroup
 
 from toolgate_core.version import VERSION
 
+from .. import removed
 from ..stack.processes import StackFailed
 from .output import CommandFailed
 
 COMMANDS = {
     "serve": "start",
     "demo": "start",
-    "chat": "chat",
     "launch": "launch.command",
     "proxy": "start",
     "backend": "start",
@@ -29,7 +29,6 @@ COMMANDS = {
     "dialects": "dialects",
     "parse": "dialects",
     "verify": "start",
-    "audit": "audit",
 }
 """The modules of the commands in this package, in the order of `toolgate --help`. The command has
 its name in the module."""
@@ -43,6 +42,8 @@ class LazyGroup(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if (module := COMMANDS.get(cmd_name)) is None:
+            if cmd_name in removed.COMMANDS:
+                raise CommandFailed(f"No such command {cmd_name!r}. {removed.COMMANDS[cmd_name]}")
             return None
         found = getattr(import_module(f"{__package__}.{module}"), cmd_name)
         command = typer.main.get_command(found)
@@ -101,7 +102,6 @@ app = new_app(
     no_args_is_help=True,
     epilog=examples(
         "toolgate serve Qwen/Qwen3-8B  Redis, vLLM and the gateway on this machine",
-        "toolgate chat                 a chat with it, with two tools",
         "toolgate launch claude        a coding agent with it",
         "toolgate schema tools.json    what masks enforce of your tools",
         "toolgate doctor               check this installation",

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 
 from pydantic import ValidationError
 
+from .. import removed
 from ..settings import Settings
 
 PREFIX = "TOOLGATE_"
@@ -38,7 +39,7 @@ def unknown_settings(environment: Mapping[str, str] = os.environ) -> list[str]:
         if name == variable or name in known or name in OTHERS or OF_KUBERNETES.fullmatch(name):
             continue
         near = get_close_matches(name, known, n=1, cutoff=NEAR)
-        hint = (
+        hint = removed.SETTINGS.get(name) or (
             f"Did you mean {PREFIX}{near[0]}?" if near else "docs/reference/settings.md lists all."
         )
         found.append(f"{variable} is not a setting: it has no effect. {hint}")

@@ -6,10 +6,11 @@ import re
 from typing import NoReturn
 from urllib.parse import parse_qs
 
+import orjson
 from starlette.datastructures import Headers
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
-from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError
+from toolgate_core.errors import RouteClosed, RouteNotFound, ToolgateError, UpgradeRefused
 
 from ..api.surfaces import surface_of
 from ..context import RequestContext
@@ -31,6 +32,9 @@ DATABASE = re.compile(
     re.DOTALL,
 )
 """LiteLLM's routes that need its database, where they end in errors of several kinds without it."""
+
+SOCKET = re.compile(r"(?:/openai)?(?:/v1)?/responses")
+"""Paths of OpenAI's WebSocket mode."""
 
 SETTINGS = {
     "files": "`files_settings`",
@@ -92,6 +96,16 @@ async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
         f"There is no such route. The client adds {meant!r} or its end to its base URL. "
         f"Remove {extra!r} from the end of the base URL."
     )
+
+
+async def refuse_upgrade(receive: Receive, send: Send) -> None:
+    """Answer the handshake of a WebSocket at SOCKET. Clients then use HTTP at once."""
+    error = UpgradeRefused("Responses are not served over WebSockets. Send POST /v1/responses.")
+    await receive()  # websocket.connect
+    headers = [(b"content-type", b"application/json")]
+    start = {"type": "websocket.http.response.start", "status": error.status, "headers": headers}
+    await send(start)
+    await send({"type": "websocket.http.response.body", "body": orjson.dumps(error.body())})
 
 
 async def without_database(scope: Scope, context: RequestContext) -> None:

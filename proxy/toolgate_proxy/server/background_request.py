@@ -14,14 +14,14 @@ from typing import Any
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from toolgate_core.errors import InternalFault, InvalidRequest
+from toolgate_core.errors import InternalFault
 
 from ..api.surface import is_streamed
 from ..background import in_background
 from ..context import REQUEST_ID, SCOPE, context_of
 from ..response_store.background import BackgroundResponse
 from ..state import gateway
-from .client import BACKGROUND, CONNECTION
+from .client import BACKGROUND
 from .live_replay import LiveEvents, Replay
 from .request_scope import RequestScope
 from .transport.body import READ, RESERVED, RequestBody
@@ -42,11 +42,7 @@ class BackgroundRequest:
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Respond when the response is queued, or follow it if the request asks for a stream. If
-        the client disconnects before, nothing is generated. Raise InvalidRequest."""
-        if CONNECTION in self._outer:
-            raise InvalidRequest(
-                "'background' can't be used over a WebSocket. Remove it.", param="background"
-            )
+        the client disconnects before, nothing is generated."""
         context, queued = context_of(self._outer), self._response.queued
         # Those of the other request have them.
         context.model = context.free_memory = None

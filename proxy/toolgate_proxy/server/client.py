@@ -18,8 +18,6 @@ from ..response_store.conversations import ConversationTurn
 from ..sealing import OwnerSeal
 from ..state import gateway
 
-CONNECTION = "toolgate.connection"
-"""Key of the ConnectionTurns in the ASGI scope of a request that came over a WebSocket."""
 BACKGROUND = "toolgate.background"
 """Key of the BackgroundResponse in the ASGI scope of a request that is generated as one."""
 ANYONE = ""
@@ -42,7 +40,6 @@ def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
         seal=OwnerSeal(gateway().sealer, owner),
         responses=gateway().responses,
         values=gateway().kept_values,
-        connection=scope.get(CONNECTION),
         fetcher=page_fetcher(),
         turn=ConversationTurn(gateway().responses.conversations, owner) if adds else None,
         background=scope.get(BACKGROUND),

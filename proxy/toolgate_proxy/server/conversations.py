@@ -180,7 +180,7 @@ class _Work:
     async def _new_items(self, conversation: StoredConversation) -> list[Json]:
         given = self._values.get("items")
         if isinstance(given, list):
-            history = StoredHistory(gateway().responses, self._seal.owner, None)
+            history = StoredHistory(gateway().responses, self._seal.owner)
             given = await history.resolved(given, "items")
         return new_items(given, conversation, self._seal)
 

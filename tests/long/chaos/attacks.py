@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 from tests.long.chaos.fleet import MODEL
 from tests.support.attacks.endless_trailers import endless_trailers
-from tests.support.attacks.socket_messages import socket_messages
 from tests.support.attacks.stalled_bodies import stalled_bodies
 from tests.support.attacks.stalled_connections import stalled_connections
 from tests.support.attacks.wire import connected, head, read_to_end, send
@@ -48,13 +47,6 @@ class Target(NamedTuple):
 async def trailers(target: Target) -> str:
     sent = await endless_trailers(target.host, target.port, size=TRAILERS, seconds=SECONDS)
     return "cut" if sent < TRAILERS else ACCEPTED
-
-
-async def sockets(target: Target) -> str:
-    attack = await socket_messages(
-        target.host, target.port, target.key, messages=3, size=10_000_000, seconds=SECONDS
-    )
-    return "cut" if attack.closed or attack.refused or not attack.accepted else "waiting"
 
 
 async def bodies(target: Target) -> str:
@@ -100,7 +92,6 @@ async def schemas(target: Target) -> str:
 
 ATTACKS: dict[str, Callable[[Target], Awaitable[str]]] = {
     "trailers": trailers,
-    "WebSocket messages": sockets,
     "stalled bodies": bodies,
     "stalled connections": connections,
     "abandoned requests": abandoned,

@@ -5,8 +5,8 @@
 
 Starts Valkey, one backend and two gateways. Clients send requests as in `chaos`, to all three APIs,
 and some of them disconnect early. One more client sends twice as many requests as its key allows,
-and another one attacks: trailers without end, large WebSocket messages, stalled bodies and
-connections, abandoned requests, and schemas that a walk without a bound would not finish.
+and another one attacks: trailers without end, stalled bodies and connections, abandoned requests,
+and schemas that a walk without a bound would not finish.
 One after another, the first gateway, its workers and its supervisor, and Valkey get a SIGKILL or a
 SIGSTOP, and Valkey's memory is full; `chaos` does so with backends. The second gateway and the
 backend run all the time: their memory, descriptors and threads are sampled, and the sequences and

@@ -14,10 +14,8 @@ from tests.support.effort import repeats
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
-from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.shared.tool_entries import MAX_TOOLS
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.server.responses_socket import read
 from toolgate_proxy.server.transport import known_tools
 
 Json = dict[str, Any]
@@ -155,16 +153,6 @@ async def test_one_tool_more_than_allowed_is_refused(gateway: Gateway, api: str)
     response = await gateway.ask(content, path=path_of(api))
     assert response.status == 400
     assert "'tools' has 10,002 entries, but at most 10,001" in response.json["error"]["message"]
-
-
-def test_messages_of_a_websocket_have_known_tools(known: known_tools.KnownTools) -> None:
-    content = request("responses", many("responses", 1_000), "hi", type="response.create")
-    first, later, others = (read(content, owner) for owner in ("me", "me", "other"))
-    assert first == later == others
-    assert first["tools"] is later["tools"] is not others["tools"]
-    with pytest.raises(InvalidRequest) as refusal:
-        read(content.replace(b"response.create", b"response.odd"), "me")
-    assert refusal.value.param == "type"
 
 
 async def test_each_key_has_its_own(gateway: Gateway, known: known_tools.KnownTools) -> None:

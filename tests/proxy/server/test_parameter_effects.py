@@ -126,7 +126,6 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 REFUSED = {
-    "toolgate.receipt": "without a key, receipts are refused",
     "previous_response_id": "there is no such response",
     "conversation": "there is no such conversation",
     "model": "there is no such model",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Iterator
@@ -24,7 +25,6 @@ from toolgate_proxy.chat.tool_calls import ENDINGS
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.litellm_host import mcp
-from toolgate_proxy.receipts.receipt import value_hash
 from toolgate_proxy.server.logs import tool_log
 from toolgate_proxy.settings import Settings
 
@@ -104,7 +104,8 @@ async def test_a_call_is_counted_traced_and_logged_without_contents(
     assert (line["kind"], line["server"], line["tool"]) == ("mcp", "shop", tool)
     assert (line["result"], line["level"]) == (result, "info" if result == "ok" else "warning")
     assert line["seconds"] >= 0
-    assert line["arguments"] == value_hash(json.dumps(arguments))
+    plain = json.dumps(arguments, sort_keys=True, separators=(",", ":"))
+    assert line["arguments"] == f"sha256:{hashlib.sha256(plain.encode()).hexdigest()}"
     assert line["call_id"] == response.context.call_id
     assert response.context.tool_calls == 1
     found = {span.name: span for span in spans.get_finished_spans()}

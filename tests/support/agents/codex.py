@@ -34,7 +34,7 @@ check_for_update_on_startup = false
 [analytics]
 enabled = false
 """
-"""With Codex's own provider, which connects by WebSocket."""
+"""With Codex's own provider, which asks for a WebSocket first."""
 EXEC = ("exec", "--json", "--skip-git-repo-check")
 CATALOG = {
     "slug": "tiny",

@@ -30,7 +30,6 @@ from ..shared.output import (
     prompt_fields,
     token_logprobs,
     with_escaped_line_ends,
-    with_receipt,
 )
 from .mcp import GatewayCalls
 
@@ -174,16 +173,13 @@ class Chunks:
 
     def usage(self) -> Chunk:
         """The last chunk of a stream with `include_usage`."""
-        return with_receipt(self._body([], usage=usage(self._response.counts)), self._response)
+        return self._body([], usage=usage(self._response.counts))
 
     def last(self) -> Iterator[Chunk]:
-        """The chunks without choices at the end of a stream: the usage and the receipt, each if
-        the request asks for it."""
-        request = self._response.request
-        if request.include_usage:
+        """Yield the chunks without choices at the end of a stream: the usage, if the request asks
+        for it."""
+        if self._response.request.include_usage:
             yield self.usage()
-        elif request.receipt:
-            yield with_receipt(self._body([]), self._response)
 
     def _delta(self, choice: int, event: ChoiceEvent) -> dict[str, Any] | None:
         match event:

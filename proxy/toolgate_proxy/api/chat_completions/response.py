@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, TokenIds
 from ...chat.response import ChatResponse, ResponseEvent
-from ..shared.output import finish_fields, prompt_fields, with_receipt
+from ..shared.output import finish_fields, prompt_fields
 from ..surface import Stateless
 from .chunks import Logprobs, event_logprobs, finish_reason, usage
 from .mcp import GatewayCalls
@@ -106,7 +106,7 @@ class WholeResponse(Stateless):
             "system_fingerprint": response.head.system_fingerprint,
             "choices": [self._shaped(at, self._choices[at]) for at in sorted(self._choices)],
             "usage": usage(response.counts),
-            **with_receipt(prompt_fields(response), response),
+            **prompt_fields(response),
         }
 
     def _shaped(self, index: int, choice: _Choice) -> dict[str, Any]:

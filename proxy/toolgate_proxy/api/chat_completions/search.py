@@ -138,11 +138,10 @@ def _method(tool: object) -> Method | None:
 def _is_possible(body: Mapping[str, Any]) -> bool:
     """Return whether the response can be generated in several rounds of which the client sees only
     the last call."""
-    own, options = body.get("toolgate"), body.get("stream_options")
+    options = body.get("stream_options")
     return not (
         body.get("n") not in (None, 1)
         or body.get("continue_final_message")
         or body.get("return_token_ids")
-        or (isinstance(own, dict) and own.get("receipt"))
         or (isinstance(options, dict) and options.get("toolgate_trace"))
     )

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from toolgate_core.errors import InvalidRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.pointer import member_path
 from toolgate_core.tools import unknown_member
 
+from ... import removed
 from ...request_fields import as_integer, as_number, invalid_value
 from .value_types import INT32_MAX, POWERS, ValueType
 
@@ -185,6 +186,8 @@ class Object:
             if member is None:
                 if self.extensible or given is None or given is False:
                     continue
+                if gone := removed.PARAMETERS.get(f"{path}.{name}"):
+                    raise UnsupportedParameter(gone, param=member_path(path, name))
                 raise unknown_member(name, given, [*self.members], value, member_path(path, name))
             if given is not None:
                 parsed[name] = member.parse(given, f"{path}.{name}")

@@ -86,7 +86,6 @@ OPTIONS: tuple[Parameter, ...] = (
                 "call_tokens": Integer(0, INT64_MAX),
                 "fit_max_tokens": Flag(),
                 "repetition_guard": Flag(),
-                "receipt": Flag(),
             }
         ),
         origin="Toolgate",
@@ -95,14 +94,12 @@ OPTIONS: tuple[Parameter, ...] = (
             "call_tokens": "call_tokens",
             "fit_max_tokens": "fit_max_tokens",
             "repetition_guard": "repetition_guard",
-            "receipt": "receipt",
         },
         note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
         "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
         "`fit_max_tokens` lowers `max_tokens` to what the context leaves. It is true in Messages. "
         "`repetition_guard` false lets [calls and formats repeat "
-        "themselves](enforcement.md#repetition) up to `max_tokens`. "
-        "`receipt` adds a [signed receipt](receipts.md) to the response.",
+        "themselves](enforcement.md#repetition) up to `max_tokens`.",
     ),
     Parameter(
         "priority",

@@ -81,14 +81,6 @@ def prompt_fields(response: ChatResponse) -> dict[str, Any]:
     return fields
 
 
-def with_receipt(fields: dict[str, Any], response: ChatResponse) -> dict[str, Any]:
-    """The fields of a complete response, with its receipt in `toolgate`."""
-    receipt = response.receipt()
-    if receipt is None:
-        return fields
-    return {**fields, "toolgate": {**fields.get("toolgate", {}), "receipt": receipt}}
-
-
 def token_logprobs(tokens: Iterable[wire.TokenLogprob]) -> list[dict[str, Any]]:
     """Return the logprobs as OpenAI's APIs have them. OpenAI's events of the Responses API have no
     bytes, but those of the Open Responses specification do."""

@@ -109,7 +109,6 @@ def summary_request(request: ChatRequest, rule: Compaction, end: int, tokens: in
         content_format=None,
         stop=(),
         trace=False,
-        receipt=False,
         return_token_ids=False,
         return_prompt_text=False,
         echo="",

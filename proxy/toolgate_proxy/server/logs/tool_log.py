@@ -3,7 +3,7 @@ of the access log.
 
 Who (`key`, or `caller` with LiteLLM's own keys), in which request, called which tool of which
 configured server, what came of it, and how long it took. Of the arguments there is only the hash
-that receipts have of their value. `result` is as in the metric `toolgate_tool_calls_total`.
+of their value. `result` is as in the metric `toolgate_tool_calls_total`.
 """
 
 from __future__ import annotations

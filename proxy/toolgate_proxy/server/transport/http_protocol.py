@@ -175,6 +175,13 @@ class TimedProtocol(HttpToolsProtocol):
         self._awaiting.clear()
         self._reading.clear()
         super().handle_websocket_upgrade()
+        # The library of WebSockets does not answer a handshake whose headers it refuses.
+        socket: Any = self.transport.get_protocol()
+        self.loop.call_later(HEADER_SECONDS, self._end_handshake, socket)
+
+    def _end_handshake(self, socket: Any) -> None:
+        if not socket.handshake_complete:
+            self._abort()
 
     def _should_upgrade(self) -> bool:
         """uvicorn's WebSocket protocol does not answer other requests, nor one that waits for the

@@ -34,7 +34,7 @@ LONG = {"where": "north of the old stone bridge, past the second mill, left at t
 
 def plain_answer(**changes: Any) -> Any:
     """What chunks are made of, besides the events; each call id is `call_1`."""
-    names = ("legacy_functions", "continuous_usage", "include_usage", "call_done", "receipt")
+    names = ("legacy_functions", "continuous_usage", "include_usage", "call_done")
     fields = dict.fromkeys(names, False)
     return SimpleNamespace(
         head=ResponseHead("chatcmpl-1", 1, "backend-model", "fp_1"),
@@ -47,7 +47,6 @@ def plain_answer(**changes: Any) -> Any:
         prompt_text=None,
         prompt_logprobs=None,
         call_id=lambda start: "call_1",
-        receipt=lambda: None,
         counts=TokenCounts(prompt=3, cached=0, completion=2, reasoning=0),
     )
 

@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -18,7 +18,6 @@ import psutil
 import pytest
 
 from tests.support.attacks.endless_trailers import endless_trailers
-from tests.support.attacks.socket_messages import handshake, socket_messages
 from tests.support.attacks.stalled_bodies import stalled_bodies
 from tests.support.attacks.stalled_connections import STATES, stalled_connections
 from tests.support.attacks.wire import connected, head, read_to_end, send
@@ -29,13 +28,11 @@ from tests.support.servers.http_client import bearer
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
-from toolgate_proxy import state
 from toolgate_proxy.server import launcher
-from toolgate_proxy.server.transport import http_protocol, socket_protocol
+from toolgate_proxy.server.transport import http_protocol
 
 MAX_BODY = 4_000_000
 BUDGET = 8_000_000
-SOCKETS = 5
 LONGEST_PAUSE = 0.25
 """Seconds."""
 GROWTH = 64_000_000
@@ -63,9 +60,7 @@ class Attacked:
 
 def tighten_bounds() -> None:
     launcher.KEEP_ALIVE_SECONDS = 1
-    state.KEY_SOCKETS = SOCKETS
-    for module in (http_protocol, socket_protocol):
-        module.HEADER_SECONDS, module.WRITE_SECONDS = 1.0, 2.0
+    http_protocol.HEADER_SECONDS, http_protocol.WRITE_SECONDS = 1.0, 2.0
 
 
 @pytest.fixture(scope="module")
@@ -162,25 +157,6 @@ async def test_large_headers_at_once_are_a_431(attacked: Attacked) -> None:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("key", ["limited", "unlimited"])
-async def test_large_websocket_messages_of_one_key_are_bounded(
-    attacked: Attacked, key: str
-) -> None:
-    async with bounded(attacked):
-        found = await socket_messages(
-            attacked.host,
-            attacked.port,
-            getattr(attacked, key),
-            connections=20,
-            size=MAX_BODY - 1000,
-            seconds=5,
-        )
-    assert found.accepted + len(found.refused) == 20
-    assert not found.compressed
-    assert set(found.refused) == {429}
-
-
-@pytest.mark.timed
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("path", [CHAT, "/health/liveliness"])
 async def test_stalled_bodies_of_one_key_are_bounded(
@@ -221,20 +197,3 @@ async def test_connections_that_stall_in_any_state_are_closed(attacked: Attacked
         left = await stalled_connections(attacked.host, attacked.port, each=5, seconds=20)
     assert set(left) == set(STATES)
     assert not +left, time.monotonic() - began
-
-
-@pytest.mark.parametrize(("key", "most"), [("limited", 1), ("unlimited", SOCKETS)])
-async def test_a_key_has_as_many_open_connections_as_its_limit(
-    attacked: Attacked, key: str, most: int
-) -> None:
-    sent = getattr(attacked, key)
-    for _ in range(2):  # closed ones no longer count
-        async with AsyncExitStack() as stack:
-            statuses = []
-            for _ in range(most + 1):
-                opened = connected(attacked.host, attacked.port)
-                statuses.append(
-                    (await handshake(*await stack.enter_async_context(opened), sent))[0]
-                )
-        assert statuses == [101] * most + [429]
-        await asyncio.sleep(0.5)

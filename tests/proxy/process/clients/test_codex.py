@@ -181,7 +181,8 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
 def test_codex_with_its_own_provider_runs_a_command(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
-    """It connects by WebSocket, and its items have members of OpenAI's own."""
+    """It asks for a WebSocket first, and uses HTTP after the 426. Its items have members of
+    OpenAI's own."""
     backend.turns += [
         Script((call("exec_command", {"cmd": "echo made"}),)),
         Script(("All is done.",)),
@@ -193,7 +194,7 @@ def test_codex_with_its_own_provider_runs_a_command(
     assert "internal_chat_message" not in str(backend.messages(1))
 
 
-@pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket"])
+@pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket refused"])
 def test_codex_compacts_after_a_prompt_that_was_too_long(
     gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
 ) -> None:

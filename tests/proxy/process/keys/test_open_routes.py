@@ -94,6 +94,11 @@ async def test_every_route_but_health_probes_requires_a_key(
                 assert wrong.status_code == 401
                 master = await http.get("/redoc", headers=bearer(MASTER_KEY))
                 assert master.status_code == 200
+            for path in ("/v1/responses", "/responses", "/openai/v1/responses"):
+                with pytest.raises(websockets.exceptions.InvalidStatus) as refused:
+                    await websockets.connect(gateway.url.replace("http", "ws") + path)
+                assert refused.value.response.status_code == 426
+                assert b"websocket_not_supported" in refused.value.response.body
             for path in websocket_paths():
                 with pytest.raises(websockets.exceptions.InvalidStatus):
                     await websockets.connect(gateway.url.replace("http", "ws") + path)

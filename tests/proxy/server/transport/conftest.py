@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from toolgate_proxy.server.transport import http_protocol, socket_protocol
+from toolgate_proxy.server.transport import http_protocol
 from toolgate_proxy.server.transport.http_protocol import TimedProtocol
-from toolgate_proxy.server.transport.socket_protocol import BoundedSocket
 from toolgate_proxy.settings import settings
 
 SECONDS = 0.4
@@ -29,22 +28,20 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
     async def served(app: Any, **limits: float) -> AsyncIterator[tuple[str, int]]:
         keep_alive = limits.pop("keep_alive", SECONDS)
         monkeypatch.setattr(http_protocol, "GRACE", 0.0)
-        monkeypatch.setattr(socket_protocol, "CLOSE_SECONDS", SECONDS)
         constants = {
             "RESPONSE_SECONDS": limits.pop("response_seconds", 60.0),
             "HEADER_SECONDS": limits.pop("header_seconds", SECONDS),
             "WRITE_SECONDS": limits.pop("write_seconds", SECONDS),
         }
-        for module in (http_protocol, socket_protocol):
-            for name, value in constants.items():
-                monkeypatch.setattr(module, name, value)
+        for name, value in constants.items():
+            monkeypatch.setattr(http_protocol, name, value)
         for name, value in ({"body_timeout": SECONDS} | limits).items():
             monkeypatch.setenv(f"TOOLGATE_{name.upper()}", str(value))
         settings.cache_clear()
         config = uvicorn.Config(
             app,
             http=TimedProtocol,
-            ws=BoundedSocket,
+            ws="websockets-sansio",
             ws_per_message_deflate=False,
             ws_max_size=settings().max_body_bytes,
             timeout_keep_alive=keep_alive,  # type: ignore[arg-type]

@@ -9,9 +9,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.proxy.server.transport.conftest import Serve
-from tests.support.attacks.socket_messages import frame, handshake
 from tests.support.attacks.stalled_connections import PROBE, STATES, stalled_connections
 from tests.support.attacks.wire import connected, read_to_end, send
+from toolgate_proxy.server.absent_routes import refuse_upgrade
 
 LATEST = 8.0
 """Seconds in which a connection must be closed. The limits are shorter than one."""
@@ -22,29 +22,21 @@ LARGE = 50_000_000
 async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
     """Sends a response without reading the body, or refuses the handshake."""
     if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008})
+        await refuse_upgrade(receive, send)
         return
     await send({"type": "http.response.start", "status": 401, "headers": []})
     await send({"type": "http.response.body", "body": b"No key."})
 
 
 async def reading(scope: Scope, receive: Receive, send: Send) -> None:
-    """Sends a response when it has the body, or accepts the handshake."""
+    """Sends a response when it has the body, or refuses the handshake."""
     if scope["type"] == "websocket":
-        await socket(scope, receive, send)
+        await refuse_upgrade(receive, send)
         return
     while (await receive()).get("more_body"):
         pass
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"Done."})
-
-
-async def socket(scope: Scope, receive: Receive, send: Send) -> None:
-    await receive()
-    await send({"type": "websocket.accept"})
-    while (await receive())["type"] != "websocket.disconnect":
-        pass
 
 
 def writing(size: int, *, parts: int = 1, close: bool = False) -> Any:
@@ -126,64 +118,6 @@ async def test_a_response_that_takes_long_is_awaited(serve: Serve) -> None:
         received, closed = await read_to_end(reader, LATEST)
     assert closed
     assert received.startswith(b"HTTP/1.1 200 ")
-
-
-@pytest.mark.parametrize(
-    "begun", [b"", frame(bytes(100))[:50], frame(b"x", fin=False)], ids=["idle", "part", "fragment"]
-)
-async def test_a_websocket_that_stops_is_closed(serve: Serve, begun: bytes) -> None:
-    async with (
-        serve(socket, response_seconds=1.5) as (host, port),
-        connected(host, port) as (reader, writer),
-    ):
-        assert (await handshake(reader, writer, None))[0] == 101
-        await send(writer, begun)
-        _, closed = await read_to_end(reader, LATEST)
-    assert closed
-
-
-async def test_an_idle_websocket_has_no_limit_of_a_request(serve: Serve) -> None:
-    async with serve(socket) as (host, port), connected(host, port) as (reader, writer):
-        assert (await handshake(reader, writer, None))[0] == 101
-        _, closed = await read_to_end(reader, 1.5)
-    assert not closed
-
-
-async def test_a_websocket_that_does_not_read_is_closed(serve: Serve) -> None:
-    async def flooding(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        while True:
-            await send({"type": "websocket.send", "bytes": bytes(1_000_000)})
-
-    async with serve(flooding) as (host, port), connected(host, port) as (reader, writer):
-        assert (await handshake(reader, writer, None))[0] == 101
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
-        await expect_reset(reader)
-
-
-async def test_pings_of_a_client_that_does_not_read_end(serve: Serve) -> None:
-    """Their pongs would fill the memory."""
-    pings = frame(bytes(125), opcode=9) * 10_000
-    async with serve(socket) as (host, port), connected(host, port) as (reader, writer):
-        assert (await handshake(reader, writer, None))[0] == 101
-        reader._transport.pause_reading()  # type: ignore[attr-defined]
-        async with asyncio.timeout(LATEST):
-            while await send(writer, pings):
-                pass
-
-
-async def test_a_websocket_that_does_not_confirm_its_end_is_closed(serve: Serve) -> None:
-    async def closing(scope: Scope, receive: Receive, send: Send) -> None:
-        await receive()
-        await send({"type": "websocket.accept"})
-        await send({"type": "websocket.close"})
-        await asyncio.sleep(60)
-
-    async with serve(closing) as (host, port), connected(host, port) as (reader, writer):
-        assert (await handshake(reader, writer, None))[0] == 101
-        _, closed = await read_to_end(reader, LATEST)
-    assert closed
 
 
 async def expect_abort(host: str, port: int, request: bytes) -> None:

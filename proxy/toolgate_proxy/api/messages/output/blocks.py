@@ -9,11 +9,11 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 from typing import Any, Literal
 
 import orjson
 
-from ....receipts.json_value import canonical_number
 from ...shared.web_search import Citation, FoundPages
 
 Event = dict[str, Any]
@@ -181,9 +181,11 @@ def _integer(text: str) -> Any:
 def _number(text: str) -> Any:
     """A number that a double would change keeps its spelling, as in a stream."""
     number = float(text)
-    if math.isinf(number) or canonical_number(repr(number)) != canonical_number(text):
-        return orjson.Fragment(text)
-    return number
+    try:
+        exact = not math.isinf(number) and Decimal(repr(number)) == Decimal(text)
+    except InvalidOperation:  # its exponent has more than 18 digits
+        exact = False
+    return number if exact else orjson.Fragment(text)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.compaction.compacted import PAUSED
 from ....chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ...shared.output import prompt_fields, typed_events, with_receipt
+from ...shared.output import prompt_fields, typed_events
 from ...surface import ANY_CLIENT, Client, Stateless
 from ..context_management import shown_edits
 from .blocks import Event
@@ -83,7 +83,7 @@ class Body:
             fields["toolgate"] = own
         if response.request.return_token_ids:
             fields["token_ids"] = content.token_ids
-        return with_receipt(fields | prompt_fields(response), response)
+        return fields | prompt_fields(response)
 
 
 def _server_tools(content: Content) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
-from ...shared.output import finish_fields, prompt_fields, with_receipt
+from ...shared.output import finish_fields, prompt_fields
 from ..shown_tools import offered
 from .collector import Output
 
@@ -75,7 +75,7 @@ class Body:
         fields = finish_fields(finish)
         if self._response.request.return_token_ids:
             fields["token_ids"] = output.token_ids
-        return with_receipt(fields | prompt_fields(self._response), self._response)
+        return fields | prompt_fields(self._response)
 
 
 def queued_response(request: ChatRequest, model: str) -> dict[str, Any]:

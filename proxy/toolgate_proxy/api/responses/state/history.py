@@ -15,7 +15,6 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.connection_turns import ConnectionTurns
 from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
 from ....response_store.record import UNFINISHED, EventLog, StoredResponse
@@ -46,7 +45,7 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     if previous is None and conversation is None and not any(map(_is_reference, items)):
         return dict(body), 0
     earlier: Sequence[Any] = ()
-    history = StoredHistory(client.responses, client.seal.owner, client.connection)
+    history = StoredHistory(client.responses, client.seal.owner)
     try:
         if isinstance(previous, str):
             earlier = await history.before(previous)
@@ -103,21 +102,13 @@ def _is_reference(item: object) -> bool:
 
 
 class StoredHistory:
-    def __init__(
-        self, responses: ResponseStore, owner: str, connection: ConnectionTurns | None
-    ) -> None:
+    def __init__(self, responses: ResponseStore, owner: str) -> None:
         self._responses = responses
         self._owner = owner
-        self._connection = connection
         self._found: dict[str, StoredResponse | None] = {}
 
     async def before(self, previous: str) -> Sequence[Any]:
         """The items of a response and of those that it continues."""
-        if self._connection is not None and (turns := self._connection.before(previous)):
-            _check_continuable(turns)
-            items = self._connection.items()
-            older = turns[0].previous
-            return [*await self.before(older), *items] if older is not None else items
         conversation = await self._responses.conversation(self._owner, previous)
         if conversation.too_long:
             raise too_long()
@@ -148,8 +139,6 @@ class StoredHistory:
         )
 
     async def _response(self, response_id: str) -> StoredResponse | None:
-        if self._connection is not None and (turn := self._connection.find(response_id)):
-            return turn
         if response_id not in self._found:
             if len(self._found) >= MAX_REFERRED:
                 raise RequestTooLarge(
@@ -203,8 +192,6 @@ async def store(
     await add_turn(turn.items, client)
     if client.background is not None:
         return await finish(client.background, turn, log)
-    if client.connection is not None:
-        client.connection.keep(turn)
     if not body["store"] or client.responses is None or client.seal is None:
         return body
     reason = await client.responses.put(client.seal.owner, turn, log)

@@ -1,1 +1,0 @@
-"""Signed receipts: what was enforced of a response, verifiable offline."""
