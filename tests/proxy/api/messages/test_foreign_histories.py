@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.apis.messages_api import parsed
+from tests.support.apis.messages_api import LOOK, parsed
+from toolgate_core.errors import UnsupportedParameter
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 from .test_messages import assistant, called, messages_of, result, text, thinking, use, user
@@ -108,3 +109,32 @@ def test_a_part_of_a_result_that_can_not_be_shown_is_named_to_the_model() -> Non
         ("left_out", "messages[2].content[0].content[1]"),
         ("as_text", "messages[2].content[0].content[2]"),
     }
+
+
+def test_unknown_blocks_and_members_of_earlier_turns_are_left_out() -> None:
+    """They are errors in the latest turn only."""
+    odd = {"type": "hologram", "text": "A cat.", "depth": 3}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}, "mood": "calm"}
+    result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "7", "took": 3}
+    earlier = [
+        {"role": "user", "content": [{"type": "text", "text": "hi", "tone": "kind"}, odd]},
+        {"role": "assistant", "content": [call], "model": "other"},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [{"type": "text", "text": "It is 7.", "certain": True}]},
+    ]
+    asked = parsed([*earlier, {"role": "user", "content": "Why?"}], tools=[LOOK])
+    assert [message["role"] for message in asked.messages] == [
+        *("user", "assistant", "tool", "assistant", "user")
+    ]
+    assert "A cat." in str(asked.messages[0]["content"])
+    assert {(each.kind, each.path) for each in asked.history_changes} == {
+        ("left_out", "messages[0].content[0].tone"),
+        ("as_text", "messages[0].content[1]"),
+        ("left_out", "messages[1].content[0].mood"),
+        ("left_out", "messages[1].model"),
+        ("left_out", "messages[2].content[0].took"),
+        ("left_out", "messages[3].content[0].certain"),
+    }
+    with pytest.raises(UnsupportedParameter) as refused:
+        parsed([*earlier, {"role": "user", "content": [odd]}], tools=[LOOK])
+    assert refused.value.param == "messages[4].content[0].type"

@@ -18,6 +18,7 @@ TEXT_FIELDS = ("type", "text", "cache_control", "citations")
 IMAGE_FIELDS = ("type", "source", "cache_control")
 DOCUMENT_FIELDS = ("type", "source", "title", "context", "citations", "cache_control")
 SEARCH_RESULT_FIELDS = ("type", "source", "title", "content", "citations", "cache_control")
+CHANGE_FIELDS = ("type", "tool", "cache_control")
 IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
@@ -205,7 +206,7 @@ def read_system_message(message: Fields, changes: ToolChanges, define: Define) -
     parts = []
     for block, kind in blocks_of(message, "content"):
         if kind in (ADDITION, REMOVAL):
-            check_fields(block, ("type", "tool", "cache_control"))
+            check_fields(block, CHANGE_FIELDS)
             changes.read(block, kind, define)
         elif kind != "text":
             known = ("text", ADDITION, REMOVAL)

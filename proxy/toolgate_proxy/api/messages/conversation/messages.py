@@ -15,10 +15,22 @@ from toolgate_core.toolset import Toolset
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History, tool_of
-from ...shared.tool_changes import REFERENCE, Define, ToolChanges, text_part
+from ...shared.tool_changes import (
+    ADDITION,
+    REFERENCE,
+    REMOVAL,
+    Define,
+    ToolChanges,
+    text_part,
+)
 from ..compaction import CompactedMessages, latest_compaction
 from .call_ids import original_id
 from .content import (
+    CHANGE_FIELDS,
+    DOCUMENT_FIELDS,
+    IMAGE_FIELDS,
+    SEARCH_RESULT_FIELDS,
+    TEXT_FIELDS,
     Part,
     blocks_of,
     check_fields,
@@ -38,8 +50,25 @@ MESSAGE_FIELDS = ("role", "content")
 TOOL_USE_FIELDS = ("type", "id", "name", "input", "caller", "cache_control")
 TOOL_RESULT_FIELDS = ("type", "tool_use_id", "content", "is_error", "cache_control")
 ROLES = '"user", "assistant" or "system"'
+THINKING_FIELDS = ("type", "thinking", "signature")
+REDACTED_FIELDS = ("type", "data")
 SERVER_FIELDS = ("type", "id", "name", "input", "caller", "cache_control", "server_name")
 SYSTEM_ROLES = ("system", "developer")
+BLOCK_FIELDS = {
+    "text": TEXT_FIELDS,
+    "image": IMAGE_FIELDS,
+    "document": DOCUMENT_FIELDS,
+    "search_result": SEARCH_RESULT_FIELDS,
+    "thinking": THINKING_FIELDS,
+    "redacted_thinking": REDACTED_FIELDS,
+    "tool_use": TOOL_USE_FIELDS,
+    "tool_result": TOOL_RESULT_FIELDS,
+    "server_tool_use": SERVER_FIELDS,
+    "mcp_tool_use": SERVER_FIELDS,
+    ADDITION: CHANGE_FIELDS,
+    REMOVAL: CHANGE_FIELDS,
+}
+"""The members of blocks, by type."""
 
 
 def parse_messages(
@@ -59,11 +88,14 @@ def parse_messages(
     if system is not None:
         text = read_system(Fields({"system": system}), "system")
         reader.turns.system([text_part(text)] if text else [], "system")
+    users = (at for at, message in enumerate(given) if _role(message) == "user")
+    latest = max(users, default=0)
     for at, message in enumerate(given[compaction.begin :], compaction.begin):
         path = f"messages[{at}]"
         if not isinstance(message, dict):
             raise invalid_value(path, "an object", message)
-        reader.read(Fields(message, path), path)
+        fields = Fields(message, path)
+        reader.read(_as_known(fields, history) if at < latest else fields, path)
     reader.require_results("messages")
     conversation = reader.turns.finished(history)
     if not any(message["role"] != "system" for message in conversation.messages):
@@ -183,7 +215,7 @@ class _Reader:
                 case "thinking":
                     self._thinking(block, path)
                 case "redacted_thinking":
-                    check_fields(block, ("type", "data"))
+                    check_fields(block, REDACTED_FIELDS)
                     block.required_text("data")  # only the provider that encrypted it can read it
                     self._history.note("left_out", path)
                 case "compaction":
@@ -221,7 +253,7 @@ class _Reader:
         return {"id": original_id(call_id), "type": "function", "function": function}
 
     def _thinking(self, block: Fields, path: str) -> None:
-        check_fields(block, ("type", "thinking", "signature"))
+        check_fields(block, THINKING_FIELDS)
         text, signature = block.text("thinking"), block.text("signature")
         if text is None:
             raise block.wrong("thinking", "a string")
@@ -244,6 +276,35 @@ class _Reader:
         self._open[call_id] = block.place
         function = {"name": block.required_text("name"), "arguments": arguments}
         return {"id": original_id(call_id), "type": "function", "function": function}
+
+
+def _role(message: object) -> object:
+    return message.get("role") if isinstance(message, dict) else None
+
+
+def _as_known(message: Fields, history: History) -> Fields:
+    """Return a message of an earlier turn, which another service may have made, with text in place
+    of the blocks that are not known, and without the members that are not known."""
+    history.note_unknown(message, MESSAGE_FIELDS)
+    values = {name: message.values[name] for name in MESSAGE_FIELDS if name in message.values}
+    if isinstance(content := values.get("content"), list):
+        role, path = message.values.get("role"), message.path("content")
+        values["content"] = [
+            _known_block(block, role, f"{path}[{at}]", history) for at, block in enumerate(content)
+        ]
+    return Fields(values, message.place)
+
+
+def _known_block(block: Any, role: object, path: str, history: History) -> Any:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str):
+        return block
+    if (known := BLOCK_FIELDS.get(kind)) is not None:
+        history.note_unknown(Fields(block, path), known)
+        return {name: value for name, value in block.items() if name in known}
+    if role == "assistant":
+        return block
+    return {"type": "text", "text": history.result_text(block, path)}
 
 
 def _mark_error(parts: list[Part], paths: list[str], path: str) -> None:
