@@ -24,7 +24,7 @@ from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.server.transport import http_protocol, socket_protocol
+from toolgate_proxy.server.transport import http_protocol
 
 HEADER_SECONDS = 1.0
 BODY_SECONDS = 1.5
@@ -48,8 +48,7 @@ class Bounded:
 
 
 def shorten_headers() -> None:
-    for module in (http_protocol, socket_protocol):
-        module.HEADER_SECONDS = HEADER_SECONDS
+    http_protocol.HEADER_SECONDS = HEADER_SECONDS
 
 
 @pytest.fixture(scope="module")

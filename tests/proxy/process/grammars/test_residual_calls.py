@@ -106,7 +106,7 @@ async def test_violation_despite_masks_returns_enforcement_failed(
     assert len(shown) < len(arguments), "the client did not receive complete arguments"
     assert await scrape(http, counter) == before + 1
     log = gateway_log.read_text(errors="replace")
-    assert re.search(r"schema [0-9a-f]{64}, keyword 'type' at '/properties/\*/type'", log)
+    assert re.search(r"schema [0-9a-f]{64}, keyword 'type'", log)
     assert "a-secret-value" not in log
 
 
