@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import jsonschema_rs
@@ -135,7 +136,8 @@ def problem_of(calls: Sequence[tuple[str, str]], tools: list[dict[str, Any]]) ->
     schemas = {tool["function"]["name"]: tool["function"]["parameters"] for tool in tools}
     for name, text in calls:
         try:
-            jsonschema_rs.validate(schemas[name], json.loads(text), validate_formats=True)
+            value = json.loads(text, parse_float=Decimal)  # 1e400 is valid JSON
+            jsonschema_rs.validate(schemas[name], value, validate_formats=True)
         except KeyError:
             return f"there is no tool {name!r}"
         except jsonschema_rs.ValidationError as error:

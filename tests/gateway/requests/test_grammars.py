@@ -49,14 +49,15 @@ def nested(levels: int) -> dict[str, Any]:
     return schema
 
 
+DEFINITION = "#/properties/x/$defs/a"
 HOSTILE: dict[str, dict[str, Any]] = {
     "deep": nested(90),
     "many properties": {"type": "object", "properties": {f"p{i}": {} for i in range(6000)}},
     "a long enum": {"type": "string", "enum": [f"v{i}" for i in range(5000)]},
     "remote reference": {"$ref": "https://example.com/schema.json"},
     "required without end": {
-        "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": "#/$defs/a"}}}},
-        "$ref": "#/$defs/a",
+        "$defs": {"a": {"type": "object", "properties": {"a": {"$ref": DEFINITION}}}},
+        "$ref": DEFINITION,
         "required": ["a"],
     },
 }

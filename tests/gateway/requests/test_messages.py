@@ -75,7 +75,8 @@ def test_errors_about_the_context_are_in_anthropics_words(
 ) -> None:
     """Claude Code reads the numbers."""
     body = {**common, "messages": [{"role": "user", "content": "one two three"}]}
-    answer = http.post("/v1/messages", json=body | {"max_tokens": 1_000_000})
+    as_sent = {"toolgate": {"fit_max_tokens": False}}
+    answer = http.post("/v1/messages", json=body | as_sent | {"max_tokens": 1_000_000})
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (400, "context_length_exceeded")
     form = r"input length and `max_tokens` exceed context limit: (\d+) \+ (\d+) > (\d+), "
