@@ -15,6 +15,7 @@ from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars import instances
 from toolgate_backend.grammars.codecs.alternatives import alternatives, without_root_references
+from toolgate_backend.grammars.codecs.exact_numbers import exact_numbers
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
@@ -24,6 +25,7 @@ from toolgate_backend.grammars.engines import choice, llguidance_members, xgramm
 from toolgate_backend.grammars.engines.engine import empty_grammar
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
+from toolgate_backend.grammars.read_back import misread
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -66,7 +68,9 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
         if choice.make_choice(it, ()).engine == "xgrammar"
         else None
     ),
+    "backend.grammars.codecs.exact_numbers:exact_numbers": lambda it, _: exact_numbers(it, {}),
     "backend.grammars.compiled_grammar:limits_of": lambda it, _: limits_of(NO_GRAMMAR, it),
+    "backend.grammars.read_back:misread": lambda it, _: misread(it, lambda _: True),
     "backend.grammars.graph.free_strings:free_texts": lambda it, _: free_texts(
         close_objects(it), (JSON_IN_XGRAMMAR,)
     ),
@@ -86,15 +90,18 @@ PARTS = {
     "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
     "backend.grammars.completions.detours:detours",
+    "backend.grammars.completions.hints:texts_of",
     "backend.grammars.engines.llguidance_matcher:new_matcher",
 }
 """Functions that are called by others above, or that only call these."""
 NATIVE = {
+    "backend.grammars.engines.xgrammar_ebnf:grammar_of_schema",
     "backend.grammars.instances:cause_of",
     "backend.grammars.instances:closed_out",
     "backend.grammars.instances:written",
 }
-"""Functions in the quarantine that validate values. The limit on its processor time ends them."""
+"""Functions in the quarantine that validate values or compile. The limit on its processor time ends
+them."""
 CODECS = [
     *{
         type(each.calls.codec): each.calls.codec
