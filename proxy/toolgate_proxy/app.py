@@ -20,7 +20,6 @@ from .context import RequestContext, context_of
 from .page import files
 from .pipeline import Pipeline
 from .server import absent_routes, conversations, model_retrieval, probes, stored_responses
-from .server.authorization import route_path
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.transport.connection import Reply
@@ -62,11 +61,9 @@ class Gateway:
         self._router = Router(paths(litellm), redirect_slashes=False, default=litellm)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and absent_routes.SOCKET.fullmatch(route_path(scope)):
-            await absent_routes.refuse_upgrade(receive, send)
-            return
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            app = absent_routes.refuse_upgrade if absent_routes.is_upgrade(scope) else self._app
+            await app(scope, receive, send)
             return
         context = context_of(scope)
         context.form = surface_of(scope["path"], Headers(scope=scope))

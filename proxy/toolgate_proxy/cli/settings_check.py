@@ -16,7 +16,7 @@ PREFIX = "TOOLGATE_"
 OTHERS = frozenset({
     "ADAPTER", "BLOB_CACHE_MB", "DIALECT", "FORCED_DRAFTS", "GRAPH_MB", "MAX_GRAMMARS",
     "MAX_REQUESTS", "MEMBER_ORDER", "QUARANTINE_MEMORY_MB", "RULES_CACHE_MB",
-    "API_KEY", "MODEL", "PORT", "VERIFY_KEY",
+    "API_KEY", "CONFIG", "MODEL", "PORT", "VERIFY_KEY",
     "CHROMIUM", "HELM", "KEY", "MASK_PATIENCE", "REPOSITORY", "REDIS", "SHARED", "TEST_NIGHTLY",
 })  # fmt: skip
 """Variables of the backend, of clients, and of tests, without the prefix."""

@@ -98,8 +98,13 @@ async def repeated(scope: Scope, context: RequestContext) -> NoReturn:
     )
 
 
-async def refuse_upgrade(receive: Receive, send: Send) -> None:
-    """Answer the handshake of a WebSocket at SOCKET. Clients then use HTTP at once."""
+def is_upgrade(scope: Scope) -> bool:
+    """Return whether a request is the handshake of OpenAI's WebSocket mode."""
+    return scope["type"] == "websocket" and SOCKET.fullmatch(route_path(scope)) is not None
+
+
+async def refuse_upgrade(_: Scope, receive: Receive, send: Send) -> None:
+    """Answer the handshake of a WebSocket. Clients then use HTTP at once."""
     error = UpgradeRefused("Responses are not served over WebSockets. Send POST /v1/responses.")
     await receive()  # websocket.connect
     headers = [(b"content-type", b"application/json")]

@@ -22,7 +22,7 @@ LARGE = 50_000_000
 async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
     """Sends a response without reading the body, or refuses the handshake."""
     if scope["type"] == "websocket":
-        await refuse_upgrade(receive, send)
+        await refuse_upgrade(scope, receive, send)
         return
     await send({"type": "http.response.start", "status": 401, "headers": []})
     await send({"type": "http.response.body", "body": b"No key."})
@@ -31,7 +31,7 @@ async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
 async def reading(scope: Scope, receive: Receive, send: Send) -> None:
     """Sends a response when it has the body, or refuses the handshake."""
     if scope["type"] == "websocket":
-        await refuse_upgrade(receive, send)
+        await refuse_upgrade(scope, receive, send)
         return
     while (await receive()).get("more_body"):
         pass
