@@ -131,7 +131,7 @@ class Forwarding:
         `as_sent`. Raise ToolgateError if it is refused or fails before the response begins."""
         context = context_of(scope)
         sent, _ = await surface.recall(host.body, client)
-        values = as_sent(host.adapted(surface.portable(sent)))
+        values = as_sent(host.for_litellm(surface.portable(sent)))
         scope = scope_of(scope, context, host.model)
         await self._check(scope, checked_values(values), host.asker)
         answer = FallbackReply(reply, context, disconnect)

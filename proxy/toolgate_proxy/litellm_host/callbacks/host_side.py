@@ -37,7 +37,7 @@ from ..errors import own_errors
 from ..mcp_credentials import without_credentials
 from .collected import Collected
 from .litellm_headers import model_id_of
-from .request_data import RequestData
+from .request_data import GUARDRAILS, RequestData
 from .request_events import RequestEvents
 from .response_guard import ResponseGuard
 
@@ -172,6 +172,15 @@ class HostSide:
         """Return the body for the model at which the request is."""
         fallback = self._fallbacks.current
         return body if fallback is None else {**body, **fallback.parameters, "model": self.model}
+
+    def for_litellm(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the body for the other provider's model at which the request is. The guardrails of
+        the first model hold for it, too: LiteLLM's handler runs them."""
+        body, guardrails = self.adapted(body), self._first.guardrails
+        given = body.get(GUARDRAILS)
+        if not guardrails or not isinstance(given, list | None):
+            return body
+        return {**body, GUARDRAILS: [*(given or ()), *guardrails]}
 
     async def admitted_again(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the body for the model of ours at which the request is. If it is a fallback with

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
+from tests.support.litellm.guards import Masking, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat
-from tests.support.servers.fake_backend import FakeBackend
+from tests.support.litellm.router import foreign, row, use
+from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.server.response_headers import own_headers
+from toolgate_proxy.stack.processes import free_port
 
 
 @APIS
@@ -46,6 +51,21 @@ async def test_the_next_model_is_tried_if_litellm_returns_an_error(
     assert headers["x-litellm-attempted-fallbacks"] == "2"
     assert "x-toolgate-fallback" not in headers
     assert headers["x-toolgate-enforced"] == "none"  # no tools
+
+
+@APIS
+async def test_guardrails_of_the_first_model_hold_for_another_providers(
+    gateway: Gateway, hosted: FakeBackend, monkeypatch: pytest.MonkeyPatch, api: str
+) -> None:
+    """Otherwise what they mask would be sent to it."""
+    down = f"http://127.0.0.1:{free_port()}"
+    params = {"api_base": down, "api_key": KEY, "guardrails": ["masking"]}
+    use(monkeypatch, row("down", group="tiny", **params), foreign("hosted"))
+    use_callback(monkeypatch, Masking("John", "NAME"))
+    asked = await ask(gateway, api, fallbacks=["hosted"], guardrails=["other"])
+    assert asked.status == 299
+    [passed] = gateway.host.passed
+    assert json.loads(passed.body)["guardrails"] == ["other", "masking"]
 
 
 @APIS
