@@ -26,7 +26,7 @@ from toolgate_proxy.api.surface import Surface
 from toolgate_verify.terms import Api
 
 REQUESTS = repeats(1000, nightly=2000)
-PATH = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[\d+\]|\[\".*?\"\])*")
+PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*|\[\d+\]|\[\".*?\"\])*")
 STEP = re.compile(r"\[\".*?\"\]|\w+")
 SURFACES: dict[Api, Surface] = {
     Api.CHAT: ChatCompletions(),

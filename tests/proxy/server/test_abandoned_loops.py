@@ -149,31 +149,3 @@ async def test_a_client_that_leaves_ends_a_web_search(
     await abandon(gateway, api, {**SEARCHES[api], "stream": stream}, search.begun)
     assert search.ended.is_set()
     assert len(gateway.backend.requests) == 1
-
-
-@pytest.mark.parametrize("stream", [False, True])
-async def test_a_client_that_leaves_ends_a_call_that_it_approved(
-    gateway: Gateway, calls: Path, stream: bool
-) -> None:
-    """While the approval is awaited, nothing is held, and there is no request to leave."""
-    tools = [{**ENTRY, "require_approval": "always"}]
-    gateway.backend.turns = [Script((call(LOOKUP, {"id": mcp_shop.HANGS}),))]
-    body = body_of("responses", "go", tools=tools)
-    response = await gateway.ask(body, path=PATHS["responses"])
-    [*_, asked] = output = response.json["output"]
-    assert asked["type"] == "mcp_approval_request"
-    await until(lambda: not servers())
-    assert not gateway.here.limiter.reservations.in_flight
-    answer = {"type": "mcp_approval_response", "approval_request_id": asked["id"], "approve": True}
-    left = asyncio.Event()
-
-    async def watch() -> None:
-        await until(lambda: bool(ran(calls)))
-        left.set()
-
-    watching = asyncio.create_task(watch())
-    body["input"] = [*body["input"], *output, answer]
-    await abandon(gateway, "responses", {**body, "stream": stream}, left)
-    await watching
-    assert ran(calls) == [{"id": mcp_shop.HANGS}]
-    assert len(gateway.backend.requests) == 1
