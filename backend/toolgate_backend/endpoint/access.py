@@ -32,10 +32,16 @@ class KeyMiddleware:
         self._scrapers = [token.get_secret_value().encode()] if token else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = scope.get("path", "").removeprefix(scope.get("root_path", ""))
-        scheme, _, sent = dict(scope.get("headers", ())).get(b"authorization", b"").partition(b" ")
-        accepted = self._keys + (self._scrapers if path == "/metrics" else [])
-        equal = [compare_digest(sent, each) for each in accepted if scheme.lower() == b"bearer"]
-        refused = JSONResponse({"error": "Unauthorized"}, 401)
-        open_ = scope["type"] == "lifespan" or path in OPEN
-        await (self._app if open_ or any(equal) else refused)(scope, receive, send)
+        if scope["type"] == "lifespan" or self._admits(scope):
+            await self._app(scope, receive, send)
+        else:
+            await JSONResponse({"error": "Unauthorized"}, 401)(scope, receive, send)
+
+    def _admits(self, scope: Scope) -> bool:
+        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        if path in OPEN:
+            return True
+        scheme, _, sent = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        accepted = [*self._keys, *self._scrapers] if path == "/metrics" else self._keys
+        equal = [compare_digest(sent, each) for each in accepted]
+        return scheme.lower() == b"bearer" and any(equal)

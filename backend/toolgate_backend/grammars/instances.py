@@ -180,14 +180,7 @@ class InstanceWalker:
         self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
     ) -> InstanceWalk:
         """`schema` is the one that the engine was given. The arguments must be JSON."""
-        codec = self._form.json_of(name)
-        assert codec is not None
-        before, after = self._form.grammar_texts(name, schema)
-        separators = (codec.item_separator, codec.key_separator)
-
-        def refused_at(text: Text) -> int | None:
-            return self._refused_at(grammar, before, text, after)
-
+        separators, refused_at = self._json(grammar, name, schema)
         cause = cause_of(value, Form(separators), schema, refused_at, separators)
         if cause is None:
             return InstanceWalk(accepted=True)
@@ -198,11 +191,22 @@ class InstanceWalker:
         self, grammar: CompiledGrammar, name: str, schema: dict[str, Any], value: Any
     ) -> bool:
         """Return whether a grammar of JSON allows a value, with its members in this order."""
+        separators, refused_at = self._json(grammar, name, schema)
+        form = Form(separators, plain_numbers=True)
+        return refused_at(written(value, form, schema)) is None
+
+    def _json(
+        self, grammar: CompiledGrammar, name: str, schema: dict[str, Any]
+    ) -> tuple[tuple[str, str], Callable[[Text], int | None]]:
+        """Return the separators of a grammar of JSON, and what reads a text by it."""
         codec = self._form.json_of(name)
         assert codec is not None
         before, after = self._form.grammar_texts(name, schema)
-        form = Form((codec.item_separator, codec.key_separator), plain_numbers=True)
-        return self._refused_at(grammar, before, written(value, form, schema), after) is None
+
+        def refused_at(text: Text) -> int | None:
+            return self._refused_at(grammar, before, text, after)
+
+        return (codec.item_separator, codec.key_separator), refused_at
 
     def _encode(self, text: str) -> list[int]:
         """Return the tokens of a text; single bytes if the tokenizer would change it, as those do

@@ -18,6 +18,7 @@ import jsonschema_rs
 from toolgate_core.schema.closed_objects import close_objects
 
 from ..errors import GrammarRefused
+from .codecs.exact_numbers import near_bounds
 from .codecs.nodes import (
     NOTHING,
     Array,
@@ -37,7 +38,6 @@ MAX_VALUES = 8
 MAX_NODES = 1_000
 """Maximum number of nodes of the schema's structure that are visited."""
 _NEEDS_CARE = re.compile(r"[^A-Za-z0-9_ -]")
-_NEAR_BOUNDS = {"minimum": 0, "maximum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
 
 
 def misread(schema: dict[str, Any], accepts: Callable[[Any], bool]) -> tuple[Any, ...]:
@@ -94,8 +94,7 @@ class _Samples:
                     {"type": "string"} | schema, ["", *texts_of(schema, len, self._searched)]
                 )
             case Number(schema):
-                near = (schema[key] + more for key, more in _NEAR_BOUNDS.items() if key in schema)
-                return _first(schema, [0, *near])
+                return _first(schema, [0, *near_bounds(schema).values()])
             case Object(members):
                 found = {each.name: self._of(each.value, path) for each in members}
                 known = {name: values for name, values in found.items() if values}

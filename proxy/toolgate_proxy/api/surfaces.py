@@ -34,7 +34,10 @@ class Google(ChatCompletions):
         return {"error": {"code": error.status, "message": error.message, "status": named}}
 
 
+IN_ERRORS: tuple[Surface, ...] = (*SURFACES, Google())
+"""The forms of errors."""
+
+
 def surface_of(path: str, headers: Container[str]) -> Surface | None:
     """Return the surface in whose form errors at this path are."""
-    every = (*SURFACES, Google())
-    return next((surface for surface in every if surface.owns(path, headers)), None)
+    return next((surface for surface in IN_ERRORS if surface.owns(path, headers)), None)

@@ -77,6 +77,7 @@ COMPILING: dict[str, Callable[[Schema, Schema], object]] = {
 }
 """What gets prepared schemas and canonical ones, in the quarantine and once more in the engine."""
 PARTS = {
+    "backend.grammars.codecs.exact_numbers:near_bounds",
     "backend.grammars.codecs.factory:rules_of_call",
     "backend.grammars.codecs.gemma:GemmaGrammar",
     "backend.grammars.codecs.nested:NestedGrammar",

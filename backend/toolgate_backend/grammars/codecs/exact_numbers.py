@@ -15,6 +15,14 @@ MAX_DIGITS = 128
 """Maximum number of digits of the bounds of a range."""
 
 
+_NEAR_BOUNDS = {"minimum": 0, "maximum": 0, "exclusiveMinimum": 1, "exclusiveMaximum": -1}
+
+
+def near_bounds(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values nearest to the bounds of a schema that it may allow, by their keywords."""
+    return {key: schema[key] + more for key, more in _NEAR_BOUNDS.items() if key in schema}
+
+
 def exact_numbers(schema: Any, options: Mapping[str, Any]) -> str | None:
     """Return the values of a schema of large integers in Lark; None if `%json` reads the schema
     exactly. Raise GrammarRefused for large integers inside it, or beside other keywords."""
@@ -25,11 +33,10 @@ def exact_numbers(schema: Any, options: Mapping[str, Any]) -> str | None:
         separators = (options.get("item_separator", ", "), options.get("key_separator", ": "))
         texts = (json.dumps(v, ensure_ascii=False, separators=separators) for v in values)
         return " | ".join(map(json.dumps, texts))
-    near = {"minimum": 0, "exclusiveMinimum": 1, "maximum": 0, "exclusiveMaximum": -1}
-    found = {key: schema[key] + more for key, more in near.items() if key in schema}
+    found = near_bounds(schema)
     low = max((found[key] for key in found if "inimum" in key), default=None)
     high = min((found[key] for key in found if "aximum" in key), default=None)
-    if schema.keys() - near.keys() != {"type"} or len(f"{low}{high}") > MAX_DIGITS:
+    if schema.keys() - _NEAR_BOUNDS.keys() != {"type"} or len(f"{low}{high}") > MAX_DIGITS:
         raise GrammarRefused("integers beyond 2^53 inside other values", "")
     return f"/{integers(low, high)}/"
 
