@@ -1,0 +1,168 @@
+"""One fault: a line of a function, and what stands in its place.
+
+A mutant is found by its function and the text of its line, so that it outlives moves of both. It is
+put into the running process and into the file: tests also start gateways, engines and workers.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("core/toolgate_core", "backend/toolgate_backend", "proxy/toolgate_proxy")
+COMPARISONS = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+}
+
+
+class Gone(LookupError):
+    """The function, or its line, is no longer in the product."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    module: str
+    """Dotted name."""
+    function: str
+    """Qualified name of a function or method that is not nested."""
+    old: str
+    """The line, without indentation, that the function has once."""
+    new: str
+    promise: str = ""
+    """What it breaks, if it was chosen for that: owner, key, limit, mask, cut, budget, seal."""
+
+    @property
+    def path(self) -> Path:
+        package, *rest = self.module.split(".")
+        folder = next(each for each in PACKAGES if each.endswith(f"/{package}"))
+        path = ROOT.joinpath(folder, *rest)
+        return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+    def source(self) -> str:
+        """The text of the file with the fault in it. Raises Gone."""
+        if not self.path.exists():
+            raise Gone(f"There is no module {self.module}.")
+        text = self.path.read_text()
+        node = _functions(ast.parse(text)).get(self.function)
+        if node is None:
+            raise Gone(f"{self.module} has no function {self.function}.")
+        lines = text.splitlines(keepends=True)
+        inside = range(node.lineno - 1, node.end_lineno or node.lineno)
+        found = [at for at in inside if lines[at].strip() == self.old]
+        if len(found) != 1:
+            raise Gone(f"{self.module}:{self.function} has {len(found)} lines `{self.old}`.")
+        lines[found[0]] = lines[found[0]].replace(self.old, self.new)
+        return "".join(lines)
+
+    def install(self) -> None:
+        """Put the fault into the function that this process has imported."""
+        path, source = self.path, self.source()
+        code = _code(compile(source, str(path), "exec"), self.function)
+        function: Any = importlib.import_module(self.module)
+        for part in self.function.split("."):
+            function = inspect.getattr_static(function, part)
+        function = getattr(function, "fget", None) or getattr(function, "func", function)
+        function = inspect.unwrap(getattr(function, "__func__", function))
+        assert isinstance(function, FunctionType), self
+        function.__code__ = code
+
+
+def drawn(count: int, seed: int) -> list[Mutant]:
+    """Mutants of as many different functions, each function with the same chance for each line."""
+    possible: dict[tuple[str, str], list[Mutant]] = {}
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for each in _possible(path, ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])):
+                possible.setdefault((each.module, each.function), []).append(each)
+    chance = random.Random(seed)
+    functions, found = sorted(possible), list[Mutant]()
+    weights = [len(possible[each]) for each in functions]
+    while len(found) < count:
+        [chosen] = chance.choices(range(len(functions)), weights)
+        weights[chosen] = 0
+        found.append(chance.choice(possible[functions[chosen]]))
+    return sorted(found, key=lambda each: (each.module, each.function))
+
+
+def _possible(path: Path, module: str) -> Iterator[Mutant]:
+    text = path.read_text()
+    lines = text.splitlines()
+    for name, function in _functions(ast.parse(text)).items():
+        own = [line.strip() for line in lines[function.lineno - 1 : function.end_lineno]]
+        for node in (each for part in function.body for each in ast.walk(part)):
+            for changed in _changes(node):
+                assert isinstance(node, ast.expr | ast.stmt)
+                line = lines[node.lineno - 1]
+                if node.lineno == node.end_lineno and own.count(line.strip()) == 1:
+                    # Offsets of the syntax tree count bytes.
+                    before, after = (
+                        line.encode()[: node.col_offset],
+                        line.encode()[node.end_col_offset :],
+                    )
+                    new = f"{before.decode()}{changed}{after.decode()}"
+                    yield Mutant(module.removesuffix(".__init__"), name, line.strip(), new.strip())
+
+
+def _changes(node: ast.AST) -> Iterator[str]:
+    """What may stand in the place of a node."""
+    match node:
+        case ast.Compare(ops=[operator]):
+            other = ast.Compare(node.left, [COMPARISONS[type(operator)]()], node.comparators)
+            yield f"({ast.unparse(other)})"
+        case ast.BoolOp(op=operator):
+            other_op = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield f"({ast.unparse(ast.BoolOp(other_op, node.values))})"
+        case ast.UnaryOp(op=ast.Not()):
+            yield f"({ast.unparse(node.operand)})"
+        case ast.Raise():
+            yield "pass"
+        case ast.Return(value=ast.Constant(value=bool(value))):
+            yield f"return {not value}"
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield "return None"
+        case ast.Constant(value=int(number)) if not isinstance(number, bool):
+            yield str(number + 1)
+        case ast.IfExp():
+            other_if = ast.IfExp(node.test, node.orelse, node.body)
+            yield f"({ast.unparse(other_if)})"
+
+
+def _functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """The functions of a module and the methods of its classes, by qualified name."""
+    found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
+    waiting: list[tuple[str, ast.AST]] = [("", module)]
+    while waiting:
+        prefix, node = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                waiting.append((f"{prefix}{child.name}.", child))
+            elif isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                found[prefix + child.name] = child
+    return found
+
+
+def _code(code: CodeType, name: str) -> CodeType:
+    waiting = [code]
+    while waiting:
+        each = waiting.pop()
+        if each.co_qualname == name:
+            return each
+        waiting += [const for const in each.co_consts if isinstance(const, CodeType)]
+    raise Gone(f"There is no code of {name}.")
