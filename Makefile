@@ -53,12 +53,13 @@ check: setup ## Check format, lint and types
 # Tests that depend on the adapter run with both adapters. `make test ADAPTER=structured_output` (or
 # logits_processor) runs all tests with one.
 ADAPTER ?=
+TESTS := python -m pytest -p tests.support.workers --workers 2 --durations 10
 
 test: setup ## Run the tests, except slow ones (ARGS=tests/core, ADAPTER=structured_output)
-	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) python scripts/run_tests.py $(ARGS)
+	@TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) $(TESTS) -m "not slow" $(ARGS)
 
 test-fast: setup ## Run the tests that take no vLLM, no gateway process and no exhaustive checks
-	@python scripts/run_tests.py --fast $(ARGS)
+	@$(TESTS) -m "not vllm and not litellm_process and not exhaustive and not slow" $(ARGS)
 
 test-nightly: setup ## Run all tests, with more examples
 	TOOLGATE_TEST_NIGHTLY=1 TOOLGATE_ADAPTER=$(or $(ADAPTER),auto) pytest $(ARGS)

@@ -187,7 +187,7 @@ def outcomes(host: Host, suite: str, more: Sequence[str]) -> dict[str, str]:
     report.unlink(missing_ok=True)
     programs = host.directory / "venv" / "bin"
     pytest = (programs / "python", "-m", "pytest", suite, "-q", "-p", "no:cacheprovider")
-    parallel = () if host.serves_models else ("-n", "2", "--dist", "loadfile")
+    parallel = () if host.serves_models else ("-p", "tests.support.workers", "--workers", "2")
     options = ("--continue-on-collection-errors", f"--junitxml={report}", *parallel, *more)
     with (host.directory / f"{Path(suite).stem}.log").open("w") as log:
         command = ["nice", "-n", "5", *map(str, pytest), *options]  # below compiler.NICENESS

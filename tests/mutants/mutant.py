@@ -10,11 +10,12 @@ import ast
 import importlib
 import inspect
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, TypeAlias
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("core/toolgate_core", "backend/toolgate_backend", "proxy/toolgate_proxy")
@@ -86,62 +87,66 @@ class Mutant:
 
 def drawn(count: int, seed: int) -> list[Mutant]:
     """Mutants of as many different functions, each function with the same chance for each line."""
-    possible: dict[tuple[str, str], list[Mutant]] = {}
+    possible: dict[tuple[str, str], list[Change]] = {}
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
-            for each in _possible(path, ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])):
-                possible.setdefault((each.module, each.function), []).append(each)
+            module = ".".join(path.relative_to(ROOT).with_suffix("").parts[1:])
+            for name, change in _possible(path.read_text()):
+                possible.setdefault((module.removesuffix(".__init__"), name), []).append(change)
     chance = random.Random(seed)
     functions, found = sorted(possible), list[Mutant]()
     weights = [len(possible[each]) for each in functions]
     while len(found) < count:
-        [chosen] = chance.choices(range(len(functions)), weights)
-        weights[chosen] = 0
-        found.append(chance.choice(possible[functions[chosen]]))
+        [at] = chance.choices(range(len(functions)), weights)
+        weights[at] = 0
+        line, node, new = chance.choice(possible[functions[at]])
+        found.append(Mutant(*functions[at], line.strip(), _replaced(line, node, new)))
     return sorted(found, key=lambda each: (each.module, each.function))
 
 
-def _possible(path: Path, module: str) -> Iterator[Mutant]:
-    text = path.read_text()
+Change: TypeAlias = "tuple[str, ast.expr | ast.stmt, str | ast.expr]"
+"""A line, a node that is in it, and what stands in the node's place."""
+
+
+def _possible(text: str) -> Iterator[tuple[str, Change]]:
+    """The changes that the functions of a file may have, with the function's name."""
     lines = text.splitlines()
     for name, function in _functions(ast.parse(text)).items():
-        own = [line.strip() for line in lines[function.lineno - 1 : function.end_lineno]]
+        own = Counter(line.strip() for line in lines[function.lineno - 1 : function.end_lineno])
         for node in (each for part in function.body for each in ast.walk(part)):
-            for changed in _changes(node):
+            for new in _changes(node):
                 assert isinstance(node, ast.expr | ast.stmt)
                 line = lines[node.lineno - 1]
-                if node.lineno == node.end_lineno and own.count(line.strip()) == 1:
-                    # Offsets of the syntax tree count bytes.
-                    before, after = (
-                        line.encode()[: node.col_offset],
-                        line.encode()[node.end_col_offset :],
-                    )
-                    new = f"{before.decode()}{changed}{after.decode()}"
-                    yield Mutant(module.removesuffix(".__init__"), name, line.strip(), new.strip())
+                if node.lineno == node.end_lineno and own[line.strip()] == 1:
+                    yield name, (line, node, new)
 
 
-def _changes(node: ast.AST) -> Iterator[str]:
+def _replaced(line: str, node: ast.expr | ast.stmt, new: str | ast.expr) -> str:
+    text = new if isinstance(new, str) else f"({ast.unparse(new)})"
+    data = line.encode()  # whose offsets the syntax tree has
+    return (data[: node.col_offset] + text.encode() + data[node.end_col_offset :]).decode().strip()
+
+
+def _changes(node: ast.AST) -> Iterator[str | ast.expr]:
     """What may stand in the place of a node."""
     match node:
         case ast.Compare(ops=[operator]):
-            other = ast.Compare(node.left, [COMPARISONS[type(operator)]()], node.comparators)
-            yield f"({ast.unparse(other)})"
+            yield ast.Compare(node.left, [COMPARISONS[type(operator)]()], node.comparators)
         case ast.BoolOp(op=operator):
-            other_op = ast.Or() if isinstance(operator, ast.And) else ast.And()
-            yield f"({ast.unparse(ast.BoolOp(other_op, node.values))})"
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            yield ast.BoolOp(other, node.values)
         case ast.UnaryOp(op=ast.Not()):
-            yield f"({ast.unparse(node.operand)})"
+            yield node.operand
         case ast.Raise():
             yield "pass"
         case ast.Return(value=ast.Constant(value=bool(value))):
             yield f"return {not value}"
-        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+        case ast.Return(value=ast.expr() as returned) if not isinstance(returned, ast.Constant):
             yield "return None"
         case ast.Constant(value=int(number)) if not isinstance(number, bool):
             yield str(number + 1)
         case ast.IfExp():
-            other_if = ast.IfExp(node.test, node.orelse, node.body)
-            yield f"({ast.unparse(other_if)})"
+            yield ast.IfExp(node.test, node.orelse, node.body)
 
 
 def _functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:

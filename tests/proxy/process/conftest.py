@@ -13,20 +13,12 @@ import openai
 import pytest
 
 from tests.support.servers.fake_backend import FakeBackend, running
-from tests.support.servers.gateway_process import MASTER_KEY, Gateway, preload, serving
+from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.redis_server import RedisServer, redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.stack.processes import free_port
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """LiteLLM is imported while other tests run."""
-    if any(item.path.is_relative_to(HERE) for item in session.items):
-        preload()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,211 @@
+"""Plug-in of pytest: run the collected tests in forked workers, which take files from one queue.
+
+    pytest -p tests.support.workers --workers 2
+
+The modules are imported and the tests collected once, before the workers are forked. A worker takes
+the next file when it is done with one. All tests with vLLM are one entry of the queue, because they
+share their servers; they come first, because they take longest. A line every 20 seconds says what
+runs, how many tests passed, and how long the others will take.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Generator, Iterator
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, NoReturn
+
+import psutil
+import pytest
+
+SECONDS_BETWEEN_LINES = 20
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--workers", type=int, default=0, help="number of processes that run tests")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_teststatus(config: pytest.Config) -> Generator[None, Any, Any]:
+    category, letter, word = yield
+    if not config.option.workers:
+        return category, letter, word
+    return category, "", "" if category == "passed" else word
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> bool | None:
+    options = session.config.option
+    if not options.workers or options.collectonly:
+        return None
+    if session.testsfailed and not options.continue_on_collection_errors:
+        raise session.Interrupted("Errors during collection.")
+    _Queue(session).run(options.workers)
+    return True
+
+
+def units_of(items: list[pytest.Item]) -> list[list[pytest.Item]]:
+    """The tests of each file, in their order, and before them those that share vLLM's servers."""
+    files: dict[str, list[pytest.Item]] = {"vllm": []}
+    for item in items:
+        key = "vllm" if item.get_closest_marker("vllm") else str(item.path)
+        files.setdefault(key, []).append(item)
+    return [each for each in files.values() if each]
+
+
+class _Worker:
+    """What the parent knows of a worker."""
+
+    def __init__(self, run: Callable[[Connection, int], NoReturn], number: int) -> None:
+        self.pipe, other = Pipe()
+        self.number = number
+        self.test = ""
+        """The test that runs."""
+        self.pid = os.fork()
+        if self.pid == 0:
+            self.pipe.close()
+            run(other, number)
+        other.close()
+
+
+class _Queue:
+    def __init__(self, session: pytest.Session) -> None:
+        self._session, self._config = session, session.config
+        self._units = units_of(session.items)
+        self._waiting = deque(range(len(self._units)))
+        self._began = self._told = time.monotonic()
+        self._counts = Counter[str]()
+        self._left: list[str] = []
+
+    def run(self, count: int) -> None:
+        capture = self._config.pluginmanager.getplugin("capturemanager")
+        assert capture is not None
+        folder = self._config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        self._folder = Path(folder)
+        capture.suspend_global_capture(in_=True)
+        workers = [_Worker(self._work, number) for number in range(count)]
+        try:
+            while workers:
+                for pipe in wait([each.pipe for each in workers], timeout=1):
+                    worker = next(each for each in workers if each.pipe is pipe)
+                    try:
+                        self._receive(worker)
+                    except (EOFError, ConnectionError):
+                        workers.remove(worker)
+                        os.waitpid(worker.pid, 0)
+                        if worker.test:  # it died; the rest of its file is lost, and said to be
+                            self._lost(worker)
+                            workers.append(_Worker(self._work, worker.number))
+                self._tell(workers)
+        finally:
+            for worker in workers:
+                os.kill(worker.pid, 15)
+            capture.resume_global_capture()
+        if self._left:
+            self._print(f"Processes that tests left behind: {', '.join(self._left)}")
+
+    # --- in the parent ---
+
+    def _receive(self, worker: _Worker) -> None:
+        kind, value = worker.pipe.recv()
+        if kind == "next":
+            worker.pipe.send(self._waiting.popleft() if self._waiting else None)
+        elif kind == "test":
+            worker.test = value
+        elif kind == "left":
+            worker.test = ""
+            self._left += value
+        else:
+            hook = self._config.hook
+            report = hook.pytest_report_from_serializable(config=self._config, data=value)
+            self._report(report)
+
+    def _report(self, report: pytest.TestReport) -> None:
+        self._config.hook.pytest_runtest_logreport(report=report)
+        if report.when == "call" or report.outcome != "passed":
+            self._counts[report.outcome] += 1
+        if report.failed:
+            self._print(f"FAILED {report.nodeid} ({report.when})")
+        if self._session.shouldfail:
+            raise self._session.Failed(self._session.shouldfail)
+
+    def _lost(self, worker: _Worker) -> None:
+        text = f"The process that ran it ended; the rest of its file did not run: {worker.test}"
+        location = (worker.test, None, worker.test)
+        self._report(pytest.TestReport(worker.test, location, {}, "failed", text, "call"))
+
+    def _tell(self, workers: list[_Worker]) -> None:
+        now = time.monotonic()
+        if now - self._told < SECONDS_BETWEEN_LINES:
+            return
+        self._told, seconds = now, int(now - self._began)
+        done, total = sum(self._counts.values()), len(self._session.items)
+        left = seconds * (total - done) // max(done, 1) // 60
+        running = ", ".join(each.test.partition("::")[0] for each in workers if each.test)
+        counts = ", ".join(f"{number} {name}" for name, number in self._counts.items())
+        self._print(
+            f"[{seconds // 60}:{seconds % 60:02}] {100 * done // total} %: {counts}; "
+            f"{running}; about {left + 1} min left"
+        )
+
+    def _print(self, text: str) -> None:
+        print(text, file=sys.__stderr__, flush=True)
+
+    # --- in a worker ---
+
+    def _work(self, pipe: Connection, number: int) -> NoReturn:
+        try:
+            self._run_units(pipe, number)
+        except BaseException:  # noqa: BLE001 - what ends a worker is shown
+            traceback.print_exc(file=sys.__stderr__)
+            os._exit(1)
+        os._exit(0)
+
+    def _run_units(self, pipe: Connection, number: int) -> None:
+        plugins = self._config.pluginmanager
+        capture = plugins.getplugin("capturemanager")
+        assert capture is not None
+        # The parent's files of captured output are shared with it otherwise.
+        capture.stop_global_capturing()
+        capture.start_global_capturing()
+        folder = self._folder / f"worker-{number}-{os.getpid()}"
+        folder.mkdir(mode=0o700)
+        self._config._tmp_path_factory._basetemp = folder  # type: ignore[attr-defined]
+        plugins.unregister(name="terminalreporter")
+        plugins.register(_Reports(self._config, pipe))
+
+        def following() -> Iterator[pytest.Item]:
+            while True:
+                pipe.send(("next", None))
+                at = pipe.recv()
+                if at is None:
+                    return
+                yield from self._units[at]
+
+        items = following()
+        item = next(items, None)
+        while item is not None:
+            pipe.send(("test", item.nodeid))
+            after = next(items, None)
+            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+            item = after
+        left = [(each.pid, " ".join(each.cmdline())) for each in psutil.Process().children()]
+        # The helpers of multiprocessing end with this process.
+        names = [f"{pid} {name[:90]}" for pid, name in left if "multiprocessing" not in name]
+        pipe.send(("left", names))
+
+
+class _Reports:
+    def __init__(self, config: pytest.Config, pipe: Connection) -> None:
+        self._config, self._pipe = config, pipe
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        hook = self._config.hook
+        data = hook.pytest_report_to_serializable(config=self._config, report=report)
+        self._pipe.send(("report", data))
