@@ -19,8 +19,7 @@ from toolgate_backend.grammars.codecs.exact_numbers import exact_numbers
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
-from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
-from toolgate_backend.grammars.completions.hints import hints_of
+from toolgate_backend.grammars.compiled_grammar import extra_tokens, limits_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.engines.engine import empty_grammar
 from toolgate_backend.grammars.graph.free_strings import free_texts
@@ -39,8 +38,6 @@ Schema = dict[str, Any]
 NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
 MEASURING: dict[str, Callable[[Schema], object]] = {
-    "backend.grammars.compiled_grammar:growth": growth,
-    "backend.grammars.completions.hints:hints_of": hints_of,
     "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)

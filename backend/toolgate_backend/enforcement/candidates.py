@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...errors import NoTokenAllowed
-from ...grammars.compiled_grammar import MeasuredGrammar
-from ...grammars.graph.node import Node
-from ...grammars.graph.token_graph import TokenGraph
-from ...tokens import masks
-from ...tokens.units import TokenIndex
+from ..errors import NoTokenAllowed
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.graph.node import Node
+from ..grammars.graph.token_graph import TokenGraph
+from ..tokens import masks
+from ..tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
 """Maximum number of cached positions for one set of tools."""
