@@ -69,11 +69,11 @@ FORMATS = (
 """Short strings of the formats that masks enforce."""
 LIKED = "a-A0f/ ."
 """The characters of which strings are made, as far as they may have them."""
-MAX_LENGTH = 10_000
+MAX_LENGTH = 4_000
 """Maximum length of the arguments, in characters. Longer ones have no known number of tokens."""
 MAX_LISTED = 24
 """Maximum number of values of an `enum` whose tokens are counted: the shortest ones."""
-MAX_ORDERS = 16
+MAX_ORDERS = 8
 """Maximum number of members that are tried as the first and as the last one."""
 MAX_UNION_LENGTH = 400
 """Length in characters up to which the tokens of alternatives are counted, not only added."""
@@ -146,12 +146,14 @@ class _Walk:
         self._scalars: dict[int, _Short | None] = {}
         """By identity of the node."""
         self._defined: dict[str, _Short] = {}
-        while sum(self._shortens(*each) for each in structure.definitions.items()):
+        self._definitions, self._visited = structure.definitions, set[str]()
+        while sum(map(self._shortens, self._definitions)):
             pass
         self.found = self._of(structure.root)
 
-    def _shortens(self, name: str, node: Node) -> bool:
-        found, known = self._of(node), self._defined.get(name)
+    def _shortens(self, name: str) -> bool:
+        self._visited.add(name)
+        found, known = self._of(self._definitions[name]), self._defined.get(name)
         if found is None or (known is not None and known.tokens <= found.tokens):
             return False
         self._defined[name] = found
@@ -160,6 +162,8 @@ class _Walk:
     def _of(self, node: Node) -> _Short | None:
         match node:
             case Reference(name):
+                if name not in self._visited:
+                    self._shortens(name)
                 return self._defined.get(name)
             case Union(options):
                 found = filter(None, map(self._of, options))
@@ -266,6 +270,8 @@ class LeastTokens:
     def _cost_of(self, value: str) -> int:
         """Return the number of tokens by which an argument with a value, given as JSON, is longer
         than one with the value 0."""
+        if len(value) > MAX_LENGTH:
+            return len(value)
         costs = [
             min(self._fewest(text) for text in self._written({"a": each, "b": 0}))
             for each in (json.loads(value), 0)

@@ -108,7 +108,7 @@ def test_a_call_of_more_than_the_maximum_length_has_no_number(value: Any) -> Non
     pairs = {
         f"d{n}": {
             "type": "object",
-            "properties": dict.fromkeys("xy", {"$ref": f"#/$defs/d{n - 1}"}),
+            "properties": {name: {"$ref": f"#/$defs/d{n - 1}"} for name in "xy"},
             "required": ["x", "y"],
         }
         for n in range(1, 41)

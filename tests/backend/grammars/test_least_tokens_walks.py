@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
@@ -65,10 +65,9 @@ class Walker:
         again = self._grammar.matcher()
         return len(fewest if all(map(again.accept, fewest)) else tokens)
 
-    def _texts(self, rng: random.Random, names: list[str]) -> Iterator[str]:
+    def _texts(self, rng: random.Random, names: Sequence[str]) -> Iterator[str]:
         yield from ENDS[:3]
-        for name in [*names]:
-            yield name
+        yield from names
         yield from rng.sample(self._values, len(self._values))
         yield from ENDS[3:]
 
