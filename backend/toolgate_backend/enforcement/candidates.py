@@ -176,13 +176,9 @@ class Candidates(NamedTuple):
         return self.written is not None
 
     @property
-    def remaining(self) -> list[Candidate]:
-        return [self.of.candidates[number] for number in self.numbers]
-
-    @property
     def grammars(self) -> list[MeasuredGrammar]:
         """The grammars of the remaining candidates."""
-        return [candidate.grammar for candidate in self.remaining]
+        return [self.of.candidates[number].grammar for number in self.numbers]
 
     @property
     def finished(self) -> bool:
