@@ -169,7 +169,7 @@ def read_cases(vocabulary: Vocabulary) -> Iterator[Case]:
             continue
         found = [compiler.compile("key", tool.name, json.dumps(tool.parameters)) for tool in tools]
         grammars = [
-            MeasuredGrammar(outcome.grammar, None, 0)
+            MeasuredGrammar(outcome.grammar, None)
             for outcome in found
             if outcome.grammar is not None
         ]

@@ -69,8 +69,7 @@ ROWS: dict[str, tuple[Panel, ...]] = {
                 "(rate(toolgate_residual_calls_total[$__rate_interval]))",
                 "custom {{result}}": "sum by (result) "
                 "(rate(toolgate_custom_calls_total[$__rate_interval]))",
-                "closed {{on_budget}}": "sum by (on_budget) "
-                "(rate(toolgate_closed_calls_total[$__rate_interval]))",
+                "repetitions": "sum(rate(toolgate_repetitions_total[$__rate_interval]))",
             },
             "ops",
         ),

@@ -120,7 +120,7 @@ class Backend:
         """By message: whether the client has received something."""
         for name, dialect in DIALECTS.items():
             ids = {text: 100 + at for at, text in enumerate(mark_texts(dialect))}
-            marks = {"tokens": ids, "end_of_turn": [1], "failure": 3, "closed": 4}
+            marks = {"tokens": ids, "end_of_turn": [1], "failure": 3, "cut": 4}
             self.infos[name] = base | {"dialect": name, "marks": marks}
             for golden in dialect.goldens:
                 events = _events(golden.text, ids, golden.reasoning_open)

@@ -102,13 +102,12 @@ class ChatRequest:
     sampling: wire.Sampling = field(default_factory=wire.Sampling)
     reasoning_budget: int | None = None
     """Maximum number of reasoning tokens."""
-    on_budget: wire.OnBudget = "cut"
     call_tokens: int | None = None
     """Tokens that the reasoning leaves for a required call; None: as many as it usually needs."""
     fit_max_tokens: bool = False
     """Whether `max_tokens` is lowered to what the context leaves."""
     repetition_guard: bool = True
-    """Whether a call, or content of a format, that repeats itself is closed."""
+    """Whether a call, or content of a format, that repeats itself is cut."""
     content_format: Tool | None = None
     """The schema of the content, as a tool with the name `grammar_key.CONTENT`."""
     stop: tuple[str, ...] = ()

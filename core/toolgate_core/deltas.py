@@ -69,8 +69,10 @@ class Finish:
     reason: str
     stop_reason: int | str | None = None
     """The stop string, or the token of `stop_token_ids`, that ended the content."""
-    call: Literal["cut", "closed"] | None = None
-    """The effect of `max_tokens` on the last call: `cut` (incomplete) or `closed` (end forced)."""
+    call: Literal["cut"] | None = None
+    """`cut`: the last call is incomplete."""
+    repeats: bool = False
+    """Whether the choice was cut because it repeats itself."""
 
 
 Event = ReasoningDelta | ContentDelta | CallStart | ArgumentsDelta | InputDelta | CallEnd | Finish

@@ -22,7 +22,6 @@ class EnforcementPlan:
     """Whether tool_choice names one function."""
     reasoning: wire.ReasoningMode
     reasoning_budget: int | None = None
-    on_budget: wire.OnBudget = "cut"
     call_tokens: int | None = None
     repetition_guard: bool = True
     content: Tool | None = None
@@ -51,7 +50,6 @@ class EnforcementPlan:
             max_calls=self.max_calls,
             reasoning=self.reasoning,
             reasoning_budget=self.reasoning_budget,
-            on_budget=self.on_budget,
             call_tokens=self.call_tokens,
             repetition_guard=None if self.repetition_guard else False,
             content=grammar_keys[self.content.hash] if self.content else None,
@@ -93,7 +91,6 @@ def make_plan(request: ChatRequest, dialect: Dialect) -> EnforcementPlan:
         named=named,
         reasoning=request.reasoning,
         reasoning_budget=request.reasoning_budget,
-        on_budget=request.on_budget,
         call_tokens=request.call_tokens,
         repetition_guard=request.repetition_guard,
         # With "required" the response has no content.

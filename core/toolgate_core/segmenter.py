@@ -39,8 +39,8 @@ class Segmenter:
     ) -> None:
         self._form = turn_form(dialect, tuple(sorted(marks.tokens.items())))
         self._symbols = self._form.marks.symbol_of_token
-        self._failure, self._closed = marks.failure, marks.closed
-        self._silent = frozenset(marks.end_of_turn) | {marks.failure, marks.closed}
+        self._failure, self._cut = marks.failure, marks.cut
+        self._silent = frozenset(marks.end_of_turn) | {marks.failure, marks.cut}
         self._required = required
         self._turn = TurnReader(self._form, schemas or {}, reasoning_open=reasoning_open)
 
@@ -126,14 +126,11 @@ class Segmenter:
         free = turn.is_free
         if text and free:
             events += turn.feed(text)
-        if stop_reason is not None and stop_reason == self._closed:
-            if not free:
-                return [Finish("length", call="closed")]
-            return [*events, *turn.release(), Finish("length")]  # content that repeated itself
-        if finish_reason == "length":
+        repeats = stop_reason is not None and stop_reason == self._cut
+        if finish_reason == "length" or repeats:
             if free:
-                return [*events, *turn.release(), Finish("length")]
-            return turn.calls.cut()
+                return [*events, *turn.release(), Finish("length", repeats=repeats)]
+            return turn.calls.cut(repeats=repeats)
         calls = turn.calls.complete
         if not turn.may_end or (self._required and not calls):
             raise EnforcementFailed(

@@ -7,6 +7,8 @@ refused, a setting is reported at start, and a command ends with status 2.
 from __future__ import annotations
 
 PARAMETERS = {
+    "toolgate.on_budget": "Calls are no longer closed at `max_tokens`; a call that needs more ends "
+    "with `finish_reason: length`. Raise `max_tokens`.",
     "toolgate.receipt": "Receipts were removed. `toolgate verify` tests what an endpoint enforces.",
 }
 """By place in the body."""

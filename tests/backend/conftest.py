@@ -22,9 +22,10 @@ from toolgate_backend.grammars.engines.llguidance_engine import (
     tokenizer_text,
 )
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
+from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.schema.canonical import TEXT
+from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.tools import Tool, content_format, parse_tools
 
 
@@ -54,14 +55,17 @@ def compile_tool(
 ) -> Callable[[Tool], MeasuredGrammar]:
     def compile_(tool: Tool) -> MeasuredGrammar:
         compiled: CompiledGrammar
+        schema = tool.parameters
         if TEXT in tool.parameters:
             llguidance = engines["llguidance"]
             assert isinstance(llguidance, LLGuidanceEngine)
             compiled = llguidance.compile_text(tool.parameters[TEXT])
         else:
             choice = next(fallback_choices(tool.parameters, lambda _: True))
-            compiled = engines[choice.engine].compile(vocabulary.form, tool.name, choice.schema)
-        return measure(compiled, tool.name, tool.parameters, model_data.completion)
+            schema = choice.schema
+            compiled = engines[choice.engine].compile(vocabulary.form, tool.name, schema)
+        least = LeastTokens(vocabulary.form, model_data.token_index)
+        return measure(compiled, tool.name, tool.parameters, least, canonical_json(schema))
 
     return compile_
 

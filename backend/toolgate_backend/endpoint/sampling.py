@@ -20,8 +20,8 @@ from ..enforcement.spec import ReasoningStart, Spec
 from ..tokens.vocabulary import Vocabulary
 
 REPETITION_TOKENS = 1024
-"""Number of tokens after which a call or formatted content is closed that has repeated the same
-text or items all that time. Requests can turn this off (`repetition_guard`)."""
+"""Number of tokens after which a call or formatted content may not go on to repeat the same text or
+items. Requests can turn this off (`repetition_guard`)."""
 
 
 def make_spec(
@@ -50,7 +50,6 @@ def make_spec(
         excluded=request.excluded or (),
         call_tokens=enforcement.call_tokens,
         repetition_tokens=0 if enforcement.repetition_guard is False else REPETITION_TOKENS,
-        close_at_budget=enforcement.on_budget == "close",
         content=enforcement.content,
         earlier_calls=enforcement.earlier_calls,
         id_seed=enforcement.id_seed,
@@ -75,27 +74,18 @@ def check_budget(
     asked_for: int | None,
     names: Sequence[str] = (),
 ) -> None:
-    """Raise BudgetTooSmall if no required call fits the budget, and UnsupportedParameter if calls
-    of a tool can't be closed at the budget. `names` are the tools' names, as `spec.keys` are their
-    grammars' keys. `asked_for` is the request's max_tokens if that determines the budget."""
-    if spec.choice != "required" and not spec.close_at_budget:
+    """Raise BudgetTooSmall if no required call fits the budget. `names` are the tools' names, as
+    `spec.keys` are their grammars' keys. `asked_for` is the request's max_tokens if that determines
+    the budget."""
+    if spec.choice != "required" or spec.budget is None:
         return
     if spec.accepted:
         return  # the request was checked when it was first sent
-    named = zip(spec.keys, names or spec.keys, strict=True)
-    least_of = {name: least_tokens(key) for key, name in named}
-    unknown = [name for name, least in least_of.items() if least is None]
-    if spec.close_at_budget and unknown:
-        raise UnsupportedParameter(
-            f"Calls of the tool {unknown[0]!r} can't be closed at max_tokens, because the shortest "
-            "call of its schema is not known. Remove `on_budget`, or the tool.",
-            param="toolgate.on_budget",
-        )
-    if spec.choice != "required" or spec.budget is None:
-        return
     tokens = vocabulary.call_tokens
-    shortest = tokens.shortest_call
-    least = min(shortest(name, least or 0, first=True) for name, least in least_of.items())
+    least = min(
+        tokens.shortest_call(name, least_tokens(key) or 0, first=True)
+        for key, name in zip(spec.keys, names or spec.keys, strict=True)
+    )
     if spec.reasoning in ("open", "must"):
         least += tokens.reasoning_end_count
     if spec.reasoning == "must":
@@ -143,7 +133,7 @@ def sampling_params(
             params["seed"] = sampling.seed if sampling.seed is not None else secrets.randbits(31)
             spec = replace(spec, first_seed=params["seed"])
         marks = vocabulary.marks
-        ours = [mark for mark in (marks.failure, marks.closed) if mark is not None]
+        ours = [mark for mark in (marks.failure, marks.cut) if mark is not None]
         stops = {*spec.stop_ids} & vocabulary.special | {*ours, *vocabulary.added_ends}
         params |= {
             # The automaton enforces these. vLLM would ban the end of the turn that the automaton
@@ -199,7 +189,7 @@ def _stop_ids(sampling: wire.Sampling, vocabulary: Vocabulary) -> tuple[int, ...
     marks = vocabulary.marks
     ours = {*marks.tokens.values()}
     for token in sampling.stop_token_ids:
-        if token in ours or token in (marks.failure, marks.closed):
+        if token in ours or token in (marks.failure, marks.cut):
             raise UnsupportedParameter(
                 f"'stop_token_ids' contains {token}, which is a mark that Toolgate enforces. "
                 "Remove it.",

@@ -22,8 +22,8 @@ from ..tokens import masks
 from ..tokens.masks import BitmaskRow, Row
 from .model_data import ModelData
 from .spec import Spec
-from .state import UNLIMITED, State
-from .token_limits import Course, TokenLimits
+from .state import UNLIMITED, Phase, State
+from .token_limits import NEVER, Course, TokenLimits
 from .turn_graph import Entry, Placed, TurnNode
 
 ROLLBACK_WINDOW = 256
@@ -42,7 +42,6 @@ class Automaton:
         self._model = model
         self._spec = spec
         self._graph = model.turns.graph(spec, grammars, content)
-        self._excluded = frozenset(spec.excluded)
         self.reset()
 
     def reset(self) -> None:
@@ -58,7 +57,6 @@ class Automaton:
         self._trail: deque[TurnNode | Node] = deque(maxlen=ROLLBACK_WINDOW)
         self._courses: deque[tuple[int, Course]] = deque(maxlen=ROLLBACK_WINDOW)
         """The courses before the present one, each with the length at which it ended."""
-        self._first_row: Row | None = None
         accepted = self._spec.accepted
         # The accepted tokens were sampled under an earlier budget, of which less remains now.
         self._set_budget(None if accepted else self._spec.budget)
@@ -73,7 +71,7 @@ class Automaton:
             self._continue()
         self._trail.clear()
         self._courses.clear()
-        self._exclude()
+        self._exclude(frozenset(self._spec.excluded))
         self._settle()
 
     # --- tokens ---
@@ -142,13 +140,10 @@ class Automaton:
 
     def next_mask(self) -> masks.Mask:
         """As `next_row`, in the form in which the rules state it."""
-        if self._is_first:
-            assert self._first_row is not None
-            return masks.Bits(self._first_row.words)
-        state = self.state
-        return self._graph.turn.mask(
-            state, self._limits.room(self._course, state, len(self._tokens))
-        )
+        state, excluded = self.state, self._excluded
+        room = self._limits.room(self._course, state, len(self._tokens))
+        mask = self._graph.turn.mask(state, room)
+        return (masks.without(mask, excluded) if excluded else None) or mask
 
     # --- what others ask ---
 
@@ -187,7 +182,7 @@ class Automaton:
         node, length, before = self._node, len(self._tokens), self._course
         if not 0 <= token < self._model.vocabulary_size:
             return False
-        if self._is_first and token in self._excluded:
+        if token in self._excluded:
             return False
         placed = self._step(node, before.entry, length, token)
         if placed is None:
@@ -236,13 +231,19 @@ class Automaton:
         self.row = None if is_limited else self._node.row
 
     def _look(self) -> None:
-        """Look whether the call must be closed."""
-        before, tokens = self.state, self.call_tokens
-        state, course = self._limits.look(before, self._course, tokens, len(self._tokens))
-        if state is before:
-            self._take(course)
-        else:
-            self._place(state, course)
+        """Look whether the text of the candidates repeats itself. If it does so for the first time,
+        it may not go on with the same token. After that, or if no other token is allowed, it is
+        cut."""
+        before, state = self._course, self.state
+        token = self._limits.repeated(state, self.call_tokens)
+        again = before._replace(repetitions=before.repetitions + (token is not None))
+        self._take(self._limits.scheduled(again, state, len(self._tokens)))
+        if token is None:
+            return
+        ends = bool(self._model.cut_ends)
+        if (before.repetitions and ends) or (not self._exclude(frozenset({token})) and ends):
+            cut = state._replace(phase=Phase.END, candidates=None, cut=True)
+            self._place(cut, again._replace(look=NEVER, limited=NEVER))
 
     def _place(self, state: State, course: Course) -> None:
         placed = self._graph.place(state)
@@ -252,7 +253,7 @@ class Automaton:
     # --- the beginning ---
 
     def _set_budget(self, budget: int | None) -> None:
-        self._limits = TokenLimits(self._model, self._spec, self._graph.turn.budget, budget)
+        self._limits = TokenLimits(self._spec, self._graph.turn.budget, budget)
 
     def _start(self) -> None:
         state, before = self._graph.root, Course()
@@ -269,26 +270,27 @@ class Automaton:
             state = self._graph.turn.limited(state, self.call_tokens, room)
         self._place(state, self._limits.scheduled(self._course, state, length))
 
-    def _exclude(self) -> None:
-        """Leave out `spec.excluded` of the first mask, unless nothing else is allowed there."""
-        if not self._excluded:
-            return
+    def _exclude(self, tokens: frozenset[int]) -> bool:
+        """Leave `tokens` out of the next mask. Returns False if no other token is allowed there, so
+        that the mask stays as it is."""
+        excluded, length = self._excluded | tokens, len(self._tokens)
         try:
-            mask = masks.without(self.next_mask(), self._excluded)
+            if not tokens or masks.without(self.next_mask(), excluded) is None:
+                return False
         except NoTokenAllowed:  # the next step reports it
-            return
-        if mask is not None:
-            self._first_row = self._model.row_of(mask)
-            self._take(self._course._replace(limited=len(self._tokens)))
+            return False
+        self._take(self._course._replace(excluded=excluded, exclude_at=length, limited=length))
+        return True
 
     @property
-    def _is_first(self) -> bool:
-        return self._first_row is not None and len(self._tokens) == len(self._spec.accepted)
+    def _excluded(self) -> frozenset[int]:
+        """The tokens that are left out of the next mask."""
+        course = self._course
+        return course.excluded if course.exclude_at == len(self._tokens) else frozenset()
 
     def _find_row(self) -> Row:
-        if self._is_first:
-            assert self._first_row is not None
-            return self._first_row
+        if self._excluded:
+            return self._model.row_of(self.next_mask())
         node, entry = self._node, self._course.entry
         if isinstance(node, TurnNode):
             room = self._limits.room(self._course, node.state, len(self._tokens))

@@ -12,16 +12,15 @@ import numpy as np
 from toolgate_core import grammar_key
 
 from ..grammars.compiled_grammar import MeasuredGrammar
-from ..grammars.completions.codec_search import make_completion
 from ..grammars.engines.engine import empty_grammar
 from ..grammars.graph.token_graphs import TokenGraphs
 from ..grammars.graph.value_bounds import ValueBounds
 from ..settings import settings
 from ..tokens import masks
 from ..tokens.masks import Row, Rows
-from ..tokens.units import units
+from ..tokens.units import TokenIndex, units
 from ..tokens.vocabulary import Vocabulary
-from .calls.candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
+from .candidates import CallPrefixes, CallVocabulary, Candidate, Candidates, CandidateSet
 from .dialect_texts import DialectTexts, TextMatch
 from .spec import CallIdentifiers
 
@@ -53,16 +52,16 @@ class ModelData:
         failing = [self.marks.failure] if self.marks.failure is not None else self.marks.end_of_turn
         self.failure_mask = masks.Allow(masks.token_ids(failing))
         """The mask of a sequence whose enforcement has failed."""
+        self.cut_ends = frozenset() if self.marks.cut is None else frozenset({self.marks.cut})
+        """The token that ends a turn whose last text is cut; none if the vocabulary has no such
+        token."""
         self.rows = Rows()
         self.texts = DialectTexts(vocabulary)
         self.call_tokens = vocabulary.call_tokens
         self.call_ids = CallIdentifiers(vocabulary.dialect)
         mark_ids = frozenset(self.marks.tokens.values())
         grammar_marks = self.form.grammar_marks
-        self.completion = make_completion(
-            self.form, vocabulary.token_bytes, vocabulary.special, mark_ids
-        )
-        self._token_index = self.completion.token_index
+        self.token_index = TokenIndex(vocabulary.token_bytes, self.special, mark_ids)
         ordinary = np.setdiff1d(np.arange(vocabulary.size), masks.token_ids(self.special))
         in_grammars = np.union1d(ordinary, masks.token_ids(grammar_marks))
         self.in_grammars = masks.pack(in_grammars, vocabulary.size)
@@ -70,11 +69,11 @@ class ModelData:
         self.refused = self.special - grammar_marks
         """The special tokens that are never part of a grammar's text."""
         self._call_vocabulary = CallVocabulary(
-            self._token_index, self.unit_bytes, self.refused, self.in_grammars
+            self.token_index, self.unit_bytes, self.refused, self.in_grammars
         )
         self.graphs = TokenGraphs(
             unit_bytes=self.unit_bytes,
-            token_index=self._token_index,
+            token_index=self.token_index,
             allowed=self.in_grammars,
             refused=self.refused,
             rows=self.rows,
@@ -83,16 +82,16 @@ class ModelData:
         )
         self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(
-            lambda prefixes: CallPrefixes(prefixes, self._token_index)
+            lambda prefixes: CallPrefixes(prefixes, self.token_index)
         )
         self._head = lru_cache(CACHED_HEADS)(self._make_head)
         self._candidate_sets: WeakValueDictionary[tuple[Candidate, ...], CandidateSet] = (
             WeakValueDictionary()
         )
         self._free_text = lru_cache(CACHED_FREE_MASKS)(self._create_free_text_mask)
-        self._end_of_calls = MeasuredGrammar(empty_grammar(), 0, 0, "end of calls")
+        self._end_of_calls = MeasuredGrammar(empty_grammar(), 0, "end of calls")
         self._beginnings = {
-            kind: Candidate(MeasuredGrammar(empty_grammar(), 0, 0, f"message: {kind}"), text)
+            kind: Candidate(MeasuredGrammar(empty_grammar(), 0, f"message: {kind}"), text)
             for kind, text in self.texts.begins.items()
         }
 

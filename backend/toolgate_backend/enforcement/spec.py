@@ -37,11 +37,9 @@ class Spec:
     """Maximum number of tokens of the sequence, `accepted` included; None: unlimited."""
     call_tokens: int | None = None
     """Tokens to leave for a required call; None: as many as its usual length."""
-    close_at_budget: bool = False
-    """Close a call that would exceed the budget, instead of truncating it."""
     repetition_tokens: int = 0
-    """Number of repeated tokens after which a call or constrained content is closed; 0:
-    unlimited."""
+    """Number of repeated tokens after which the repetition of a call or constrained content is
+    ended; 0: unlimited."""
     content: str | None = None
     """Grammar key of the content's response format."""
     min_tokens: int = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import NamedTuple, Self
 
-from .calls.candidates import Candidates
+from .candidates import Candidates
 
 
 class Phase(Enum):
@@ -27,9 +27,8 @@ class State(NamedTuple):
     phase: Phase
     forced: tuple[int, ...] = ()
     """Tokens that must come next, in this order, before the phase continues."""
-    after_forced: Phase | None = None
-    """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END. None: `forced`
-    is part of the text of `candidates`."""
+    after_forced: Phase = Phase.END
+    """The phase that begins when `forced` is done: THINKING, CONTENT, SELECT or END."""
     may_reason: bool = False
     message: str = ""
     """The message of content that has begun, if the family writes typed messages: `content` or
@@ -46,9 +45,8 @@ class State(NamedTuple):
     candidates: Candidates | None = None
     """The texts that the current call, or the constrained content, can still become. Those of a
     call include the text before it."""
-    closing: bool = False
-    """The end of the call or of constrained content, or of a repeated string in it, was forced: the
-    turn ends after it, with the mark of closed calls."""
+    cut: bool = False
+    """Whether a call or constrained content is cut here: the turn ends with the mark of cuts."""
     ended: bool = False
 
 

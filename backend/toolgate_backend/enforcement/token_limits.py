@@ -6,11 +6,29 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .budget import Budget
-from .closing import NEVER, Closer, Plan
-from .model_data import ModelData
 from .spec import Spec
 from .state import UNLIMITED, Phase, Room, State
 from .turn_graph import Entry
+
+NEVER = 2**62
+TOKENS_BETWEEN_CHECKS = 64
+"""A sequence is checked for repetition at every so many tokens."""
+LEAST_REPEATS = 8
+
+
+def repeats(tokens: Sequence[int], length: int) -> int:
+    """The number of tokens that are repeated, if the last `length` tokens are one sequence of
+    tokens that is repeated at least `LEAST_REPEATS` times; 0 if they are not.
+
+    A model that has lost its way may repeat the same text in a string, or the same items in an
+    array, up to the token limit. Only exact repetition of tokens counts, and much more of it than
+    in real calls: a table of zeros or a ruled line is not meant."""
+    if length < LEAST_REPEATS or len(tokens) < length:
+        return 0
+    last = list(tokens[-length:])
+    periods = range(1, length // LEAST_REPEATS + 1)
+    found = (n for n in periods if last[-1] == last[-1 - n] and last[n:] == last[:-n])
+    return next(found, 0)
 
 
 class Course(NamedTuple):
@@ -24,9 +42,13 @@ class Course(NamedTuple):
     """Number of reasoning tokens before `thinking`."""
     thinking: int | None = None
     """The length at which the present reasoning began; None if there is none."""
-    plan: Plan = Plan()
+    repetitions: int = 0
+    """How often the text of the state's candidates has repeated itself."""
+    excluded: frozenset[int] = frozenset()
+    """Tokens that must not come at the length `exclude_at`, unless no other one is allowed."""
+    exclude_at: int = NEVER
     look: int = NEVER
-    """The length at which to look whether the call must be closed."""
+    """The length at which to look whether the text repeats itself."""
     limited: int = NEVER
     """The length from which on limits on tokens may decide, so that edges and masks of the node do
     not hold."""
@@ -43,7 +65,7 @@ FREE = (Phase.THINKING, Phase.CONTENT)
 class TokenLimits:
     """Not thread-safe."""
 
-    def __init__(self, model: ModelData, spec: Spec, calls: Budget, budget: int | None) -> None:
+    def __init__(self, spec: Spec, calls: Budget, budget: int | None) -> None:
         """`calls`: the lengths of calls. `budget`: maximum number of tokens of the sequence; None:
         unlimited."""
         self._budget = budget
@@ -53,7 +75,7 @@ class TokenLimits:
         self._ample_until = NEVER
         if budget is not None:
             self._ample_until = budget - calls.ample(self._usual_call)
-        self._closer = Closer(model, spec, budget)
+        self._repetition = spec.repetition_tokens
 
     def room(self, course: Course, state: State, length: int) -> Room:
         """What is left after `length` tokens; UNLIMITED where the limits decide nothing."""
@@ -71,33 +93,41 @@ class TokenLimits:
     def course_at(self, state: State, entry: Entry | None, length: int, before: Course) -> Course:
         """The course of a sequence of this length, whose last token led to `state`. `before` is the
         one before that token."""
-        began, plan = before.began, before.plan
+        began, repetitions = before.began, before.repetitions
         if state.candidates is not None and not state.candidates.touched:
-            began, plan = length, Plan()
+            began, repetitions = length, 0
         reasoning, thinking = before.reasoning, before.thinking
         if thinking is not None and not _is_thinking(state):
             reasoning, thinking = before.reasoning_at(length - 1), None
         elif thinking is None and _is_thinking(state):
             thinking = length
-        return self.scheduled(Course(entry, began, reasoning, thinking, plan), state, length)
+        course = Course(entry, began, reasoning, thinking, repetitions)
+        return self.scheduled(course, state, length)
 
     def scheduled(self, course: Course, state: State, length: int) -> Course:
         """The course, with the lengths at which something has to be decided."""
         look = limited = NEVER
         if not state.forced:
-            look = self._closer.next_look(state, course.began, length, course.plan)
+            if self._repetition and state.phase in (Phase.TOOL_CALL, Phase.FORMAT):
+                least = max(length + 1 - course.began, self._repetition)
+                checks = -(-least // TOKENS_BETWEEN_CHECKS)
+                look = course.began + checks * TOKENS_BETWEEN_CHECKS
             if state.phase in FREE:
                 limited = self._limited_from(course, length)
-        entry, began, reasoning, thinking, plan, *_ = course
-        return Course(entry, began, reasoning, thinking, plan, look, limited)
+        if length <= course.exclude_at < NEVER:
+            limited = min(limited, course.exclude_at)
+        return course._replace(look=look, limited=limited)
 
-    def look(
-        self, state: State, course: Course, tokens: Sequence[int], length: int
-    ) -> tuple[State, Course]:
-        """The state, with the end of its call forced if it must end, and the course then. `tokens`
-        are those of the candidates."""
-        state, plan = self._closer.look(state, tokens, length, course.plan)
-        return state, self.scheduled(course._replace(plan=plan), state, length)
+    def repeated(self, state: State, tokens: Sequence[int]) -> int | None:
+        """The token with which a text goes on to repeat itself; None if it does not. `tokens` are
+        those of the state's candidates."""
+        candidates = state.candidates
+        if state.forced or candidates is None or candidates.finished or candidates.in_prefix:
+            return None
+        if len(tokens) % TOKENS_BETWEEN_CHECKS:
+            return None
+        repeated = repeats(tokens, self._repetition)
+        return tokens[-repeated] if repeated else None
 
     def _limited_from(self, course: Course, length: int) -> int:
         """The length, at least `length`, from which on a free phase may not be the one without

@@ -93,11 +93,9 @@ class Turn:
         if token != state.forced[0]:
             return None
         rest, then = state.forced[1:], state.after_forced
-        if then is None:  # the shortest completion of a call or of constrained content
-            return self._phases[state.phase].step(state._replace(forced=rest), room, token)
         if rest:
             return state._replace(forced=rest)
-        return self.begin(state._replace(forced=(), after_forced=None), then, room.less(1))
+        return self.begin(state._replace(forced=(), after_forced=Phase.END), then, room.less(1))
 
     # --- transitions ---
 
@@ -137,7 +135,7 @@ class Turn:
         if state.candidates is None or state.forced:
             return state
         own: State | None = self._select.begin_after_call(
-            State(Phase.TOOL_CALL, calls=state.calls - 1, closing=state.closing),
+            State(Phase.TOOL_CALL, calls=state.calls - 1),
             room.less(-len(tokens)),
         )
         for token in tokens:

@@ -15,7 +15,7 @@ from ..grammars.compiled_grammar import MeasuredGrammar
 from ..grammars.graph.node import NODE_BYTES, UNSEEN, Node
 from ..grammars.graph.token_graph import TokenGraph
 from ..tokens.masks import Row
-from .calls.candidates import Candidates, Runner
+from .candidates import Candidates, Runner
 from .model_data import ModelData
 from .spec import Spec
 from .state import UNLIMITED, Phase, State
@@ -190,10 +190,7 @@ class TurnGraph:
         return Placed(only.node, state, entry)
 
     def _is_shared(self, state: State) -> bool:
-        """Whether other sequences come to this state: not if its history or a forced end is its
-        own."""
-        if state.forced and state.after_forced is None:
-            return False
+        """Whether other sequences come to this state: not if its history is its own."""
         if self._has_history and state.phase in (Phase.THINKING, Phase.CONTENT):
             return False
         candidates = state.candidates

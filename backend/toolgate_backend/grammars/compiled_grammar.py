@@ -9,38 +9,24 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
-from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.schema.canonical import TEXT
-from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas, values
-from toolgate_core.wire import NO_HINTS, Hints
+from toolgate_core.schema.walk import at_pointer, pointer_of_ref, values
 
 from .codecs.rules import TagText
-from .completions.hints import hints_of
-from .completions.json_texts import Scan
-from .completions.search import Completion
 from .engines.engine import CompiledGrammar, Matcher
-
-UNKNOWN_VALUE_BYTES = 24
-"""Assumed bytes of a value that only has a pattern or a format."""
-STRUCTURE_BYTES = 16
-"""Bytes of structure around a value and its key that one token can require: braces, quotes,
-separators."""
+from .least_tokens import LeastTokens
 
 
 @dataclass(frozen=True, eq=False)
 class MeasuredGrammar:
     compiled: CompiledGrammar
     least_tokens: int | None
-    """Length of the shortest completion that was found; None if none was found."""
-    growth: int
-    """Upper estimate of the number of tokens by which one token can lengthen the completion."""
+    """The least number of tokens (`LeastTokens`); None if it is not known."""
     name: str = ""
     """The tool's name; `grammar_key.CONTENT` for the content."""
     extra_tokens: int = 0
     """By how many tokens a usual call is longer than the shortest one (`extra_tokens`)."""
-    hints: Hints = NO_HINTS
-    """What the search for completions knows of the schema."""
     limits: ValueLimits | None = None
     """The limits of numbers; None for grammars of text, in which digits are no numbers."""
 
@@ -53,80 +39,17 @@ class MeasuredGrammar:
 
 
 def measure(
-    compiled: CompiledGrammar, name: str, parameters: dict[str, Any], completion: Completion
+    compiled: CompiledGrammar,
+    name: str,
+    parameters: dict[str, Any],
+    least: LeastTokens,
+    rewritten: str | None = None,
 ) -> MeasuredGrammar:
-    """Takes as long as a compile, or longer for some schemas. Called in the quarantine process."""
-    scan = Scan() if name == grammar_key.CONTENT else completion.call_scan
-    tried = hints_of(parameters, completion.cost)
-    found = [
-        (len(path), each)
-        for each in tried
-        if (path := completion.path(compiled.matcher(), scan, each)) is not None
-    ]
-    least_tokens, hints = min(found, key=lambda each: each[0], default=(None, tried[0]))
-    extra = extra_tokens(parameters)
+    """`rewritten` is the schema that the engine was given, as JSON, if it is another one. Called in
+    the quarantine process."""
+    given = parameters if rewritten is None else json.loads(rewritten)
     limits = limits_of(compiled, parameters)
-    return MeasuredGrammar(compiled, least_tokens, growth(parameters), name, extra, hints, limits)
-
-
-def growth(parameters: dict[str, Any]) -> int:
-    """Upper estimate of the growth of the completion by one token, which can begin a member with a
-    required value. The estimate counts bytes, because a token has at least one byte."""
-    minimum_bytes = _MinimumBytes(parameters)
-    values = [minimum_bytes(sub) for _, sub in subschemas(parameters)]
-    keys = [
-        len(name.encode(errors="replace"))
-        for _, sub in subschemas(parameters)
-        if isinstance(sub, dict) and isinstance(sub.get("properties"), dict)
-        for name in sub["properties"]
-    ]
-    return max(values, default=0) + max(keys, default=0) + STRUCTURE_BYTES
-
-
-class _MinimumBytes:
-    """The approximate length in bytes of the shortest value of a schema; of alternatives, the
-    longest. Each subschema is visited once, however often it is referenced."""
-
-    def __init__(self, root: dict[str, Any]) -> None:
-        self._root = root
-        self._known: dict[int, int] = {}
-
-    def __call__(self, schema: Any) -> int:
-        if not isinstance(schema, dict):
-            return UNKNOWN_VALUE_BYTES
-        known = self._known.get(id(schema))
-        if known is None:
-            self._known[id(schema)] = UNKNOWN_VALUE_BYTES  # for references back to this schema
-            known = self._known[id(schema)] = self._minimum(schema)
-        return known
-
-    def _minimum(self, schema: dict[str, Any]) -> int:
-        branches = [
-            branch for word in ("anyOf", "oneOf", "allOf") for branch in _list(schema.get(word))
-        ]
-        if (target := pointer_of_ref(schema.get("$ref"))) is not None:
-            branches.append(at_pointer(self._root, target))
-        return max([self._minimum_of_keywords(schema), *map(self, branches)])
-
-    def _minimum_of_keywords(self, schema: dict[str, Any]) -> int:
-        if "enum" in schema or "const" in schema:
-            values = [*_list(schema.get("enum")), *([schema["const"]] if "const" in schema else [])]
-            return max((len(json.dumps(value)) for value in values), default=UNKNOWN_VALUE_BYTES)
-        properties = schema.get("properties")
-        declared = properties if isinstance(properties, dict) else {}
-        total = UNKNOWN_VALUE_BYTES if schema.keys() & {"pattern", "format"} else 4
-        total += _count(schema.get("minLength"))
-        for name in _list(schema.get("required")):
-            total += len(str(name).encode(errors="replace")) + self(declared.get(name)) + 6
-        items = [self(item) for item in _list(schema.get("prefixItems"))]
-        if "minItems" in schema:
-            items.append(self(schema.get("items", {})))
-        total += sum(items) + (max(items, default=0) + 2) * _count(schema.get("minItems"))
-        return total + (UNKNOWN_VALUE_BYTES + 6) * _count(schema.get("minProperties"))
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return MeasuredGrammar(compiled, least.of(name, given), name, extra_tokens(parameters), limits)
 
 
 def _count(value: Any) -> int:

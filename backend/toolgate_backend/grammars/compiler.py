@@ -19,16 +19,17 @@ from toolgate_core.custom_tools import grammar_of
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
 from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
-from toolgate_core.wire import MAX_COUNT, GrammarVerdict, ResidualKeyword
+from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
 from ..tokens.call_form import CallForm
+from ..tokens.units import TokenIndex
 from . import blob
-from .compiled_grammar import growth
 from .engines.choice import NOT_XGRAMMAR, Choice, fallback_choices, make_choice
 from .engines.engine import CompiledGrammar, EagerEngine, Engine
 from .engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from .instances import InstanceWalker
+from .least_tokens import LeastTokens
 from .read_back import misread
 
 if TYPE_CHECKING:
@@ -96,6 +97,11 @@ class Compiler:
         return self._xgrammar.token_bytes
 
     @cached_property
+    def least_tokens(self) -> LeastTokens:
+        index = TokenIndex(self.token_bytes, frozenset(), self.form.marks.symbol_of_token)
+        return LeastTokens(self.form, index)
+
+    @cached_property
     def walker(self) -> InstanceWalker:
         return InstanceWalker(self.form, self.encode, self.token_bytes)
 
@@ -153,9 +159,6 @@ class Compiler:
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             elif len(fields["rewritten"] or "") > MAX_REWRITTEN:
                 reason = f"its rewritten form has more than {MAX_REWRITTEN:,} characters"
-                fields = _refused_fields(reason, code=SchemaTooComplex.code)
-            elif growth(json.loads(parameters)) > MAX_COUNT:
-                reason = "its references multiply: a value of it would have more than 2 GB"
                 fields = _refused_fields(reason, code=SchemaTooComplex.code)
             else:
                 grammar = compiled

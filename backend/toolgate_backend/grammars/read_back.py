@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -18,7 +18,6 @@ import jsonschema_rs
 from toolgate_core.schema.closed_objects import close_objects
 
 from ..errors import GrammarRefused
-from .codecs.exact_numbers import near_bounds
 from .codecs.nodes import (
     NOTHING,
     Array,
@@ -31,7 +30,7 @@ from .codecs.nodes import (
     Values,
     structure_of,
 )
-from .completions.hints import texts_of
+from .least_tokens import numbers_of, texts_of
 
 MAX_VALUES = 8
 """Maximum number of values that are written of one schema, and of changed ones."""
@@ -61,7 +60,6 @@ class _Samples:
     def __init__(self, schema: dict[str, Any]) -> None:
         self._structure = structure_of(schema)
         self._literals: set[str] = set()
-        self._searched: dict[tuple[str, int], str | None] = {}
         self._left = MAX_NODES
         self.values = self._of(self._structure.root, ())
 
@@ -90,11 +88,9 @@ class _Samples:
                 self._literals.update(each for each in listed if isinstance(each, str))
                 return listed or [*values[:1]]
             case Text(schema):
-                return _first(
-                    {"type": "string"} | schema, ["", *texts_of(schema, len, self._searched)]
-                )
+                return _first({"type": "string"} | schema, ["", *texts_of(schema)])
             case Number(schema):
-                return _first(schema, [0, *near_bounds(schema).values()])
+                return _first(schema, numbers_of(schema))
             case Object(members):
                 found = {each.name: self._of(each.value, path) for each in members}
                 known = {name: values for name, values in found.items() if values}
@@ -107,6 +103,6 @@ class _Samples:
                 return [begin + [each] * count for each in self._of(further, path)] or [begin]
 
 
-def _first(schema: dict[str, Any], tried: list[Any]) -> list[Any]:
+def _first(schema: dict[str, Any], tried: Iterable[Any]) -> list[Any]:
     valid = jsonschema_rs.validator_for(schema, validate_formats=True).is_valid
-    return [each for each in tried if len(schema) == 1 or valid(each)][:1]
+    return [*islice((each for each in tried if len(schema) == 1 or valid(each)), 1)]

@@ -45,7 +45,7 @@ MAX_ABANDONED = 10_000
 """Maximum number of grammars that are remembered because their load was abandoned."""
 RETRIED = (SchemaTooComplex.code, BackendUnavailable.code)
 """Codes of refusals after which a grammar is tried again."""
-FORMAT = 16
+FORMAT = 17
 """Version of the compiled format. Increase it when the envelope, the options, the preparation of
 schemas or `choose` change."""
 
@@ -213,10 +213,8 @@ class GrammarStore:
         measured = MeasuredGrammar(
             outcome.grammar,
             verdict.least_tokens,
-            verdict.growth or 0,
             name,
             verdict.extra_tokens or 0,
-            verdict.hints,
             limits_of(outcome.grammar, json.loads(parameters)),
         )
         self.on_load(measured)

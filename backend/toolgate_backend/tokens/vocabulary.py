@@ -154,7 +154,7 @@ def _marks(ids: dict[str, int], dialect: Dialect, ends: tuple[int, ...]) -> Mark
         tokens=tokens,
         end_of_turn=ends,
         failure=next(spare, None),
-        closed=next(spare, None),
+        cut=next(spare, None),
     )
 
 

@@ -256,13 +256,13 @@ class CallSequence:
         else:
             self._follow(text, events)
 
-    def cut(self) -> list[Event]:
-        """The events at the end by `max_tokens`."""
+    def cut(self, *, repeats: bool = False) -> list[Event]:
+        """The events at the end by `max_tokens`, or by a call that `repeats` itself."""
         if not self.in_call:
-            return [Finish("length")]
+            return [Finish("length", repeats=repeats)]
         assert self._reader is not None
         events, complete = self._reader.cut()
-        return [*events, Finish("length", call=None if complete else "cut")]
+        return [*events, Finish("length", call=None if complete else "cut", repeats=repeats)]
 
     def _begin(self, parts: tuple[Part, ...]) -> None:
         self.in_call = True

@@ -19,18 +19,6 @@ class ResidualKeyword(Message):
     keyword: str
 
 
-class Hints(Message):
-    """What a schema says about short values, for the search for short completions."""
-
-    names: tuple[str, ...] = ()
-    """The names of required members, of all objects, the innermost first."""
-    texts: tuple[str, ...] = ()
-    """Short strings that match the patterns."""
-
-
-NO_HINTS = Hints()
-
-
 class GrammarSource(Message):
     """A request to load one tool's grammar. `parameters` is canonical (see `grammar_key`)."""
 
@@ -49,9 +37,7 @@ class GrammarSource(Message):
     residual: tuple[ResidualKeyword, ...] = ()
     """The keywords that `rewritten` does not enforce."""
     least_tokens: int | None = None
-    growth: int | None = None
     extra_tokens: int | None = None
-    hints: Hints = NO_HINTS
     """With `examined`: the measurements of the other backend (see `GrammarVerdict`)."""
 
     def after(self, verdict: GrammarVerdict) -> GrammarSource:
@@ -88,16 +74,12 @@ class GrammarVerdict(Message):
     """With `ready`: the rewritten schema that was compiled, as JSON, if it differs from the schema.
     Rewriting can be slow, so the next load of this grammar sends it back."""
     least_tokens: Count | None = None
-    """Tokens of the shortest call that the search found, between its marker tokens; None if it
-    found none."""
-    growth: Count | None = None
-    """Upper bound on the tokens by which one token can lengthen the shortest end of a call."""
+    """The least number of tokens of a call, between its marker tokens; None if it is not known."""
     extra_tokens: int | None = None
     """By how many tokens a usual call is longer than the shortest one."""
-    hints: Hints = NO_HINTS
 
 
-MEASUREMENTS = ("least_tokens", "growth", "extra_tokens", "hints")
+MEASUREMENTS = ("least_tokens", "extra_tokens")
 """The fields of a verdict that the quarantine measures. The engine does not compute them again."""
 
 

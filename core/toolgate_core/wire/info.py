@@ -19,9 +19,9 @@ class MarkIds(Message):
     failure: Count | None = None
     """Token that is always masked. It is forced if the enforcement of a sequence fails. Only that
     sequence then ends, with this token as its stop reason."""
-    closed: Count | None = None
-    """Token that is always masked. It is forced after a call whose end was forced (`on_budget:
-    close`)."""
+    cut: Count | None = None
+    """Token that is always masked. It is forced where a call, or content of a format, is cut
+    because it repeats itself."""
 
 
 class Limits(Message):

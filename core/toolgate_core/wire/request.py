@@ -92,9 +92,6 @@ class Candidate(Message):
 ReasoningMode = Literal["default", "on", "off"]
 """`on` starts with reasoning, `off` excludes it, `default` lets template and model decide."""
 
-OnBudget = Literal["cut", "close"]
-"""Handling of a call that reaches `max_tokens`: it is cut, or closed so that it is valid."""
-
 
 class Enforcement(Message):
     """The constraints that masks enforce. Without candidates no call can occur."""
@@ -105,7 +102,6 @@ class Enforcement(Message):
     reasoning: ReasoningMode = "default"
     reasoning_budget: int | None = Field(default=None, ge=0)
     """Number of tokens after which the reasoning is ended."""
-    on_budget: OnBudget = "cut"
     call_tokens: int | None = Field(default=None, ge=0)
     """Tokens of `max_tokens` that the reasoning leaves for a required call, at most half of them.
     None leaves as many as such a call usually needs."""

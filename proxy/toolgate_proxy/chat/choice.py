@@ -211,8 +211,8 @@ class Choice:
                     )
             elif isinstance(event, Finish):
                 self.finished = True
-                if event.call == "closed":
-                    metrics.CLOSED_CALLS.labels(self._plan.on_budget).inc()
+                if event.repeats:
+                    metrics.REPETITIONS.inc()
                 if self._plan.named and event.reason == "tool_calls":
                     # OpenAI: "stop" after the call of a named function, "tool_calls" otherwise.
                     events[at] = replace(event, reason="stop")

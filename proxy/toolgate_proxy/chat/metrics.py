@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import get_args
-
 from prometheus_client import Counter, Histogram
 
 from toolgate_core.metric_series import begin_at_zero
-from toolgate_core.wire import OnBudget
 
 FAILOVERS = Counter(
     "toolgate_moved",
@@ -25,13 +22,10 @@ RESIDUAL_CALLS = Counter(
     ["verdict"],
 )
 begin_at_zero(RESIDUAL_CALLS, ("valid", "invalid"))
-CLOSED_CALLS = Counter(
-    "toolgate_closed_calls",
-    "Choices that end with a closed call, by `on_budget` of the request. With `cut`, each of these "
-    "calls repeated itself. With `close`, it did so or reached `max_tokens`.",
-    ["on_budget"],
+REPETITIONS = Counter(
+    "toolgate_repetitions",
+    "Choices that were cut because a call, or content of a format, repeats itself.",
 )
-begin_at_zero(CLOSED_CALLS, get_args(OnBudget))
 RESAMPLES = Counter(
     "toolgate_resamples",
     "Choices that were sampled again because a call was invalid, by where they continued: before "

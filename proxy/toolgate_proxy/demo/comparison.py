@@ -29,6 +29,7 @@ REQUESTS = (
 )
 SAMPLES = 10  # of each request
 NUMBER = len(REQUESTS) * SAMPLES
+CUT = "max_tokens ended the response"
 
 Samples = dict[str, list[list[tuple[str, str]]]]
 """Of each request, `alone` and with `Toolgate`: what was answered, and where its calls break, or ""
@@ -50,7 +51,7 @@ def unconstrained(stack: Stack, request: dict[str, Any]) -> tuple[str, str]:
     for each in judgement["breaks"]:
         value = text[each["begin"] : each["end"]] if each["pointer"] else ""
         return text, f"{value}: {each['message']}".removeprefix(": ")
-    return text, "max_tokens ended the response" if judgement["cut"] else ""
+    return text, CUT if judgement["cut"] else ""
 
 
 def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
@@ -67,13 +68,13 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
         return [(" ".join(text.split()), problem) for text, problem in found]
 
     def enforced(request: dict[str, Any]) -> list[tuple[str, str]]:
-        """A call that max_tokens would cut is closed, so that its arguments are valid."""
-        body = {**request, "extra_body": {"toolgate": {"on_budget": "close"}}}
         found = []
-        for choice in client.chat.completions.create(**body).choices:
+        for choice in client.chat.completions.create(**request).choices:
             made = [each.function for each in choice.message.tool_calls or []]
             calls = [(each.name, each.arguments) for each in made]
             problem = problem_of(calls, [TICKET]) if calls else "there is no call"
+            if choice.finish_reason == "length":
+                problem = CUT
             found.append((" ".join(map(" ".join, calls)), problem))
         return found
 

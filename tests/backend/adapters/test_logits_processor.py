@@ -159,7 +159,7 @@ def test_a_failing_sequence_does_not_affect_others(
     if trouble == "matcher breaks":
         output.append(vocabulary.marks.tokens["<tool_call>"])
         monkeypatch.setattr(
-            "toolgate_backend.enforcement.calls.candidates.Candidates.mask", lambda _: 1 / 0
+            "toolgate_backend.enforcement.candidates.Candidates.mask", lambda _: 1 / 0
         )
     broken, neighbour, *_ = allowed(processor, vocabulary)
     assert broken == {vocabulary.marks.failure}

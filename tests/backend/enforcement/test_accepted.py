@@ -70,7 +70,7 @@ def test_excluded_tokens_do_not_follow_the_accepted_ones(
 def test_accepted_tokens_may_exceed_the_remaining_budget(
     automaton: MakeAutomaton, vocabulary: Vocabulary
 ) -> None:
-    how: dict[str, Any] = {"choice": "required", "reasoning": "must", "close_at_budget": True}
+    how: dict[str, Any] = {"choice": "required", "reasoning": "must"}
     tokens, _ = walk(automaton(tools.ALL, **how, budget=300), vocabulary, seed=4)
     for at in range(0, len(tokens) - 1, 11):
         heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), budget=at + 2)

@@ -208,7 +208,7 @@ def test_stop_tokens_end_the_content(automaton: MakeAutomaton, vocabulary: Vocab
         marks.tokens["<tool_call>"],
         marks.tokens["</tool_call>"],
         marks.failure,
-        marks.closed,
+        marks.cut,
         *marks.end_of_turn,
     }
     taken |= {marks.tokens["<think>"], marks.tokens["</think>"]}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -14,7 +13,6 @@ import pytest
 
 from tests import tools
 from tests.support.dialects.tool_calls import calls_in
-from tests.support.effort import repeats
 from toolgate_backend.endpoint.sampling import check_budget
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
@@ -23,7 +21,7 @@ from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.deltas import Event, Finish, ReasoningDelta
-from toolgate_core.errors import BudgetTooSmall, UnsupportedParameter
+from toolgate_core.errors import BudgetTooSmall
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import Tool, parse_tools
 
@@ -68,60 +66,16 @@ def least(vocabulary: Vocabulary, bodies: dict[str, int], spec: dict[str, Any]) 
     return refused.value.least
 
 
-@pytest.mark.parametrize("choice", ["auto", "required"])
-def test_calls_without_a_known_shortest_one_are_not_promised_to_close(
-    vocabulary: Vocabulary, choice: Any
-) -> None:
-    known = {"first key": 9, "second key": None}
-    spec = Spec(choice=choice, keys=tuple(known), budget=500)
-
-    def check(spec: Spec) -> None:
-        check_budget(spec, known.get, vocabulary, asked_for=500, names=["first", "second"])
-
-    check(spec)
-    check(replace(spec, close_at_budget=True, accepted=(1, 2)))
-    with pytest.raises(UnsupportedParameter, match="tool 'second' can't be closed") as refused:
-        check(replace(spec, close_at_budget=True))
-    assert refused.value.param == "toolgate.on_budget"
-
-
 @pytest.fixture(scope="session")
 def bodies(compile_tool: Callable[[Tool], Any]) -> dict[str, int]:
     return {tool.name: compile_tool(tool).least_tokens for tool in parse_tools(tools.ALL)}
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("reasoning", ["open", "must", "may", "closed"])
-@pytest.mark.parametrize("name", [None, *SCHEMAS])
-def test_close_at_budget_gives_a_valid_call_from_the_minimum_budget_up(
-    automaton: MakeAutomaton,
-    vocabulary: Vocabulary,
-    bodies: dict[str, int],
-    reasoning: str,
-    name: str | None,
-) -> None:
-    offered = [t for t in tools.ALL if name in (None, t["function"]["name"])]
-    of = {n: size for n, size in bodies.items() if name in (None, n)}
-    how = {"choice": "required", "reasoning": reasoning, "close_at_budget": True}
-    floor = least(vocabulary, of, how)
-    for budget in [*range(floor, floor + repeats(6, nightly=12)), 80, 130, 256]:
-        machine, spec = made(automaton, offered, **how, budget=budget)
-        events, length = run(machine, vocabulary, spec, seed=budget)
-        assert length <= budget
-        found = calls_in(events)
-        assert found
-        for called, text in found:
-            jsonschema.validate(json.loads(text), SCHEMAS[called])
-        last = events[-1]
-        assert isinstance(last, Finish)
-        assert (last.reason, last.call) in (("tool_calls", None), ("length", "closed"))
 
 
 @pytest.mark.parametrize("reasoning", ["open", "must", "may"])
 def test_reasoning_leaves_room_for_the_call(
     automaton: MakeAutomaton, vocabulary: Vocabulary, bodies: dict[str, int], reasoning: str
 ) -> None:
-    """Without close_at_budget a call may be cut, but it is begun in time."""
+    """A call may be cut, but it is begun in time."""
     how = {"choice": "required", "reasoning": reasoning}
     floor = least(vocabulary, bodies, how)
     for budget in range(floor, floor + 40, 3):
@@ -226,25 +180,3 @@ def test_a_tool_whose_shortest_call_exceeds_the_budget_is_excluded(
     machine.reset()
     machine.accept_tokens([vocabulary.marks.tokens["<tool_call>"]])
     assert machine.accept_tokens(vocabulary.encode(f'\n{{"name": "{small}", '))
-
-
-def test_replay_of_a_call_closed_at_budget_gives_the_same_masks(
-    automaton: MakeAutomaton, vocabulary: Vocabulary
-) -> None:
-    """Preemption replays the output, so the forced tokens must be forced again."""
-    how = {"choice": "required", "close_at_budget": True, "budget": 60}
-    machine = automaton([tools.WEATHER], **how)
-    rng, tokens, rows = random.Random(3), [], []
-    while not machine.is_terminated():
-        row = np.zeros((vocabulary.size + 31) // 32, dtype=np.int32)
-        machine.fill_bitmask(row)
-        rows.append(row)
-        tokens.append(int(rng.choice(masks.unpack(row))))
-        assert machine.accept_tokens([tokens[-1]])
-    again = automaton([tools.WEATHER], **how)
-    for token, row in zip(tokens, rows, strict=True):
-        mask = np.zeros_like(row)
-        again.fill_bitmask(mask)
-        assert np.array_equal(mask, row)
-        assert again.accept_tokens([token])
-    assert again.state.closing

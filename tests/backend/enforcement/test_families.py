@@ -7,17 +7,14 @@ import random
 from collections.abc import Iterator
 
 import jsonschema
-import jsonschema_rs
 import pytest
 
-from tests import tools
 from tests.support.dialects.model import PARAMETERS, DialectModel, walk
 from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.mark_texts import mark_texts, special_tokens
 from toolgate_core.dialects.registry import DIALECTS
-from toolgate_core.schema.formats import BUILT_IN
 
 ENDED_WALKS = repeats(1, nightly=6)
 NAMES = [name for name, dialect in DIALECTS.items() if dialect.calls]
@@ -82,34 +79,6 @@ def test_a_turn_in_a_small_budget_is_whole_or_cut(model: DialectModel, spare: in
         tokens, phases, whole = walk(machine, model, seed, limit=budget)
         model.segment(tokens, reason="stop" if whole else "length")
         assert spare >= 0 or "TOOL_CALL" not in phases, model.text(tokens)
-
-
-@pytest.mark.exhaustive
-def test_a_call_closes_at_the_budget(model: DialectModel) -> None:
-    shortest = shortest_call(model)
-    machine = model.automaton(choice="required", budget=shortest + 7, close_at_budget=True)
-    for seed in range(2):
-        machine.reset()
-        written, _, whole = walk(machine, model, seed, limit=shortest + 7)
-        assert whole, model.text(written)
-        [first, *_] = calls_in(model.segment(written))
-        jsonschema.validate(json.loads(first[1]), PARAMETERS[first[0]])
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["qwen3_coder", "glm45", "gemma4", "spark2_5", "functiongemma"])
-def test_the_shortest_text_of_a_format_has_the_format(name: str) -> None:
-    """An empty text has none of them."""
-    texts = {each: {"type": "string", "format": each} for each in sorted(BUILT_IN)}
-    tool = tools.tool("f", texts)
-    model = DialectModel(DIALECTS[name], mark_texts(DIALECTS[name]), [tool])
-    budget = shortest_call(model) + 10
-    machine = model.automaton(choice="required", budget=budget, close_at_budget=True)
-    written, _, whole = walk(machine, model, 0, limit=budget)
-    assert whole
-    [(_, arguments)] = calls_in(model.segment(written))
-    schema = tool["function"]["parameters"]
-    jsonschema_rs.validate(schema, json.loads(arguments), validate_formats=True)
 
 
 @pytest.mark.exhaustive

@@ -1,4 +1,4 @@
-"""Calls of a model that repeats itself for ever end, are valid, and are marked."""
+"""A call that repeats itself goes on with another token, and is cut if it repeats itself again."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import pytest
 from tests.support.dialects.model import DialectModel
 from tests.support.dialects.tool_calls import calls_in
 from toolgate_backend.enforcement.automaton import Automaton
-from toolgate_backend.enforcement.closing import LEAST_REPEATS, repeats
 from toolgate_backend.enforcement.spec import Spec
+from toolgate_backend.enforcement.token_limits import LEAST_REPEATS, repeats
 from toolgate_backend.tokens import masks
 from toolgate_core import grammar_key
 from toolgate_core.deltas import Event, Finish
@@ -82,21 +82,21 @@ def loop(machine: Automaton, found: DialectModel, liked: Sequence[bytes], seed: 
 
 
 def written(machine: Automaton, found: DialectModel, text: bytes) -> bytes:
-    """Accepts `text` in the longest tokens that are allowed, until something is forced."""
+    """Accepts `text` in the longest tokens that are allowed, until it is not allowed."""
     at = 0
-    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
-    while at < len(text) and not machine.state.forced:
-        machine.fill_bitmask(row)
-        token = found.longest(row, text, at)
-        assert token is not None
+    while at < len(text):
+        token = next_token(machine, found, text, at)
+        if token is None:
+            break
         assert machine.accept_tokens([token])
         at += len(found.vocabulary.token_bytes[token])
     return text[:at]
 
 
-def accept_forced(machine: Automaton) -> None:
-    while machine.state.forced:
-        assert machine.accept_tokens(machine.state.forced[:1])
+def next_token(machine: Automaton, found: DialectModel, text: bytes, at: int) -> int | None:
+    row = np.zeros((found.vocabulary.size + 31) // 32, dtype=np.int32)
+    machine.fill_bitmask(row)
+    return found.longest(row, text, at)
 
 
 def events_of(found: DialectModel, tokens: Sequence[int]) -> list[Event]:
@@ -104,94 +104,83 @@ def events_of(found: DialectModel, tokens: Sequence[int]) -> list[Event]:
     return found.segment(tokens, stop=tokens[-1], required=True)
 
 
+BEGIN = b'<tool_call>\n{"name": "send", "arguments": {"text": "'
+CUT = Finish("length", call="cut", repeats=True)
+
+
 @pytest.mark.parametrize(
     ("dialect", "marks"), [("qwen3", True), ("qwen3_coder", False), ("gemma4", True)]
 )
 @pytest.mark.parametrize("liked", [(b"a",), (b"a", b"b", b"a")])
-def test_calls_that_repeat_themselves_are_closed(
+def test_calls_that_repeat_themselves_end_as_whole_or_as_cut(
     dialect: str, marks: bool, liked: tuple[bytes, ...]
 ) -> None:
     found = model(dialect, marks)
     machine = found.automaton(choice="required", repetition_tokens=LENGTH)
-    closed = 0
+    cut = 0
     for seed in range(8):
         machine.reset()
         tokens = loop(machine, found, liked, seed)
         assert machine.is_terminated(), found.text(tokens)[-300:]
-        events = events_of(found, tokens)
-        for _, call in calls_in(events):
+        *events, last = events_of(found, tokens)
+        marked = tokens[-1] == found.vocabulary.marks.cut
+        assert marked == (last == CUT)
+        for _, call in calls_in(events)[: -1 if marked else None]:
             jsonschema.validate(json.loads(call), PARAMETERS)
-        marked = tokens[-1] == found.vocabulary.marks.closed
-        assert marked == (events[-1] == Finish("length", call="closed"))
-        closed += marked
-    assert closed
+        cut += marked
+    assert cut
 
 
-def test_the_string_is_closed_and_the_rest_of_the_call_is_free() -> None:
-    found = model("qwen3", True)
-    machine = found.automaton(choice="required", repetition_tokens=LENGTH, max_calls=1)
-    written(machine, found, b'<tool_call>\n{"name": "send", "arguments": {"text": "')
-    written(machine, found, b"ha" * 300)
-    assert machine.state.closing
-    assert allowed(machine, found) == list(machine.state.forced[:1])
-    end = b"".join(found.vocabulary.token_bytes[token] for token in machine.state.forced)
-    assert end.startswith(b'"')  # its last token may begin what must follow
-    accept_forced(machine)
-    written(machine, found, b', "to": "b", "rows": [1, 2, 3]}}\n'.removeprefix(end[1:]))
-    accept_forced(machine)
-    assert allowed(machine, found) == [found.vocabulary.marks.closed]
-
-
-def test_an_array_that_repeats_its_items_ends_the_call() -> None:
+def test_only_the_token_that_repeats_itself_is_excluded_and_only_once() -> None:
     found = model("qwen3", True)
     machine = found.automaton(choice="required", repetition_tokens=LENGTH)
-    begun = b'<tool_call>\n{"name": "send", "arguments": {"rows": ['
-    begun += written(machine, found, begun + b"0, " * 300)[len(begun) :]
-    forced = list(machine.state.forced)
-    rest = b"".join(found.vocabulary.token_bytes[token] for token in forced)
-    call = json.loads((begun + rest).partition(b"\n")[2])["arguments"]
-    jsonschema.validate(call, PARAMETERS)
-    assert (call["text"], call["to"]) == ("", "")
-    accept_forced(machine)
-    assert allowed(machine, found) == [found.vocabulary.marks.closed]
+    written(machine, found, BEGIN)
+    free = allowed(machine, found)
+    [token] = [each for each in free if found.vocabulary.token_bytes[each] == b"a"]
+    [other] = [each for each in free if found.vocabulary.token_bytes[each] == b"b"]
+    while machine.accept_tokens([token]):
+        assert len(machine.call_tokens) <= 2 * LENGTH
+    assert allowed(machine, found) == [each for each in free if each != token]
+    assert machine.accept_tokens([other])
+    assert allowed(machine, found) == free
+    while machine.accept_tokens([token]):
+        assert len(machine.call_tokens) <= 4 * LENGTH
+    assert allowed(machine, found) == [found.vocabulary.marks.cut]
 
 
 def test_rolled_back_tokens_do_not_count() -> None:
     found = model("qwen3", True)
     machine = found.automaton(choice="required", repetition_tokens=LENGTH)
-    written(machine, found, b'<tool_call>\n{"name": "send", "arguments": {"text": "')
-    (token,) = [
-        each for each in allowed(machine, found) if found.vocabulary.token_bytes[each] == b"a"
-    ]
+    written(machine, found, BEGIN)
+    before = allowed(machine, found)
+    [token] = [each for each in before if found.vocabulary.token_bytes[each] == b"a"]
     count = 0
-    while not machine.state.closing:
-        assert machine.accept_tokens([token])
+    while machine.accept_tokens([token]):
         count += 1
-    other = allowed(machine, found)
+    excluded = allowed(machine, found)
     machine.rollback(count)
-    assert not machine.state.closing
-    for _ in range(count - 1):
+    assert allowed(machine, found) == before
+    for _ in range(count):
+        assert token in allowed(machine, found)
         assert machine.accept_tokens([token])
-    assert not machine.state.closing
-    assert machine.accept_tokens([token])
-    assert allowed(machine, found) == other
+    assert allowed(machine, found) == excluded
+    assert token not in excluded
 
 
-def test_text_of_a_format_that_repeats_itself_is_closed() -> None:
+def test_text_of_a_format_that_repeats_itself_is_cut() -> None:
     found = model("qwen3", True)
     form = found.grammar(grammar_key.CONTENT, {TEXT: {"regex": "(ab )*c"}})
     spec = Spec("none", content="format", repetition_tokens=LENGTH)
     machine = Automaton(found.data, spec, [], form)
-    written(machine, found, b"ab " * 300)
-    assert machine.state.closing
-    accept_forced(machine)
-    assert allowed(machine, found) == [found.vocabulary.marks.closed]
+    assert len(written(machine, found, b"ab " * 300)) < 900
+    assert allowed(machine, found) == [found.vocabulary.marks.cut]
+    [last] = found.segment([found.vocabulary.marks.cut], stop=found.vocabulary.marks.cut)
+    assert last == Finish("length", repeats=True)
 
 
 @pytest.mark.exhaustive
-def test_without_a_length_nothing_is_closed() -> None:
+def test_without_a_length_nothing_is_excluded() -> None:
     found = model("qwen3", True)
     machine = found.automaton(choice="required")
-    written(machine, found, b'<tool_call>\n{"name": "send", "arguments": {"text": "')
-    written(machine, found, b"ha" * 500)
-    assert not machine.state.closing
+    written(machine, found, BEGIN)
+    assert written(machine, found, b"ha" * 500) == b"ha" * 500

@@ -188,24 +188,6 @@ def test_content_of_a_format_or_calls(
     assert kinds == ({False} if choice == "none" else {False, True})
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", SHAPES)
-def test_calls_close_at_the_budget(model: Callable[[str], Model], name: str) -> None:
-    found = model(name)
-    tokens = found.vocabulary.call_tokens
-    shortest = min(
-        tokens.shortest_call(each.name, each.least_tokens or 0, first=True)
-        for each in found.tools()
-    )
-    for budget in (shortest, shortest + 7, shortest + 40):
-        machine = found.automaton(choice="required", budget=budget, close_at_budget=True)
-        for seed in range(6):
-            machine.reset()
-            written, _, whole = walk(machine, found, seed, limit=budget)
-            assert whole, (budget, found.text(written))
-            assert calls_of(found, found.text(written))[1]
-
-
 @pytest.mark.parametrize("name", SHAPES)
 def test_rollback_restores_every_mask(model: Callable[[str], Model], name: str) -> None:
     found = model(name)

@@ -19,13 +19,15 @@ from toolgate_backend.grammars.codecs.exact_numbers import exact_numbers
 from toolgate_backend.grammars.codecs.factory import make_rules
 from toolgate_backend.grammars.codecs.nodes import structure_of
 from toolgate_backend.grammars.codecs.raw_strings import uncounted_lengths
-from toolgate_backend.grammars.compiled_grammar import extra_tokens, growth, limits_of
-from toolgate_backend.grammars.completions.hints import hints_of
+from toolgate_backend.grammars.compiled_grammar import extra_tokens, limits_of
 from toolgate_backend.grammars.engines import choice, llguidance_members, xgrammar_members
 from toolgate_backend.grammars.engines.engine import empty_grammar
 from toolgate_backend.grammars.graph.free_strings import free_texts
 from toolgate_backend.grammars.graph.text_kinds import JSON_IN_XGRAMMAR
+from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.grammars.read_back import misread
+from toolgate_backend.tokens.call_form import CallForm
+from toolgate_backend.tokens.units import TokenIndex
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.marks import Marks
 from toolgate_core.dialects.registry import DIALECTS
@@ -38,10 +40,12 @@ from toolgate_core.schema.preparation.prepare import prepare
 Schema = dict[str, Any]
 NO_GRAMMAR = empty_grammar()
 VALUE = {"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}
+LEAST = LeastTokens(
+    CallForm(DIALECTS["qwen3"], {}), TokenIndex([bytes([at]) for at in range(256)], frozenset())
+)
 MEASURING: dict[str, Callable[[Schema], object]] = {
-    "backend.grammars.compiled_grammar:growth": growth,
-    "backend.grammars.completions.hints:hints_of": hints_of,
     "backend.grammars.compiled_grammar:extra_tokens": extra_tokens,
+    "backend.grammars.least_tokens:LeastTokens.of": lambda it: LEAST.of("f", prepare(it).schema),
     "backend.grammars.engines.choice:fallback_choices": lambda it: [
         *choice.fallback_choices(it, lambda _: True)
     ],
@@ -88,6 +92,8 @@ PARTS = {
     "backend.grammars.codecs.alternatives:restricted",
     "backend.grammars.codecs.alternatives:types",
     "backend.grammars.codecs.structured:StructuredGrammar",
+    "backend.grammars.least_tokens:numbers_of",
+    "backend.grammars.least_tokens:texts_of",
     "backend.grammars.codecs.tagged:TaggedGrammar",
     "backend.grammars.compiled_grammar:measure",
     "backend.grammars.completions.detours:detours",

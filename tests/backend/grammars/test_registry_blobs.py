@@ -10,7 +10,7 @@ from tests.support.grammars.registry_bench import Bench, Clock, WorkerRpc, regis
 from toolgate_backend.grammars import metrics
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.tokens.vocabulary import Vocabulary
-from toolgate_core.wire import GrammarVerdict, Hints, ResidualKeyword
+from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 
 def counted(counter: Any) -> float:
@@ -73,17 +73,13 @@ async def test_stored_measurements_are_reused_by_registry_and_workers(
     registry: GrammarRegistry, ranks: WorkerRpc
 ) -> None:
     """Backends that load a stored grammar reject too small budgets in the same way."""
-    hints = Hints(names=("x",), texts=("1",))
-    verdict = GrammarVerdict(
-        key="", status="ready", least_tokens=17, growth=40, extra_tokens=64, hints=hints
-    )
+    verdict = GrammarVerdict(key="", status="ready", least_tokens=17, extra_tokens=64)
     tool = source("a").after(verdict)
     [loaded] = await registry.load([tool])
-    assert (loaded.least_tokens, loaded.growth) == (17, 40)
+    assert loaded.least_tokens == 17
     assert registry.least_tokens(tool.key) == 17
     held = [store.get(tool.key) for store in ranks.stores]
-    measured = {(each.least_tokens, each.growth, each.extra_tokens, each.hints) for each in held}
-    assert measured == {(17, 40, 64, hints)}
+    assert {(each.least_tokens, each.extra_tokens) for each in held} == {(17, 64)}
 
 
 async def test_examined_schemas_skip_the_quarantine(

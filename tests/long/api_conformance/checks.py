@@ -45,8 +45,8 @@ def violations(
     usage = answer.usage
     if usage is None or usage.prompt <= 0 or not 0 < usage.completion <= case.max_tokens:
         yield "implausible usage", usage
-    closed = case.extra.get("toolgate", {}).get("on_budget") == "close"  # from its reserve on
-    if answer.cut and usage and usage.completion < case.max_tokens and not closed:
+    guarded = case.extra.get("toolgate", {}).get("repetition_guard") is not False
+    if answer.cut and usage and usage.completion < case.max_tokens and not guarded:
         yield "cut before the maximum", usage
 
 

@@ -55,11 +55,9 @@ def _check_choice(reply: Reply, body: dict[str, Any]) -> list[str]:
     wrong = [f"{kind}: {detail}" for kind, detail in violations(answer, allowed)]
     if answer.finish not in FINISHES:
         wrong.append(f"the end is {answer.finish!r}")
-    if allowed.mode == "required" and not answer.calls and body.get("toolgate"):
-        wrong.append("no call, though on_budget is close")
     if allowed.mode == "required" and answer.text:
         wrong.append("content, though a call is required")
-    if reply.last_call == "cut" and (not answer.cut or body.get("toolgate")):
+    if reply.last_call == "cut" and not answer.cut:
         wrong.append(f"a truncated call, though the end is {answer.finish!r}")
     wrong += _check_content(reply, body)
     if reply.token_ids is not None and len(reply.token_ids) > body["max_tokens"]:

@@ -170,8 +170,6 @@ def _tools(rng: Random, body: dict[str, Any]) -> None:
 
 def _ends(rng: Random, body: dict[str, Any]) -> None:
     body["max_tokens"] = rng.choice(MAX_TOKENS)
-    if rng.random() < 0.3:
-        body["toolgate"] = {"on_budget": "close"}
     if rng.random() < 0.2:
         body["stop"] = rng.choice(["a", ["e ", "th"], ["\n", "}", "。"], [" "]])
     if rng.random() < 0.1:

@@ -58,8 +58,6 @@ def make_case(rng: Random, offered: tuple[Tool, ...], model: str, bias: dict[str
     if bias and rng.random() < 0.9:
         extra["logit_bias"] = bias
     options: dict[str, Any] = {}
-    if rng.random() < 0.7:  # then even a small budget has a whole call
-        options["on_budget"] = "close"
     if rng.random() < 0.3:
         options["repetition_guard"] = False
     if options:

@@ -30,10 +30,7 @@ CHOICES = 12
 """Choices of each chat completion: more calls for the same prompt and grammars."""
 PER_TOOL_SET = 15
 """Requests with the same tools."""
-REFUSALS = (
-    *("schema_not_enforceable", "schema_too_complex", "max_tokens_too_small"),
-    "toolgate.on_budget",  # the shortest call is not known
-)
+REFUSALS = ("schema_not_enforceable", "schema_too_complex", "max_tokens_too_small")
 """Codes or parameters of 400s that are right for some of the tools and budgets."""
 GIVEN_UP = "tool_schema_violation"
 

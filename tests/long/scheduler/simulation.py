@@ -100,7 +100,7 @@ class Simulation:
                 return [(self._params(budget, structured_outputs=own), None)]
         elif rng.random() < 0.1:  # a neighbour without constraints
             return [(self._params(min(budget, 20)), None)]
-        stops = [mark for mark in (marks.failure, marks.closed) if mark is not None]
+        stops = [mark for mark in (marks.failure, marks.cut) if mark is not None]
         made: list[tuple[SamplingParams, Spec | None]] = []
         first = rng.randrange(2**30)
         spec = Spec(
@@ -110,7 +110,6 @@ class Simulation:
             reasoning=rng.choice(("open", "must", "may", "closed")),
             reasoning_budget=rng.choice((None, 10)),
             budget=budget,
-            close_at_budget=rng.random() < 0.5,
             repetition_tokens=rng.choice((0, 24)),
             id_seed="bench",
             first_seed=first,

@@ -7,7 +7,7 @@ Each seed is a dialect, with its marks as tokens or as text, and one to three to
 schemas. Tokens are chosen of those that the masks allow: at random, with a liking for ends, or the
 same again and again. Drafts are accepted and taken back between them. Reported are masks that allow
 nothing, allowed tokens that are refused, masks that differ after a rollback, calls that violate a
-schema which masks enforce completely, and required calls that do not end within their budget.
+schema which masks enforce completely, and required calls that do not begin within their budget.
 
 With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again. The
 exit status is 1 if something is wrong.

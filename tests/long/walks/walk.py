@@ -22,6 +22,7 @@ from tests.support.schemas.validation import schema_violation
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
+from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.tokens import masks
 from toolgate_core.deltas import Event, Finish
 from toolgate_core.dialects.mark_texts import mark_texts
@@ -37,7 +38,7 @@ WALKS = 12
 """Walks with each set of tools."""
 BUDGETS = (60, 120, 300, 800)
 REPETITION = 128
-"""Tokens after which a call that repeats itself is closed."""
+"""Tokens after which a call may not go on to repeat itself."""
 SEED_SECONDS = 600
 """A seed that takes longer is a violation. The slowest ones take a minute."""
 DRAFTED = 0.03
@@ -110,7 +111,9 @@ def _offer(model: DialectModel, tool: Tool, outcome: Outcome) -> Offered | None:
     outcome.counts[f"tools: {compiled.verdict.status}"] += 1
     if compiled.grammar is None:
         return None
-    grammar = measure(compiled.grammar, tool.name, tool.parameters, model.data.completion)
+    rewritten = compiled.verdict.rewritten
+    least = LeastTokens(model.vocabulary.form, model.data.token_index)
+    grammar = measure(compiled.grammar, tool.name, tool.parameters, least, rewritten)
     residual = compiled.verdict.residual
     outcome.counts["tools: partly validated"] += bool(residual)
     return Offered(tool, grammar, masked=not residual)
@@ -122,7 +125,6 @@ def _spec(rng: Random, model: DialectModel, offered: Sequence[Offered]) -> Spec:
         choice=rng.choice(("auto", "required")),
         max_calls=rng.choice((1, 2, None)),
         budget=rng.choice(BUDGETS) + 2 * least + 40,
-        close_at_budget=all(each.grammar.least_tokens is not None for each in offered),
         repetition_tokens=rng.choice((0, REPETITION)),
         id_seed="walk",
         earlier_calls=1,
@@ -168,9 +170,6 @@ class _Walk:
 
     def _judge(self, tokens: Sequence[int]) -> str | None:
         ended = self._machine.is_terminated()
-        closes = self._spec.close_at_budget and self._spec.choice == "required"
-        if closes and not ended:
-            return "a required call did not end within its budget"
         try:
             events = self._events(tokens, ended)
         except ToolgateError as error:
@@ -181,9 +180,9 @@ class _Walk:
         whole = calls[:-1] if finish.call == "cut" else calls
         self._counts["calls"] += len(whole)
         self._counts["calls: cut"] += finish.call == "cut"
-        self._counts["calls: closed"] += finish.call == "closed"
-        if closes and not whole:
-            return "a required call is missing"
+        self._counts["calls: repeated"] += finish.repeats
+        if self._spec.choice == "required" and not calls:
+            return "a required call did not begin within its budget"
         for name, arguments in whole:
             if (wrong := self._offered[name].violation(arguments)) is not None:
                 return f"{name}: {wrong}"

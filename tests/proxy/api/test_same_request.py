@@ -73,7 +73,7 @@ MORE: dict[str, tuple[Any, ...]] = {
     "cache_salt": ("salt",),
     "return_token_ids": (True, False),
     "return_prompt_text": (True, False),
-    "toolgate": ({"on_budget": "close"}, {"on_budget": "cut"}, {"repetition_guard": False}),
+    "toolgate": ({"call_tokens": 30}, {"repetition_guard": False}),
     "truncate_prompt_tokens": (-1, 50),
     "truncation_side": ("left", "right"),
     "add_special_tokens": (True, False),

@@ -58,7 +58,6 @@ def test_types_have_their_bounds() -> None:
     assert (properties["n"]["minimum"], properties["n"]["maximum"]) == (1, 128)
     assert properties["stream"]["type"] == "boolean"
     assert properties["stream_options"]["properties"]["include_usage"] == {"type": "boolean"}
-    assert properties["toolgate"]["properties"]["on_budget"]["enum"] == ["cut", "close"]
 
 
 def test_descriptions_have_no_links_to_pages_that_are_not_served() -> None:

@@ -100,9 +100,8 @@ def _as_function(item: Json) -> Json:
 def _of_message(body: Json) -> Reply:
     """A call that was cut is no part of a message, so there is no mark of it."""
     own = body.get("toolgate") or {}
-    last_call = "closed" if own.get("last_call") == "closed" else None
     stop = body["stop_sequence"] or own.get("stop_token")
-    return Reply(messages.whole(body), body, last_call, (), body.get("token_ids"), stop)
+    return Reply(messages.whole(body), body, None, (), body.get("token_ids"), stop)
 
 
 def _response(data: bytes) -> Json:

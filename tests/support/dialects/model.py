@@ -21,13 +21,14 @@ from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
 from toolgate_backend.grammars.compiler import Compiler
-from toolgate_backend.grammars.completions.codec_search import closers, separators
 from toolgate_backend.grammars.graph.value_bounds import ValueBounds
+from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.deltas import Event
-from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
+from toolgate_core.dialects.dialect import ARGUMENTS, Dialect
 from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.segmenter import Segmenter
 from toolgate_core.tools import content_format, parse_tools
@@ -95,6 +96,20 @@ def parts_of(dialect: Dialect, tokens: Sequence[str], special: bool) -> Parts:
     return Parts(vocabulary, ModelData(vocabulary), compiler)
 
 
+def _ends(codec: Codec) -> Sequence[str]:
+    """The texts that end a value in arguments that are not JSON."""
+    match codec:
+        case Tagged(end=end):
+            return (end, "]", "}", '"')
+        case GemmaValues(quote=quote):
+            return (quote, "]", "}", ",")
+        case NestedTags(namespace=namespace):
+            return (f"{namespace}</",)
+        case Pythonic():
+            return ("'", '"', "]", "}", ", ")
+    return ()
+
+
 class DialectModel:
     """`tokens` are the marks that are tokens; all other marks are text. `special`: whether the
     tokenizer calls them special. Conversations have five earlier calls."""
@@ -126,7 +141,9 @@ class DialectModel:
     def grammar(self, name: str, parameters: dict[str, Any]) -> MeasuredGrammar:
         outcome = self.compiler.compile("key", name, canonical_json(parameters))
         assert outcome.grammar is not None, outcome.verdict
-        return measure(outcome.grammar, name, parameters, self.data.completion)
+        rewritten = outcome.verdict.rewritten
+        least = LeastTokens(self.vocabulary.form, self.data.token_index)
+        return measure(outcome.grammar, name, parameters, least, rewritten)
 
     @lru_cache  # noqa: B019 - one model for each dialect
     def tools(self) -> list[MeasuredGrammar]:
@@ -139,7 +156,7 @@ class DialectModel:
         return Automaton(self.data, made, self.tools(), grammar)
 
     def text(self, tokens: list[int]) -> str:
-        ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.closed}
+        ends = {*self.vocabulary.marks.end_of_turn, self.vocabulary.marks.cut}
         written = (self.vocabulary.token_bytes[t] for t in tokens if t not in ends)
         return b"".join(written).decode(errors="replace")
 
@@ -176,11 +193,11 @@ class DialectModel:
     @cached_property
     def closers(self) -> list[list[int]]:
         """Texts that end something in the dialect's arguments or messages, as tokens."""
-        index, content = self.data.completion.token_index, self.dialect.content
-        form = self.vocabulary.form
-        ends = [self.vocabulary.literal_tokens(form.marks.encode(content.end))]
-        found = [index.cover(text) or [] for text in (*closers(form), *separators(form)[:1])]
-        return [*found, *([*tokens] for tokens in ends if tokens)]
+        encode, calls = self.vocabulary.form.marks.encode, self.dialect.calls
+        after = calls.call[calls.call.index(ARGUMENTS) + 1 :] if calls else ()
+        texts = [each for each in after[:1] if isinstance(each, str)]
+        texts += [self.dialect.content.end, *_ends(self.vocabulary.form.codec)]
+        return [[*self.vocabulary.literal_tokens(encode(text))] for text in texts if text]
 
     @cached_property
     def liked(self) -> NDArray[np.bool_]:

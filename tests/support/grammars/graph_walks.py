@@ -23,7 +23,7 @@ def graphs_of(model: DialectModel, **bounds: Any) -> TokenGraphs:
     data, vocabulary = model.data, model.vocabulary
     return TokenGraphs(
         unit_bytes=vocabulary.unit_bytes,
-        token_index=data.completion.token_index,
+        token_index=data.token_index,
         allowed=data.in_grammars,
         refused=vocabulary.special - vocabulary.form.grammar_marks,
         rows=data.rows,
@@ -58,7 +58,7 @@ class Pair:
         self.matcher.fill(row)
         row &= self._model.data.in_grammars
         if not row.any():  # text that is spelled like a special token
-            tokens = self._model.data.completion.token_index.prefixes_of(self._matcher.forced())
+            tokens = self._model.data.token_index.prefixes_of(self.matcher.forced())
             row[:] = masks.pack(masks.token_ids(tokens), len(row) * 32)
         if self._bounds is None:
             return row

@@ -53,9 +53,9 @@ class Select:
     def begin_after_call(self, state: State, room: Room) -> State:
         """The state after a whole call."""
         calls, end = state.calls + 1, self._model.call_tokens.end
-        after = State(Phase.SELECT, calls=calls, closing=state.closing)
+        after = State(Phase.SELECT, calls=calls)
         permissions = self._permissions
-        if state.closing or not permissions.may_add_call(calls, room):
+        if not permissions.may_add_call(calls, room):
             return self._rules.turn.force(after, end, Phase.END, room)
         grammars = permissions.budget.fitting_grammars(room, first=False)
         further = self._model.further_calls(grammars, self._rules.call_id(calls))
@@ -93,8 +93,8 @@ class Select:
 
     def end_tokens(self, state: State) -> frozenset[int]:
         """The tokens that end the turn in a state that may end it."""
-        if state.closing:
-            return self._rules.closed_ends
+        if state.cut:
+            return self._rules.model.cut_ends
         return self._model.call_ends if state.calls else self._model.content_ends
 
     def _ends(self, state: State) -> frozenset[int]:
@@ -125,7 +125,7 @@ class End:
 
     def step(self, state: State, _: Room, token: int) -> State | None:
         if state.ended:
-            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.closed_ends
+            ends = frozenset(self._rules.model.marks.end_of_turn) | self._rules.model.cut_ends
             return state if token in ends else None
         return state._replace(ended=True) if token in self._select.end_tokens(state) else None
 
@@ -142,7 +142,7 @@ class Format:
     def mask(self, state: State, _: Room) -> masks.Mask:
         candidates = state.candidates
         assert candidates is not None
-        ends = self._ends(state)
+        ends = self._ends
         if candidates.finished:
             return masks.Allow(masks.token_ids(ends))
         return masks.also_allow(candidates.mask(), ends if candidates.complete else ())
@@ -150,16 +150,15 @@ class Format:
     def step(self, state: State, room: Room, token: int) -> State | None:
         candidates = state.candidates
         assert candidates is not None
-        if token in self._ends(state) and candidates.complete:
-            if self._content_end is None or token == self._model.marks.closed:
+        if token in self._ends and candidates.complete:
+            if self._content_end is None:
                 return state._replace(phase=Phase.END, ended=True)
             rest = (*self._content_end.tokens[1:], *self._content_last)
             return self._rules.turn.force(state, rest, Phase.END, room.less(1))
         return None if candidates.finished else self._rules.candidates_step(state, token)
 
-    def _ends(self, state: State) -> frozenset[int]:
+    @property
+    def _ends(self) -> frozenset[int]:
         """The tokens that end the content where it is complete."""
-        if state.closing and self._model.marks.closed is not None:
-            return self._rules.closed_ends
         end = self._content_end
         return self._model.content_ends if end is None else frozenset({end.tokens[0]})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from toolgate_core import grammar_key
 
 from ...tokens import masks
-from ..calls.candidates import Candidates
+from ..candidates import Candidates
 from ..state import Phase, Room, State
 from .free_text import FreeText
 from .phase import NOTHING, Rules

@@ -48,12 +48,6 @@ class Rules:
         after = state.candidates.after(token)
         return None if after is None else state._replace(candidates=after)
 
-    @property
-    def closed_ends(self) -> frozenset[int]:
-        """The tokens that end a turn of which a part was closed."""
-        closed = self.model.marks.closed
-        return self.model.call_ends if closed is None else frozenset({closed})
-
 
 NOTHING = frozenset[int]()
 

@@ -29,7 +29,6 @@ from toolgate_core.host_probe import importing
 
 with importing():
     from ..compiler import NICENESS, Compiler
-    from ..completions.search import Completion
     from .protocol import (
         MAX_FRAME_BYTES,
         CompileJob,
@@ -54,17 +53,17 @@ def main(control_fd: int) -> None:
     setup = CompilerSetup(**json.loads(sys.stdin.buffer.read()))
     compiler = setup.compiler(cache_bytes=COMPILER_CACHE_BYTES)
     compiler.warm_cache()
-    completion = setup.completion()
+    _ = compiler.least_tokens
     del setup
     os.nice(NICENESS)
     gc.collect()
     gc.freeze()  # the memory in use now stays shared with the forks, as no collection writes to it
     with socket.socket(fileno=control_fd) as control:
         control.send(b"ready")
-        serve(control, compiler, completion)
+        serve(control, compiler)
 
 
-def serve(control: socket.socket, compiler: Compiler, completion: Completion) -> None:
+def serve(control: socket.socket, compiler: Compiler) -> None:
     workers: dict[int, int] = {}
     woken, wake = socket.socketpair()
     wake.setblocking(False)
@@ -84,7 +83,7 @@ def serve(control: socket.socket, compiler: Compiler, completion: Completion) ->
                     return
                 pid = os.fork()
                 if pid == 0:
-                    _become_worker(compiler, completion, fds[0])
+                    _become_worker(compiler, fds[0])
                 os.close(fds[0])
                 workers[pid] = int(number)
 
@@ -98,7 +97,7 @@ def _report_ended(control: socket.socket, workers: dict[int, int]) -> None:
             control.send(f"{workers.pop(pid)} {status}".encode())
 
 
-def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
+def _become_worker(compiler: Compiler, fd: int) -> None:
     """Serve one socket until it closes. Never returns."""
     try:
         signal.set_wakeup_fd(-1)
@@ -114,7 +113,7 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
         _set_limit(resource.RLIMIT_STACK, STACK_BYTES)
         with contextlib.suppress(OSError):  # no procfs
             Path("/proc/self/oom_score_adj").write_text("1000")
-        warm_up(compiler, completion)
+        warm_up(compiler)
         with socket.socket(fileno=fd) as connection:
             while (job := _next_job(connection)) is not None:
                 with _limits(job.limits):
@@ -122,7 +121,7 @@ def _become_worker(compiler: Compiler, completion: Completion, fd: int) -> None:
                 connection.sendall(encode_frame(reply))
                 if reply.measurements_follow and grammar is not None:
                     with _limits(job.limits):
-                        reply = add_measurements(compiler, completion, job, reply, grammar)
+                        reply = add_measurements(compiler, job, reply, grammar)
                     connection.sendall(encode_frame(reply))
                 del grammar
                 if reply.replace_worker:

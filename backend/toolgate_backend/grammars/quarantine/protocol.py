@@ -24,8 +24,6 @@ from ...tokens.call_form import CallForm
 from ...tokens.vocabulary import Vocabulary
 from ..compiled_grammar import measure
 from ..compiler import COMMON_SCHEMA, Compiler, RewrittenSchema
-from ..completions.codec_search import make_completion
-from ..completions.search import Completion
 from ..engines.engine import CompiledGrammar
 from ..engines.llguidance_engine import LLGuidanceEngine, make_tokenizer, tokenizer_text
 from ..engines.xgrammar_engine import XGrammarEngine
@@ -120,28 +118,30 @@ def _walks(
     )
 
 
-def warm_up(compiler: Compiler, completion: Completion) -> None:
+def warm_up(compiler: Compiler) -> None:
     """Compile a typical tool before the first real one. In a new fork, each page that a compile
     writes is copied first, which takes three times as long as the compile."""
     limits = CompileLimits(cpu_seconds=0, wall_seconds=0, memory_bytes=0)
     job = CompileJob(key="", name="usual", parameters=canonical_json(COMMON_SCHEMA), limits=limits)
     reply, grammar = examine(compiler, job)
     if grammar is not None:
-        add_measurements(compiler, completion, job, reply, grammar)
+        add_measurements(compiler, job, reply, grammar)
 
 
 def add_measurements(
-    compiler: Compiler,
-    completion: Completion,
-    job: CompileJob,
-    reply: WorkerReply,
-    grammar: CompiledGrammar,
+    compiler: Compiler, job: CompileJob, reply: WorkerReply, grammar: CompiledGrammar
 ) -> WorkerReply:
     """The reply with the measurements for budgets, and with a blob if that is worth it."""
     reply = reply.model_copy(update={"measurements_follow": False})
     assert reply.verdict is not None
     try:
-        measured = measure(grammar, job.name, json.loads(job.parameters), completion)
+        measured = measure(
+            grammar,
+            job.name,
+            json.loads(job.parameters),
+            compiler.least_tokens,
+            reply.verdict.rewritten,
+        )
     except MemoryError:
         return reply.model_copy(update={"replace_worker": True})
     except Exception:  # noqa: BLE001 - a grammar is usable without measurements
@@ -189,7 +189,6 @@ class CompilerSetup:
     tokenizer: str
     """The JSON of the tokenizers library."""
     vocabulary_size: int
-    special: list[int]
     end: int
     dialect: str
     marks: dict[str, int]
@@ -201,7 +200,6 @@ class CompilerSetup:
             tokenizer_info=vocabulary.info.serialize_json(),
             tokenizer=tokenizer_text(vocabulary.tokenizer),
             vocabulary_size=vocabulary.size,
-            special=sorted(vocabulary.special),
             end=vocabulary.tokenizer.eos_token_id,
             dialect=vocabulary.dialect.name,
             marks=vocabulary.marks.tokens,
@@ -214,10 +212,6 @@ class CompilerSetup:
             XGrammarEngine(self._info, cache_bytes=cache_bytes),
             LLGuidanceEngine(tokenizer),
         )
-
-    def completion(self) -> Completion:
-        form = CallForm(DIALECTS[self.dialect], self.marks)
-        return make_completion(form, self._info.decoded_vocab, frozenset(self.special))
 
     @cached_property
     def _info(self) -> Any:

@@ -10,7 +10,7 @@ from toolgate_core.errors import InvalidRequest
 
 from .collection_types import Array, JsonObject, Object, Texts
 from .parameter import Parameter, default_only, ignored, rejected
-from .value_types import INT64_MAX, INT64_MIN, Anything, Choice, Flag, Integer, Text
+from .value_types import INT64_MAX, INT64_MIN, Anything, Flag, Integer, Text
 
 PROMPT_CACHE_KEY = Parameter(
     "prompt_cache_key",
@@ -82,7 +82,6 @@ OPTIONS: tuple[Parameter, ...] = (
         "toolgate",
         Object(
             {
-                "on_budget": Choice(("cut", "close")),
                 "call_tokens": Integer(0, INT64_MAX),
                 "fit_max_tokens": Flag(),
                 "repetition_guard": Flag(),
@@ -90,13 +89,11 @@ OPTIONS: tuple[Parameter, ...] = (
         ),
         origin="Toolgate",
         members={
-            "on_budget": "on_budget",
             "call_tokens": "call_tokens",
             "fit_max_tokens": "fit_max_tokens",
             "repetition_guard": "repetition_guard",
         },
-        note='{"on_budget": "close"} closes a call that `max_tokens` would cut. It may lose data. '
-        "`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
+        note="`call_tokens` is the part of `max_tokens` that reasoning leaves for a required call. "
         "`fit_max_tokens` lowers `max_tokens` to what the context leaves. It is true in Messages. "
         "`repetition_guard` false lets [calls and formats repeat "
         "themselves](enforcement.md#repetition) up to `max_tokens`.",

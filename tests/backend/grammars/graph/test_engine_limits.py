@@ -30,7 +30,7 @@ def test_a_limit_of_the_engine_ends_one_text_only(
     found = model("qwen3")
     tokenizer = found.compiler._llguidance._tokenizer
     compiled = CompiledGrammar(Matchers(lambda: new_matcher(tokenizer, LARK, {})))
-    grammar = MeasuredGrammar(compiled, None, 0, "f")
+    grammar = MeasuredGrammar(compiled, None, "f")
     graph = graphs_of(found, wide=wide).graph_of(grammar)
     node, failed = graph.root, False
     for token in found.vocabulary.encode("x</p>x\n</p" + "\n" * 40):

@@ -30,8 +30,8 @@ NEAR_ENDS = [
 def compare(
     found: DialectModel, graphs: TokenGraphs, grammar: MeasuredGrammar, seeds: range
 ) -> int:
-    head = found.data.completion.token_index.cover(grammar.fixed_prefix) or []
-    index = found.data.completion.token_index
+    head = found.data.token_index.cover(grammar.fixed_prefix) or []
+    index = found.data.token_index
     injected = [tokens for each in NEAR_ENDS if (tokens := index.cover(each.encode()))]
     compared = 0
     for seed in seeds:

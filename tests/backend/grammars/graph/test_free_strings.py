@@ -268,7 +268,7 @@ def test_calls_with_other_values_take_no_more_nodes(dialect: str, schema: str) -
 def test_a_token_may_begin_a_string_and_its_end() -> None:
     """The token `></` of `<parameter=a></parameter>`, after which the string is not any text."""
     found, made = model("mimo_v2"), grammar("mimo_v2", "free")
-    graphs, index = graphs_of(found), found.data.completion.token_index
+    graphs, index = graphs_of(found), found.data.token_index
     head = index.cover(made.fixed_prefix + b"a") or []
     both = found.vocabulary.unit_bytes.index(b"></")
     for seed, rest in enumerate((b"parameter>\n", b"parameter> and", b"b> </parameter>\n")):
@@ -288,7 +288,7 @@ def test_constrained_text_takes_no_nodes_of_the_graph(form: dict[str, Any]) -> N
     made = found.grammar("f", parameters(a=TEXT | form))
     graphs = graphs_of(found, wide=300)
     graph = graphs.graph_of(made)
-    index = found.data.completion.token_index
+    index = found.data.token_index
     assert not made.compiled.free.strings
     assert made.fixed_prefix.endswith(b'"a": "')
     node: Node | None = graph.root

@@ -12,11 +12,9 @@ from toolgate_backend.grammars.quarantine import protocol
 from toolgate_backend.grammars.quarantine.protocol import (
     CompileJob,
     CompileLimits,
-    CompilerSetup,
     add_measurements,
     examine,
 )
-from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core.schema.canonical import canonical_json
 
 LIMITS = CompileLimits(cpu_seconds=1, wall_seconds=1, memory_bytes=2**30)
@@ -26,15 +24,12 @@ def job(schema: dict[str, Any]) -> CompileJob:
     return CompileJob(key="k", name="t", parameters=canonical_json(schema), limits=LIMITS)
 
 
-def test_the_second_reply_contains_the_measurements(
-    compiler: Compiler, vocabulary: Vocabulary
-) -> None:
-    completion = CompilerSetup.from_vocabulary(vocabulary).completion()
+def test_the_second_reply_contains_the_measurements(compiler: Compiler) -> None:
     wanted = job(hostile_schemas.of(a={"type": "integer"}))
     first, grammar = examine(compiler, wanted)
     assert first.measurements_follow
     assert grammar is not None
-    second = add_measurements(compiler, completion, wanted, first, grammar)
+    second = add_measurements(compiler, wanted, first, grammar)
     assert not second.measurements_follow
     assert second.verdict is not None
     assert second.verdict.least_tokens
@@ -47,17 +42,16 @@ def test_a_refusal_has_no_second_reply(compiler: Compiler) -> None:
 
 
 def test_a_worker_that_runs_out_of_memory_while_measuring_is_replaced(
-    compiler: Compiler, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+    compiler: Compiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def out_of_memory(*_: Any) -> None:
         raise MemoryError
 
     monkeypatch.setattr(protocol, "measure", out_of_memory)
-    completion = CompilerSetup.from_vocabulary(vocabulary).completion()
     wanted = job(hostile_schemas.of(a={"type": "integer"}))
     first, grammar = examine(compiler, wanted)
     assert grammar is not None
     assert not first.replace_worker
-    second = add_measurements(compiler, completion, wanted, first, grammar)
+    second = add_measurements(compiler, wanted, first, grammar)
     assert second.replace_worker
     assert not second.measurements_follow

@@ -136,7 +136,7 @@ async def test_verdicts_of_both_engines_include_measurements(quarantine: Quarant
         assert (verdict.status, verdict.engine) == ("ready", engine)
         assert verdict.compile_ms is not None
         assert (verdict.least_tokens or 0) > 0
-        assert (verdict.growth or 0) > 0
+        assert (verdict.extra_tokens or 0) > 0
 
 
 async def test_instances_walk_through_the_masks(quarantine: Quarantine) -> None:

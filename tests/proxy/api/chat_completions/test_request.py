@@ -115,15 +115,6 @@ def test_continuing_the_last_message() -> None:
     assert refusal.value.param == "continue_final_message"
 
 
-def test_on_budget() -> None:
-    assert admitted().on_budget == "cut"
-    assert admitted(toolgate={"on_budget": "close"}).on_budget == "close"
-    for wrong in ({"on_budget": "end"}, {"on_budgets": "close"}):
-        with pytest.raises(InvalidRequest) as refusal:
-            admitted(toolgate=wrong)
-        assert str(refusal.value.param).startswith("toolgate.on_budget")
-
-
 def test_repetition_guard() -> None:
     assert admitted().repetition_guard
     assert not admitted(toolgate={"repetition_guard": False}).repetition_guard

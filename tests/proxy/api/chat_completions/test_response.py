@@ -19,6 +19,7 @@ from toolgate_core import wire
 from toolgate_core.chat_request import NamedTool
 from toolgate_proxy.api.chat_completions.chunks import Chunks
 from toolgate_proxy.api.chat_completions.response import WholeResponse
+from toolgate_proxy.chat.metrics import REPETITIONS
 
 END = "<|im_end|>"
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
@@ -135,19 +136,21 @@ def test_usage_counts_cached_and_reasoning_tokens() -> None:
     assert usage["completion_tokens_details"]["reasoning_tokens"] == 7
 
 
-def test_a_call_closed_at_the_budget_finishes_with_length() -> None:
-    sent = events(call("look", {}))
-    closed = INFO.marks.model_copy(update={"closed": 9})
+def test_a_call_that_was_cut_because_it_repeats_itself_finishes_with_length() -> None:
+    sent = events(call("look", {"a": "b"}).partition('"b')[0])
+    marks = INFO.marks.model_copy(update={"cut": 9})
     end = sent[-2]
     assert isinstance(end, wire.EndEvent)
     sent[-2] = end.model_copy(update={"stop_reason": 9})
+    before = REPETITIONS._value.get()
     asked = request()
-    answer = answer_to(asked, INFO.model_copy(update={"marks": closed}))
+    answer = answer_to(asked, INFO.model_copy(update={"marks": marks}))
     whole = WholeResponse(answer)
     whole.add(fed(answer, sent))
     [choice] = whole.body()["choices"]
     assert choice["finish_reason"] == "length"
-    assert choice["toolgate"] == {"last_call": "closed"}
+    assert choice["toolgate"] == {"last_call": "cut"}
+    assert REPETITIONS._value.get() == before + 1
 
 
 def test_prompt_token_ids_are_in_the_first_chunk_only() -> None:

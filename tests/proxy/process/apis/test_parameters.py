@@ -29,7 +29,7 @@ async def test_vllm_parameters_reach_the_backend(
             "min_p": 0.1,
             "repetition_penalty": 1.2,
             "reasoning_budget": 40,
-            "toolgate": {"on_budget": "close"},
+            "toolgate": {"call_tokens": 30},
             "cache_salt": "pepper",
             "priority": 3,
             "add_generation_prompt": False,
@@ -49,7 +49,7 @@ async def test_vllm_parameters_reach_the_backend(
         "logit_bias": {5: 1.0},
     }
     assert sent.enforcement is not None
-    assert (sent.enforcement.reasoning_budget, sent.enforcement.on_budget) == (40, "close")
+    assert (sent.enforcement.reasoning_budget, sent.enforcement.call_tokens) == (40, 30)
     assert sent.priority == 3
     assert sent.prompt.kind == "chat"
     assert sent.prompt.template_kwargs == {

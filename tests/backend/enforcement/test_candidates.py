@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests import tools
-from toolgate_backend.enforcement.calls.candidates import CallPrefixes, Candidates
+from toolgate_backend.enforcement.candidates import CallPrefixes, Candidates
 from toolgate_backend.enforcement.model_data import ModelData
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
 from toolgate_backend.tokens import masks

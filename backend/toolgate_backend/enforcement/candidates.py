@@ -15,12 +15,12 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ...errors import NoTokenAllowed
-from ...grammars.compiled_grammar import MeasuredGrammar
-from ...grammars.graph.node import Node
-from ...grammars.graph.token_graph import TokenGraph
-from ...tokens import masks
-from ...tokens.units import TokenIndex
+from ..errors import NoTokenAllowed
+from ..grammars.compiled_grammar import MeasuredGrammar
+from ..grammars.graph.node import Node
+from ..grammars.graph.token_graph import TokenGraph
+from ..tokens import masks
+from ..tokens.units import TokenIndex
 
 CACHED_POSITIONS = 4096
 """Maximum number of cached positions for one set of tools."""
@@ -176,13 +176,9 @@ class Candidates(NamedTuple):
         return self.written is not None
 
     @property
-    def remaining(self) -> list[Candidate]:
-        return [self.of.candidates[number] for number in self.numbers]
-
-    @property
     def grammars(self) -> list[MeasuredGrammar]:
         """The grammars of the remaining candidates."""
-        return [candidate.grammar for candidate in self.remaining]
+        return [self.of.candidates[number].grammar for number in self.numbers]
 
     @property
     def finished(self) -> bool:

@@ -1,1 +1,0 @@
-"""The text of a call: its opening and head, the tools it can still be a call of, its id."""

@@ -1,1 +1,0 @@
-"""Short completions: tokens that take a grammar from any position to the end of its text."""
