@@ -19,7 +19,7 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.offline import compiler_of
 from toolgate_core import grammar_key
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-from toolgate_core.schema.strings import is_maskable
+from toolgate_core.schema.patterns import is_maskable
 
 ROUNDS = repeats(250, nightly=10_000)
 

@@ -13,7 +13,7 @@ from toolgate_core.schema.regular.syntax import (
     Sequence,
     Unsupported,
 )
-from toolgate_core.schema.strings import matches
+from toolgate_core.schema.patterns import matches
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))

@@ -6,14 +6,22 @@ pattern.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from toolgate_core.schema.regular.languages import all_of, long, matching, shortest_of
-from toolgate_core.schema.regular.syntax import Unsupported
+from toolgate_core.schema.regular.characters import has
+from toolgate_core.schema.regular.reading import parse
+from toolgate_core.schema.regular.syntax import (
+    Alternatives,
+    Characters,
+    Part,
+    Repeated,
+    Sequence,
+    Unsupported,
+)
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
 
@@ -41,8 +49,7 @@ MAX_LENGTH = 512
 MAX_SEARCHED = 32
 """Maximum number of patterns whose shortest text is searched for. Of 2,401 real schemas, none has
 more than 18."""
-MAX_STEPS = 300
-"""Maximum number of texts that are looked at for one pattern."""
+_LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
 MAX_TEXTS = 96
 MAX_LISTED = 16
 """Maximum number of values of an `enum` whose tokens are counted: the shortest ones."""
@@ -140,16 +147,26 @@ def texts_of(
 
 @lru_cache(maxsize=512)
 def _shortest_match(pattern: str, least: int) -> str | None:
-    """The shortest text of at least this length that a pattern matches; None if it is not found.
-    If it has too many possible places in a text, the shortest one of which it matches all."""
-    for tried in (pattern, f"^(?:{pattern})$"):
-        try:
-            text = shortest_of(all_of(matching(tried), long(least)), MAX_STEPS)
-        except (Unsupported, RecursionError):
-            return None
-        if text is not None:
-            return text
-    return None
+    """A short text of at least this length that a pattern matches; None if none is found."""
+    try:
+        text = _text(parse(pattern))
+    except (Unsupported, RecursionError):
+        return None
+    return text if len(text) >= least else None
+
+
+def _text(part: Part) -> str:
+    match part:
+        case Characters(ranges):
+            first = chr(ranges[0][0]) if ranges else _LETTERS[0]
+            return next((each for each in _LETTERS if has(ranges, ord(each))), first)
+        case Sequence(parts):
+            return "".join(map(_text, parts))
+        case Alternatives(options):
+            return min(map(_text, options), key=len)
+        case Repeated(one, least):
+            return (_text(one) * min(least, MAX_LENGTH))[:MAX_LENGTH]
+    return ""
 
 
 def _count(value: Any) -> int:
@@ -222,7 +239,7 @@ class Beginnings:
     """The texts of the members that may come next, with all tokens with which they can begin. A
     schema can have hundreds, and a mask rules out nearly all of them at once."""
 
-    def __init__(self, members: Sequence[tuple[str, bytes]], index: TokenIndex) -> None:
+    def __init__(self, members: list[tuple[str, bytes]], index: TokenIndex) -> None:
         """`members`: pairs of a name and a text with which a member of this name begins."""
         self._members = members
         first = [index.prefixes_of(text) for _, text in members]

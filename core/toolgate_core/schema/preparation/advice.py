@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..formats import CHECKED
-from ..strings import objection_to
+from ..patterns import objection_to
 from ..walk import at_pointer
 from .unsupported import is_exact
 

@@ -9,18 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
-from ..regular.characters import Ranges, has, other_than, ranges_of, union
-from ..regular.languages import matching, plain_pattern, plain_patterns
-from ..regular.reading import parse
-from ..regular.syntax import Alternatives, Characters, Group, Look, Part, Repeated, Sequence
-from ..regular.text import text_of
-from ..regular.whole import has_inner_anchor, whole
-from ..strings import is_maskable
+from ..patterns import for_engines
 from ..walk import deep_copy, find_references, move_targets_to_defs, reachable, subschemas
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
@@ -93,28 +86,13 @@ def _match(node: dict[str, Any], patterns: Iterable[str]) -> None:
 
 
 def _patterns(node: dict[str, Any]) -> None:
-    """Write patterns without look-ahead, with anchors only where engines read them, and with
-    characters that every validator accepts."""
     if "pattern" in node:
-        given = node["pattern"]
-        plain = None if is_maskable(given) else plain_patterns(given)
-        node["pattern"], *others = [_for_engines(each) for each in plain or [given]]
+        node["pattern"], *others = for_engines(node["pattern"])
         _match(node, others)
     if "patternProperties" in node:
-        members = node["patternProperties"]
-        made = {_for_engines(p): schema for p, schema in members.items()}
-        node["patternProperties"] = made if len(made) == len(members) else members
-
-
-def _for_engines(pattern: str) -> str:
-    plain = pattern if is_maskable(pattern) else plain_pattern(matching(pattern))
-    if plain is None:
-        return pattern
-    given = parse(plain)
-    part = with_certain_white_space(given)
-    if has_inner_anchor(part):
-        return f"^(?:{text_of(whole(part))})$"
-    return plain if part == given else text_of(part)
+        members = {for_engines(p): schema for p, schema in node["patternProperties"].items()}
+        if len(members) == len(node["patternProperties"]) and all(len(p) == 1 for p in members):
+            node["patternProperties"] = {p[0]: schema for p, schema in members.items()}
 
 
 def _property_names(node: dict[str, Any]) -> None:
@@ -137,46 +115,3 @@ def _property_names(node: dict[str, Any]) -> None:
         return
     node["additionalProperties"] = False
     del node["propertyNames"]
-
-
-# --- white space of patterns ---
-
-DISPUTED = ranges_of([(0x1C, 0x1F), (0x85, 0x85), (0xFEFF, 0xFEFF)])
-"""Validators disagree with ECMA-262 on whether U+001C to U+001F, U+0085 and U+FEFF are white space.
-Masks allow none of them in the classes of white space and of all else, so that every validator
-accepts what a model writes."""
-_OGHAM, _AFTER_OGHAM, _SEPARATOR, _NEXT_LINE, _MARK = 0x1680, 0x1681, 0x1C, 0x85, 0xFEFF
-
-
-def with_certain_white_space(part: Part) -> Part:
-    r"""The pattern without disputed characters for `\s` and `\S`. In a negative look-around it
-    stays as it is: there it would match more."""
-    match part:
-        case Characters() if _tells_white_space(part.ranges):
-            change = _with if part.excluded else _without
-            return replace(part, ranges=change(part.ranges))
-        case Sequence(parts):
-            return Sequence(tuple(map(with_certain_white_space, parts)))
-        case Alternatives(options):
-            return Alternatives(tuple(map(with_certain_white_space, options)))
-        case Repeated(one) | Group(one) | Look(one, negative=False):
-            return replace(part, part=with_certain_white_space(one))
-    return part
-
-
-def _tells_white_space(ranges: Ranges) -> bool:
-    r"""Whether a class has `\s` or `\S` in it, by a rare space, a character that is none, and
-    disputed ones. Of both together, it has all characters."""
-    is_space, is_other = has(ranges, _OGHAM), has(ranges, _AFTER_OGHAM)
-    are_disputed = [has(ranges, each) for each in (_SEPARATOR, _NEXT_LINE)]
-    return (
-        is_space != is_other and has(ranges, _MARK) == is_space and are_disputed == [is_other] * 2
-    )
-
-
-def _without(ranges: Ranges) -> Ranges:
-    return other_than(_with(other_than(ranges)))
-
-
-def _with(ranges: Ranges) -> Ranges:
-    return union(ranges, DISPUTED)

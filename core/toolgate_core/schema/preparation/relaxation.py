@@ -8,7 +8,7 @@ from typing import Any
 
 from ...pointer import escape
 from ..formats import CHECKED
-from ..strings import is_maskable
+from ..patterns import is_maskable
 from ..walk import (
     at_pointer,
     deep_copy,

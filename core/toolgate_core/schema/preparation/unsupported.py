@@ -7,8 +7,7 @@ from typing import Any
 
 from ...pointer import escape
 from ..formats import BUILT_IN
-from ..regular.languages import is_empty, matching
-from ..strings import is_maskable
+from ..patterns import is_maskable, matches_nothing
 from ..walk import pointer_of_ref, reachable
 
 SUPPORTED = frozenset(
@@ -96,7 +95,7 @@ def has_readable_names(node: dict[str, Any]) -> bool:
         return False
     if node.get("required") or len(patterns) != 1:
         return False
-    return not any(is_empty(matching(pattern)) for pattern in patterns)
+    return not any(map(matches_nothing, patterns))
 
 
 def _never_negative(node: dict[str, Any]) -> bool:

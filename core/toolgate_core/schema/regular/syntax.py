@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from .characters import ANY, Ranges, characters_of_property, other_than, union
+from .characters import ANY, Ranges
 
 
 class Unsupported(Exception):
@@ -21,17 +21,6 @@ class Characters:
     """Unicode's properties in the class, such as `p{L}`, or `P{L}` for its complement."""
     excluded: bool = False
     """Whether all other characters are meant. Only with properties: `ranges` have no need of it."""
-
-    @property
-    def every(self) -> Ranges:
-        """The characters, those of the properties included. Raises Unsupported."""
-        ranges = self.ranges
-        for each in sorted(self.properties):
-            found = characters_of_property(each)
-            if found is None:
-                raise Unsupported(f"the property \\{each} is not known")
-            ranges = union(ranges, found)
-        return other_than(ranges) if self.excluded else ranges
 
 
 @dataclass(frozen=True)
@@ -87,20 +76,6 @@ class BackReference:
     number: int
 
 
-@dataclass(frozen=True)
-class Both:
-    """What all of these match, as whole texts."""
-
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class Other:
-    """Every whole text that this does not match."""
-
-    part: Part
-
-
 Part = (
     Characters
     | Sequence
@@ -111,8 +86,6 @@ Part = (
     | Look
     | Group
     | BackReference
-    | Both
-    | Other
 )
 ANYTHING = Repeated(Characters(ANY), 0, None)
 NOTHING = Characters(())
@@ -122,9 +95,9 @@ EMPTY = Sequence(())
 def inside(part: Part) -> tuple[Part, ...]:
     """The parts directly inside a part."""
     match part:
-        case Sequence(parts) | Alternatives(parts) | Both(parts):
+        case Sequence(parts) | Alternatives(parts):
             return parts
-        case Repeated(one) | Look(one) | Group(one) | Other(one):
+        case Repeated(one) | Look(one) | Group(one):
             return (one,)
     return ()
 

@@ -1,7 +1,7 @@
 """Patterns of whole texts instead of patterns that are searched for.
 
-An anchor and a look-ahead say something about the rest of a text. Here each part matches the rest
-as a whole, so that anchors are not needed, and a look-ahead is an intersection.
+An anchor asserts something about the rest of a text. Here each part matches the rest as a whole, so
+that anchors are not needed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from .syntax import (
     Alternatives,
     Anchor,
     BackReference,
-    Both,
     Boundary,
     Characters,
     Look,
-    Other,
     Part,
     Repeated,
     Sequence,
@@ -81,12 +79,8 @@ class _Rewriter:
             case Anchor(end=True):
                 rest = self.rest(following, at_start=at_start)
                 return EMPTY if _may_be_empty(rest) else NOTHING
-            case Look(one, negative, behind=False):
-                seen = self.rest((one,), at_start=at_start)
-                rest = self.rest(following, at_start=at_start)
-                return _both([Other(seen) if negative else seen, rest])
             case Look() | Boundary():
-                raise Unsupported("it has a word boundary or a look-behind")
+                raise Unsupported("it has a word boundary or look-around")
             case Sequence(inside) if has_assertion(part):
                 return self.rest((*inside, *following), at_start=at_start)
             case Alternatives(options) if has_assertion(part):
@@ -95,7 +89,7 @@ class _Rewriter:
                 )
             case Repeated(one, least, most) if has_assertion(part):
                 if most != 1 and not is_always_empty(one):
-                    raise Unsupported("it repeats an anchor or a look-ahead")
+                    raise Unsupported("it repeats an anchor")
                 once = self.rest((one, *following), at_start=at_start)
                 return once if least else _either([once, self.rest(following, at_start=at_start)])
         if at_start and _may_be_empty(part) and any(map(_has_start, following)):
@@ -103,16 +97,26 @@ class _Rewriter:
         return _sequence(part, self.rest(following, at_start=False))
 
 
+def is_nothing(part: Part) -> bool:
+    """Whether no text matches a part without anchors."""
+    match part:
+        case Sequence(parts):
+            return any(map(is_nothing, parts))
+        case Alternatives(options):
+            return all(map(is_nothing, options))
+        case Repeated(one, least):
+            return least > 0 and is_nothing(one)
+    return part == NOTHING
+
+
 def _may_be_empty(part: Part) -> bool:
     match part:
-        case Sequence(parts) | Both(parts):
+        case Sequence(parts):
             return all(map(_may_be_empty, parts))
         case Alternatives(options):
             return any(map(_may_be_empty, options))
         case Repeated(one, least):
             return not least or _may_be_empty(one)
-        case Other(one):
-            return not _may_be_empty(one)
     return not isinstance(part, Characters)
 
 
@@ -131,10 +135,3 @@ def _either(options: list[Part]) -> Part:
     if len(found) < 2:
         return found[0] if found else NOTHING
     return ANYTHING if ANYTHING in found else Alternatives(tuple(found))
-
-
-def _both(parts: list[Part]) -> Part:
-    found = [each for each in dict.fromkeys(parts) if each not in (ANYTHING, Other(NOTHING))]
-    if NOTHING in found or Other(ANYTHING) in found:
-        return NOTHING
-    return Both(tuple(found)) if len(found) > 1 else found[0] if found else ANYTHING

@@ -11,7 +11,7 @@ from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.prepare import prepare, prepare_canonical, prepare_compilable
-from toolgate_core.schema.strings import is_maskable
+from toolgate_core.schema.patterns import is_maskable
 
 X = {"type": "string"}
 
