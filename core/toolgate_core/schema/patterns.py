@@ -109,7 +109,7 @@ def without_look_around(part: Part) -> tuple[Part, ...]:
         last = _other(look.part) if look.negative else look.part
         most = Repeated(Sequence((ANYTHING, last)), 0 if look.negative else 1, 1)
         found.append(Sequence((_START, most, _END)))
-    return (*found, Sequence((_START, *rest)))
+    return (*found, Sequence((_START, *rest))) if rest or not found else tuple(found)
 
 
 def _other_beginning(part: Part) -> Part:

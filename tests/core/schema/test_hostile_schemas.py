@@ -33,8 +33,7 @@ from toolgate_core.schema.corrections import corrected, corrections
 from toolgate_core.schema.document import normalise
 from toolgate_core.schema.drafts import draft_of
 from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
-from toolgate_core.schema.preparation import prepare, relaxation
-from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
+from toolgate_core.schema.preparation import checks, prepare, relaxation
 from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
 from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 from toolgate_core.schema.walk import (
@@ -87,8 +86,8 @@ CANONICAL: dict[str, Work] = {
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
-    "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
-    "core.schema.preparation.contradictions:without_endless": without_endless,
+    "core.schema.preparation.checks:check_schema": checks.check_schema,
+    "core.schema.preparation.checks:unsatisfiable_part": checks.unsatisfiable_part,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
         it, PropertyOrder(it)
@@ -96,7 +95,6 @@ IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.prepare:with_bounded_multiples": lambda it: (
         prepare.with_bounded_multiples(it, it)
     ),
-    "core.schema.preparation.prepare:check_schema": prepare.check_schema,
     "core.schema.preparation.prepare:prepare": prepare.prepare,
     "core.schema.preparation.prepare:prepare_canonical": prepare.prepare_canonical,
     "core.schema.preparation.prepare:prepare_compilable": lambda it: prepare.prepare_compilable(

@@ -72,8 +72,11 @@ def problem_of(pattern: str) -> str:
 
 def unsatisfiable_part(schema: Any) -> str | None:
     """JSON Pointer of the innermost subschema without a value if no value satisfies the schema;
-    None if one may."""
-    found = find_unsatisfiable(schema, validate_formats=True, offline=True)
+    None if one may, or if that is not known."""
+    try:
+        found = find_unsatisfiable(schema, validate_formats=True, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+        return None
     parts = (each for each in found if not each.endswith(("/additionalProperties", "/items")))
     return max(parts, key=lambda pointer: pointer.count("/")) if "" in found else None
 

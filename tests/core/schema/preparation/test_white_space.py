@@ -7,7 +7,7 @@ import re
 import jsonschema_rs
 import pytest
 
-from toolgate_core.schema.preparation.engine_form import with_certain_white_space
+from toolgate_core.schema.patterns import with_certain_white_space
 from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.regular.text import portable, text_of
 
