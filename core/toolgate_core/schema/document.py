@@ -15,7 +15,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 from ..errors import InvalidTools, SchemaNotEnforceable, SchemaTooComplex
 from ..pointer import Trail, escape, joined
 from .drafts import draft_of, upgrade
-from .regular.text import is_portable, portable
+from .patterns import is_portable, portable
 from .walk import at_pointer, children, deep_copy, ref_to, trails
 
 _NAMES = ("$id", "$anchor", "$recursiveAnchor", "$vocabulary")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 
 import jsonschema_rs
 
 from .regular.characters import Ranges, has, other_than, ranges_of, union
-from .regular.reading import parse
-from .regular.syntax import (
+from .regular.parts import (
     ANYTHING,
     Alternatives,
     Anchor,
@@ -20,11 +20,21 @@ from .regular.syntax import (
     Repeated,
     Sequence,
     Unsupported,
+    text_of,
 )
-from .regular.text import text_of
+from .regular.reading import parse
 from .regular.whole import has_inner_anchor, is_nothing, whole
 
 _START, _END = Anchor(end=False), Anchor(end=True)
+
+_ESCAPED = r"\\[\\/^$.*+?()[\]{}|nrt-]"
+_CLASS_PART = rf"(?:[^\\[\]^&~-]|{_ESCAPED})"
+_CLASS = rf"\[\^?-?(?:\\[dw]|{_CLASS_PART}(?:-{_CLASS_PART})?)+-?\]"
+_PLAIN = re.compile(
+    rf"(?:[\^$|]|\((?:\?:(?!\)))?|(?:[^\\[\](){{}}.*+?^$|]|\)|\\[dw]|{_ESCAPED}|{_CLASS})"
+    r"(?:(?:[*+?]|\{\d{1,4}(?:,\d{0,4})?\})\??)?)*"
+)
+"""Patterns of which all readers have the same reading already."""
 
 
 @lru_cache(maxsize=4_096)
@@ -35,6 +45,23 @@ def matches(pattern: str, text: str) -> bool:
         return jsonschema_rs.is_valid({"pattern": pattern}, text)
     except (ValueError, jsonschema_rs.ValidationError):
         return True
+
+
+def is_portable(pattern: str) -> bool:
+    """Whether all readers read a pattern in the same way already, if it is one."""
+    return _PLAIN.fullmatch(pattern) is not None
+
+
+@lru_cache(maxsize=4_096)
+def portable(pattern: str) -> str:
+    """The pattern in the shared syntax. The same one if it is written so already, or if it can't be
+    translated."""
+    if is_portable(pattern):
+        return pattern
+    try:
+        return text_of(parse(pattern))
+    except (Unsupported, RecursionError):
+        return pattern
 
 
 def is_maskable(pattern: str) -> bool:

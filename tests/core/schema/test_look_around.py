@@ -6,9 +6,8 @@ from itertools import product
 
 import pytest
 
-from toolgate_core.schema.patterns import for_engines, is_maskable, matches, objection_to
+from toolgate_core.schema.patterns import for_engines, is_maskable, matches, objection_to, portable
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_core.schema.regular.text import portable
 
 TEXTS = ["".join(some) for length in range(5) for some in product("ab-.", repeat=length)]
 TEXTS += [

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from toolgate_core.schema.patterns import matches
-from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import (
+from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
@@ -12,8 +11,9 @@ from toolgate_core.schema.regular.syntax import (
     Repeated,
     Sequence,
     Unsupported,
+    text_of,
 )
-from toolgate_core.schema.regular.text import text_of
+from toolgate_core.schema.regular.reading import parse
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))

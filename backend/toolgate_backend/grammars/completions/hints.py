@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from toolgate_core.schema.regular.characters import has
-from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import (
+from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Part,
@@ -22,6 +21,7 @@ from toolgate_core.schema.regular.syntax import (
     Sequence,
     Unsupported,
 )
+from toolgate_core.schema.regular.reading import parse
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import Hints
 

@@ -14,8 +14,8 @@ from ...errors import SchemaNotEnforceable, SchemaTooComplex
 from ...errors.base import shortened
 from ...pointer import escape
 from ..patterns import matches_nothing
+from ..regular.parts import Look, Unsupported, every_part
 from ..regular.reading import parse
-from ..regular.syntax import Look, Unsupported, every_part
 from ..walk import pointer_of_ref, reachable, subschemas, values
 
 MAX_SHOWN = 100

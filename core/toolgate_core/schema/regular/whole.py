@@ -6,7 +6,7 @@ that anchors are not needed.
 
 from __future__ import annotations
 
-from .syntax import (
+from .parts import (
     ANYTHING,
     EMPTY,
     NOTHING,

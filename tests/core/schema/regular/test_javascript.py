@@ -12,10 +12,9 @@ import pytest
 from tests.support.effort import repeats
 from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
 from tests.support.schemas.pattern_samples import sample_of
-from toolgate_core.schema.patterns import for_engines, is_maskable
+from toolgate_core.schema.patterns import for_engines, is_maskable, is_portable, portable
+from toolgate_core.schema.regular.parts import Unsupported
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import Unsupported
-from toolgate_core.schema.regular.text import is_portable, portable
 
 ROUNDS = repeats(1_500, nightly=10_000)
 AS_OTHERS = re.compile(r"\\p\{|\\P\{|\\u\{")
