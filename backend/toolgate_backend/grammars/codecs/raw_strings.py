@@ -19,9 +19,9 @@ import llguidance
 from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
+from toolgate_core.schema.patterns import whole
 from toolgate_core.schema.regular.parts import Unsupported, text_of
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.whole import whole
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 

@@ -7,7 +7,7 @@ from typing import Any
 from ..formats import CHECKED
 from ..patterns import for_engines, objection_to
 from ..walk import at_pointer
-from .unsupported import is_exact
+from .engine_form import is_exact
 
 _COUNTING = (
     "Arrays can have many items of which only some satisfy it, and a grammar can't count them."

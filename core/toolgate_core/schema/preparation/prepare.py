@@ -23,7 +23,16 @@ from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS
 from ..walk import deep_copy, reachable, schema_objects
 from .checks import check_schema, unsatisfiable_part
-from .engine_form import PropertyOrder, to_engine_form
+from .engine_form import (
+    BOUNDS,
+    EXACT,
+    NUMERIC,
+    SUPPORTED,
+    PropertyOrder,
+    is_exact,
+    to_engine_form,
+    unsupported_keywords,
+)
 from .relaxation import (
     EVALUATING,
     UNEVALUATED,
@@ -34,7 +43,6 @@ from .relaxation import (
     removed_occurrences,
     uncertain_occurrences,
 )
-from .unsupported import BOUNDS, EXACT, NUMERIC, SUPPORTED, is_exact, unsupported_keywords
 
 
 @dataclass(frozen=True)

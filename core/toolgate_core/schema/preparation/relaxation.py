@@ -17,7 +17,7 @@ from ..walk import (
     reachable,
     schemas_in,
 )
-from .unsupported import NUMERIC, is_exact
+from .engine_form import NUMERIC, is_exact
 
 TOGETHER = {
     "if": ("if", "then", "else"),
