@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.preparation.advice import advice_on
+from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool
 
@@ -104,6 +105,8 @@ def report_by_coverage(tool: Tool) -> SchemaReport:
     """Return what masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
         keywords = prepare(tool.parameters).residual
+        if (pointer := unsatisfiable_part(tool.parameters)) is not None:
+            raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,
