@@ -24,7 +24,7 @@ MAX_DEPTH = 200
 """Maximum nesting in levels of JSON."""
 MAX_ROUNDS = 50
 """Maximum number of visits of all subschemas in the search for those without a finite value. Of
-2,401 real schemas, none needs more than 3."""
+2,401 real schemas, none needs more than 5."""
 
 
 def check_schema(schema: Any) -> None:
