@@ -18,7 +18,6 @@ from toolgate_core import grammar_key
 from toolgate_core.custom_tools import grammar_of
 from toolgate_core.errors import SchemaNotEnforceable, SchemaTooComplex
 from toolgate_core.schema.canonical import TEXT, canonical_json
-from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
 from toolgate_core.wire import GrammarVerdict, ResidualKeyword
 
 from ..errors import BlobRejected, GrammarRefused, NotRepresentable
@@ -177,10 +176,6 @@ class Compiler:
         if name == grammar_key.CONTENT and TEXT in schema:
             choice = Choice("llguidance", "a text format, not JSON", schema)
             return choice, self._llguidance.compile_text(schema[TEXT])
-        if rewritten is None:
-            schema = without_endless(schema)
-            if (found := contradiction_in(schema)) is not None:
-                raise GrammarRefused(found.reason, found.pointer)
         is_json = self.form.json_of(name) is not None
         first: GrammarRefused | None = None
         for choice in self._choices(name, schema, rewritten):

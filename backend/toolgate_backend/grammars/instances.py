@@ -16,7 +16,7 @@ import jsonschema_rs
 
 from toolgate_core.pointer import escape
 from toolgate_core.schema.closed_objects import close_objects
-from toolgate_core.schema.strings import matches
+from toolgate_core.schema.patterns import matches
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.wire import InstanceWalk
 

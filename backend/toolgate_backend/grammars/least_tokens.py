@@ -23,8 +23,7 @@ from toolgate_core.dialects.arguments.value_types import type_of
 from toolgate_core.dialects.codecs import GemmaValues, Json, NestedTags, Pythonic, Tagged
 from toolgate_core.schema.closed_objects import close_objects
 from toolgate_core.schema.regular.characters import has
-from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import (
+from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
@@ -32,9 +31,10 @@ from toolgate_core.schema.regular.syntax import (
     Repeated,
     Unsupported,
 )
-from toolgate_core.schema.regular.syntax import (
+from toolgate_core.schema.regular.parts import (
     Sequence as InOrder,
 )
+from toolgate_core.schema.regular.reading import parse
 
 from ..errors import GrammarRefused
 from ..tokens.call_form import CallForm
@@ -100,8 +100,9 @@ def short_match(pattern: str, liked: str) -> str:
 
 def _short_match(part: Part, liked: str) -> str:
     match part:
-        case Characters():
-            ranges = part.every
+        case Characters(ranges, properties):
+            if properties:  # most have letters, and a wrong guess costs a token or two
+                return liked[0]
             if not ranges:
                 raise Unsupported("no character")
             return next((each for each in liked if has(ranges, ord(each))), chr(ranges[0][0]))

@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.schema.canonical import canonical_json
+from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.wire import GrammarVerdict
 
-from ..errors import BlobRejected
+from ..errors import BlobRejected, GrammarRefused
 from ..tokens.call_form import CallForm
 from .compiler import Compiler
 from .engines.engine import CompiledGrammar
@@ -29,8 +30,8 @@ _END = "<|end|>"
 
 
 class AssumedEngine:
-    """Stand in for xgrammar, which needs torch, and compile all schemas that are chosen for it. The
-    verdicts on them are right, but their grammars have no masks."""
+    """Stand in for xgrammar, which needs torch, and compile all schemas that are chosen for it and
+    have a value. The verdicts on them are right, but their grammars have no masks."""
 
     name = "xgrammar"
 
@@ -39,6 +40,8 @@ class AssumedEngine:
         return []
 
     def compile(self, form: CallForm, name: str, parameters: dict[str, Any]) -> CompiledGrammar:
+        if unsatisfiable_part(parameters) is not None:
+            raise GrammarRefused("no value satisfies it", "")
         return CompiledGrammar(_no_masks, prefix=b"", by_text=True)
 
     def deserialize(self, text: str, parameters: dict[str, Any]) -> NoReturn:

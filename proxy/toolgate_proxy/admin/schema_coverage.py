@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from toolgate_core import wire
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.preparation.advice import advice_on
-from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
+from toolgate_core.schema.preparation.checks import unsatisfiable_part
 from toolgate_core.schema.preparation.prepare import prepare
 from toolgate_core.tools import Tool
 
@@ -104,10 +104,9 @@ def read_entries(
 def report_by_coverage(tool: Tool) -> SchemaReport:
     """Return what masks enforce as far as the keywords of the schema tell, without a compiler."""
     try:
-        schema = without_endless(tool.parameters)
-        if (found := contradiction_in(schema)) is not None:
-            raise SchemaNotEnforceable(found.reason, pointer=found.pointer)
-        keywords = prepare(schema).residual
+        keywords = prepare(tool.parameters).residual
+        if (pointer := unsatisfiable_part(tool.parameters)) is not None:
+            raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
     except SchemaNotEnforceable as error:
         return SchemaReport(
             name=tool.name,

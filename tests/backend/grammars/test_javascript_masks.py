@@ -19,7 +19,7 @@ from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.grammars.offline import compiler_of
 from toolgate_core import grammar_key
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
-from toolgate_core.schema.strings import is_maskable
+from toolgate_core.schema.patterns import is_maskable
 
 ROUNDS = repeats(250, nightly=10_000)
 
@@ -50,7 +50,7 @@ def taken_as_json(compiler: Compiler, pattern: str, texts: list[str]) -> list[bo
         assert not is_maskable(pattern)  # the validator can't read it either
         return None
     if made.grammar is None:
-        reasons = ("nsatisfiable", "No value", "no string matches the pattern")
+        reasons = ("nsatisfiable", "No value", "No string matches the pattern")
         assert any(reason in (made.verdict.reason or "") for reason in reasons)
         return [False] * len(texts)
     written = (json.dumps({"a": text}, ensure_ascii=False) for text in texts)

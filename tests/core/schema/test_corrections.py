@@ -10,7 +10,7 @@ import pytest
 from toolgate_core.errors import InvalidTools, SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.corrections import corrected, corrections
-from toolgate_core.schema.preparation.prepare import check_schema
+from toolgate_core.schema.preparation.checks import check_schema
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref
 from toolgate_core.tools import content_format, parse_tools
 

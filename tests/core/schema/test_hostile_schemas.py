@@ -30,13 +30,14 @@ from toolgate_core.schema.closed_objects import (
     with_open_objects,
 )
 from toolgate_core.schema.corrections import corrected, corrections
-from toolgate_core.schema.document import normalise
-from toolgate_core.schema.drafts import draft_of
+from toolgate_core.schema.document import draft_of, normalise
 from toolgate_core.schema.limits import SchemaLimits, check_limits, check_paths
-from toolgate_core.schema.preparation import prepare, relaxation
-from toolgate_core.schema.preparation.contradictions import contradiction_in, without_endless
-from toolgate_core.schema.preparation.engine_form import PropertyOrder, to_engine_form
-from toolgate_core.schema.preparation.unsupported import unsupported_keywords
+from toolgate_core.schema.preparation import checks, prepare, relaxation
+from toolgate_core.schema.preparation.engine_form import (
+    PropertyOrder,
+    to_engine_form,
+    unsupported_keywords,
+)
 from toolgate_core.schema.walk import (
     deep_copy,
     find_keyword,
@@ -56,7 +57,7 @@ OF_CLIENTS: dict[str, Work] = {
     "core.schema.corrections:corrected": corrected,
     "core.schema.corrections:corrections": corrections,
     "core.schema.document:normalise": normalise,
-    "core.schema.drafts:draft_of": draft_of,
+    "core.schema.document:draft_of": draft_of,
     "core.tools:content_format": lambda it: content_format(it, param="it", open_objects=True),
     "core.tools:parse_tools": lambda it: parse_tools(
         [{"type": "function", "function": {"name": "f", "parameters": it}}], open_objects=True
@@ -87,8 +88,8 @@ CANONICAL: dict[str, Work] = {
 }
 """What gets canonical schemas, in the gateway, vLLM's API process and the engine."""
 IN_QUARANTINE: dict[str, Work] = {
-    "core.schema.preparation.contradictions:contradiction_in": contradiction_in,
-    "core.schema.preparation.contradictions:without_endless": without_endless,
+    "core.schema.preparation.checks:check_schema": checks.check_schema,
+    "core.schema.preparation.checks:unsatisfiable_part": checks.unsatisfiable_part,
     "core.schema.preparation.engine_form:PropertyOrder": PropertyOrder,
     "core.schema.preparation.engine_form:to_engine_form": lambda it: to_engine_form(
         it, PropertyOrder(it)
@@ -96,7 +97,6 @@ IN_QUARANTINE: dict[str, Work] = {
     "core.schema.preparation.prepare:with_bounded_multiples": lambda it: (
         prepare.with_bounded_multiples(it, it)
     ),
-    "core.schema.preparation.prepare:check_schema": prepare.check_schema,
     "core.schema.preparation.prepare:prepare": prepare.prepare,
     "core.schema.preparation.prepare:prepare_canonical": prepare.prepare_canonical,
     "core.schema.preparation.prepare:prepare_compilable": lambda it: prepare.prepare_compilable(
@@ -123,7 +123,7 @@ IN_QUARANTINE: dict[str, Work] = {
         it, PropertyOrder(it), whole=True
     ),
     "core.schema.preparation.prepare:is_plain": prepare.is_plain,
-    "core.schema.preparation.unsupported:unsupported_keywords": lambda it: [
+    "core.schema.preparation.engine_form:unsupported_keywords": lambda it: [
         *unsupported_keywords(it)
     ],
     "core.schema.walk:find_references": find_references,
@@ -138,7 +138,7 @@ PARTS = {
     "core.dialects.arguments.nested:NestedArguments",
     "core.dialects.arguments.tagged:TaggedArguments",
     "core.dialects.arguments.tagged:TaggedForm",
-    "core.schema.drafts:upgrade",
+    "core.schema.document:upgrade",
     "core.schema.preparation.advice:advice_on",
     "core.schema.walk:children",
 }

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from toolgate_core.schema.regular.characters import has
-from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import (
+from toolgate_core.schema.patterns import matches
+from toolgate_core.schema.regular.parts import (
     Alternatives,
     Characters,
     Group,
@@ -12,8 +11,9 @@ from toolgate_core.schema.regular.syntax import (
     Repeated,
     Sequence,
     Unsupported,
+    text_of,
 )
-from toolgate_core.schema.strings import matches
+from toolgate_core.schema.regular.reading import parse
 
 ALPHABET = "abcdefghA0123456789_-. /"
 PRINTED = "".join(map(chr, range(33, 127)))
@@ -53,8 +53,8 @@ def _sample(part: Part, choice: int) -> str | None:
 
 
 def _character(part: Characters, choice: int) -> str | None:
-    ranges = part.every
-    found = [each for each in dict.fromkeys(ALPHABET + PRINTED) if has(ranges, ord(each))]
+    written = f"^{text_of(part)}$"
+    found = [each for each in dict.fromkeys(ALPHABET + PRINTED) if matches(written, each)]
     if not found:
-        return chr(ranges[0][0]) if ranges else None
+        return chr(part.ranges[0][0]) if part.ranges else None
     return found[choice % len(found)]

@@ -37,7 +37,7 @@ A `pattern` means what it means in JavaScript (ECMA-262) with the flag `u`, or w
 
 - A character is a code point, never half of a surrogate pair.
 - `(?i)`, `(?s)` and `(?m)` hold up to the end of a group, as in other languages. `\\A`, `\\z`, `\\Z` and `(?P<name>…)` are read as in other languages.
-- Masks enforce look-ahead by intersection. Word boundaries, look-behind, back-references, anchors in repeated parts, and look-ahead with too many states are validated.
+- Masks enforce look-ahead at the beginning of a pattern by intersection: any positive one, and a negative one of a word (`(?!abc)`), of a run to the end (`(?!\\s*$)`), or of a run that has a character once or twice in a row (`(?!.*--)`). They also enforce a look-behind of one character at the end. Word boundaries, other look-around, back-references and anchors in repeated parts are validated.
 - What is no pattern of JavaScript, and none of these, is read by the validator alone (Rust's fancy-regex), or refused if it can't read it either. So is a look-behind of variable length that has an assertion or a back-reference inside.
 """
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from toolgate_core.schema.preparation.unsupported import has_large_numbers
+from toolgate_core.schema.preparation.engine_form import has_large_numbers
 from toolgate_core.schema.walk import subschemas
 
 from ...errors import GrammarRefused

@@ -10,18 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jsonschema_rs
+import llguidance
 
 from toolgate_backend.grammars.codecs.nodes import FurtherMembers
 from toolgate_core.dialects.arguments.tagged import CDATA, CDATA_END
 from toolgate_core.dialects.marks import Marks
-from toolgate_core.schema.regular.languages import all_of, is_empty, matching
+from toolgate_core.schema.patterns import whole
+from toolgate_core.schema.regular.parts import Unsupported, text_of
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.syntax import Unsupported
-from toolgate_core.schema.regular.text import text_of
-from toolgate_core.schema.regular.whole import whole
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 
@@ -38,6 +38,8 @@ and then for every request with the grammar."""
 COUNTS = ("minLength", "maxLength")
 FREE = "(?s:.*)"
 ANY = f"/{FREE}/"
+EMPTY = "Unsatisfiable schema: Regex is empty"
+"""The beginning of llguidance's message for a string that no text satisfies."""
 SOME = "/(?s:.+)/"
 
 
@@ -92,6 +94,8 @@ class RawStrings:
         uncounted = too_long(schema)
         schema = {keyword: value for keyword, value in schema.items() if keyword not in uncounted}
         parts = [_length(schema), *patterns_of(schema)]
+        if not has_text(*parts):
+            return None
         if parts != [FREE] or forbidden or self._cdata:
             self._rules.has_constrained = True
         body = " & ".join(self._rules.add("TEXT", f"/{part}/") for part in parts)
@@ -266,6 +270,21 @@ def whole_text(pattern: str) -> str:
         ) from error
 
 
+@lru_cache(maxsize=4_096)
+def has_text(*regexes: str) -> bool:
+    """Return whether a text matches all regular expressions as a whole. A terminal that no text
+    matches would be a state without an end, which llguidance refuses in JSON only. Raise
+    GrammarRefused if it can't tell."""
+    if regexes == (FREE,):
+        return True
+    patterns = [{"pattern": f"^(?:{each})$"} for each in regexes]
+    grammar = llguidance.LLMatcher.grammar_from_json_schema({"type": "string", "allOf": patterns})
+    problem = llguidance.LLMatcher.validate_grammar(grammar)
+    if problem and not problem.startswith(EMPTY):
+        raise GrammarRefused(problem, "")
+    return not problem
+
+
 def further_names(
     rules: Rules, names: FurtherMembers, usual: str, writable: str, after: str = ""
 ) -> str | None:
@@ -274,11 +293,11 @@ def further_names(
     if names.pattern is None:
         known = (f"{name}{after}" for name in sorted(names.declared))
         return undeclared(rules, f"/{usual}{after}/", filter(None, known))
-    allowed = f"^{writable}$"
-    if is_empty(all_of(matching(names.pattern), matching(allowed))) is not False:
+    parts = whole_text(names.pattern), whole_text(f"^{writable}$")
+    if not has_text(*parts):
         return None
-    parts = [f"/(?:{whole_text(each)}){after}/" for each in (names.pattern, allowed)]
-    return rules.add("KEY", " & ".join(rules.add("KEY", each) for each in parts))
+    keys = [rules.add("KEY", f"/(?:{each}){after}/") for each in parts]
+    return rules.add("KEY", " & ".join(keys))
 
 
 def undeclared(rules: Rules, names: str, declared: Iterable[str]) -> str:

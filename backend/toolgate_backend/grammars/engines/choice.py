@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from toolgate_core.schema.keywords import ANNOTATIONS
+from toolgate_core.schema.preparation.engine_form import BOUNDS
 from toolgate_core.schema.preparation.prepare import (
     PreparedSchema,
     prepare,
@@ -20,7 +21,6 @@ from toolgate_core.schema.preparation.prepare import (
     prepare_compilable,
     prepare_type_only,
 )
-from toolgate_core.schema.preparation.unsupported import BOUNDS
 from toolgate_core.schema.walk import subschemas
 from toolgate_core.wire import ResidualKeyword
 

@@ -20,7 +20,7 @@ from toolgate_backend.grammars.codecs.nodes import (
     further_members,
     member_counts,
 )
-from toolgate_core.schema.preparation.unsupported import has_large_numbers
+from toolgate_core.schema.preparation.engine_form import has_large_numbers
 from toolgate_core.schema.walk import at_pointer, pointer_of_ref, subschemas
 
 from ..codecs.alternatives import types, without_root_references

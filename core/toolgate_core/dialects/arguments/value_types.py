@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any
 
-from ...schema.strings import matches
+from ...schema.patterns import matches
 
 INTEGER = r"-?(?:0|[1-9][0-9]*)"
 FRACTION_OR_EXPONENT = r"(?:\.[0-9]+(?:[eE][+-]?[0-9]+)?|[eE][+-]?[0-9]+)"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..formats import CHECKED
-from ..strings import objection_to
+from ..patterns import for_engines, objection_to
 from ..walk import at_pointer
-from .unsupported import is_exact
+from .engine_form import is_exact
 
 _COUNTING = (
     "Arrays can have many items of which only some satisfy it, and a grammar can't count them."
@@ -59,8 +59,8 @@ ADVICE: dict[str, tuple[str, str]] = {
         "Use `anyOf`, or give each alternative a required property with a different `const`.",
     ),
     "pattern": (
-        "It has a word boundary, a look-behind, a back-reference, or a look-ahead with too many "
-        "states.",
+        "It has a word boundary, a back-reference, or look-around that is no short look-ahead at "
+        "the beginning and no look-behind at the end.",
         "Write the pattern without it.",
     ),
     "patternProperties": (
@@ -111,10 +111,8 @@ def advice_on(schema: Any, pointer: str, keyword: str) -> tuple[str, str]:
         return usual
     match keyword:
         case "pattern":
-            reason = objection_to(value)
-            if reason is None:
-                return _TOO_LARGE
-            return f"Masks can't enforce it: {reason}.", usual[1]
+            reasons = [r for each in for_engines(value) if (r := objection_to(each)) is not None]
+            return (f"Masks can't enforce it: {reasons[0]}.", usual[1]) if reasons else _TOO_LARGE
         case "patternProperties":
             reasons = [reason for each in value if (reason := objection_to(each)) is not None]
             return (f"A pattern can't be enforced: {reasons[0]}.", usual[1]) if reasons else usual

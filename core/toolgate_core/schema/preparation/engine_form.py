@@ -2,26 +2,27 @@
 
 The canonical form of jsonschema-rs merges, distributes and negates. It can still have keywords that
 no engine supports. Where other keywords are equivalent to them, they are replaced here. The others
-stay unchanged, and `unsupported` finds them.
+stay unchanged, and `unsupported_keywords` finds them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ...pointer import escape
 from ..formats import BUILT_IN, CHECKED, LENGTHS, PATTERNS
 from ..keywords import ASSERTIONS, DEFINITIONS
-from ..regular.characters import Ranges, has, other_than, ranges_of, union
-from ..regular.languages import matching, plain_pattern, plain_patterns
-from ..regular.reading import parse
-from ..regular.syntax import Alternatives, Characters, Group, Look, Part, Repeated, Sequence
-from ..regular.text import text_of
-from ..regular.whole import has_inner_anchor, whole
-from ..strings import is_maskable
-from ..walk import deep_copy, find_references, move_targets_to_defs, reachable, subschemas
+from ..patterns import for_engines, is_maskable, matches_nothing
+from ..walk import (
+    deep_copy,
+    find_references,
+    move_targets_to_defs,
+    pointer_of_ref,
+    reachable,
+    subschemas,
+)
 
 KNOWN_FORMATS = BUILT_IN | CHECKED | PATTERNS.keys()
 
@@ -93,28 +94,13 @@ def _match(node: dict[str, Any], patterns: Iterable[str]) -> None:
 
 
 def _patterns(node: dict[str, Any]) -> None:
-    """Write patterns without look-ahead, with anchors only where engines read them, and with
-    characters that every validator accepts."""
     if "pattern" in node:
-        given = node["pattern"]
-        plain = None if is_maskable(given) else plain_patterns(given)
-        node["pattern"], *others = [_for_engines(each) for each in plain or [given]]
+        node["pattern"], *others = for_engines(node["pattern"])
         _match(node, others)
     if "patternProperties" in node:
-        members = node["patternProperties"]
-        made = {_for_engines(p): schema for p, schema in members.items()}
-        node["patternProperties"] = made if len(made) == len(members) else members
-
-
-def _for_engines(pattern: str) -> str:
-    plain = pattern if is_maskable(pattern) else plain_pattern(matching(pattern))
-    if plain is None:
-        return pattern
-    given = parse(plain)
-    part = with_certain_white_space(given)
-    if has_inner_anchor(part):
-        return f"^(?:{text_of(whole(part))})$"
-    return plain if part == given else text_of(part)
+        members = {for_engines(p): schema for p, schema in node["patternProperties"].items()}
+        if len(members) == len(node["patternProperties"]) and all(len(p) == 1 for p in members):
+            node["patternProperties"] = {p[0]: schema for p, schema in members.items()}
 
 
 def _property_names(node: dict[str, Any]) -> None:
@@ -139,44 +125,114 @@ def _property_names(node: dict[str, Any]) -> None:
     del node["propertyNames"]
 
 
-# --- white space of patterns ---
+# --- what the engines enforce ---
 
-DISPUTED = ranges_of([(0x1C, 0x1F), (0x85, 0x85), (0xFEFF, 0xFEFF)])
-"""Validators disagree with ECMA-262 on whether U+001C to U+001F, U+0085 and U+FEFF are white space.
-Masks allow none of them in the classes of white space and of all else, so that every validator
-accepts what a model writes."""
-_OGHAM, _AFTER_OGHAM, _SEPARATOR, _NEXT_LINE, _MARK = 0x1680, 0x1681, 0x1C, 0x85, 0xFEFF
+SUPPORTED = frozenset(
+    {
+        "$ref",
+        "additionalProperties",
+        "allOf",
+        "anyOf",
+        "const",
+        "enum",
+        "exclusiveMaximum",
+        "exclusiveMinimum",
+        "format",
+        "items",
+        "maxItems",
+        "maxLength",
+        "maxProperties",
+        "maximum",
+        "minItems",
+        "minLength",
+        "minProperties",
+        "minimum",
+        "multipleOf",
+        "pattern",
+        "patternProperties",
+        "prefixItems",
+        "properties",
+        "required",
+        "type",
+    }
+)
+"""Keywords that llguidance 1.7.6 enforces (parser/src/json/schema.rs), some only with certain
+values or in certain combinations. xgrammar enforces fewer (see grammars/engines/choice.py in the
+backend)."""
+
+BOUNDS = frozenset({"exclusiveMaximum", "exclusiveMinimum", "maximum", "minimum"})
+NUMERIC = BOUNDS | {"const", "enum", "multipleOf"}
+EXACT = 2**53
+"""Largest integer that is always exact in double precision, in which llguidance reads numbers. The
+engines' own rules for larger integers are exact."""
 
 
-def with_certain_white_space(part: Part) -> Part:
-    r"""The pattern without disputed characters for `\s` and `\S`. In a negative look-around it
-    stays as it is: there it would match more."""
-    match part:
-        case Characters() if _tells_white_space(part.ranges):
-            change = _with if part.excluded else _without
-            return replace(part, ranges=change(part.ranges))
-        case Sequence(parts):
-            return Sequence(tuple(map(with_certain_white_space, parts)))
-        case Alternatives(options):
-            return Alternatives(tuple(map(with_certain_white_space, options)))
-        case Repeated(one) | Group(one) | Look(one, negative=False):
-            return replace(part, part=with_certain_white_space(one))
-    return part
+def unsupported_keywords(schema: Any) -> Iterator[tuple[str, str]]:
+    """The JSON Pointer and the name of each unsupported keyword."""
+    for pointer, node in reachable(schema):
+        for keyword in node:
+            if not _is_supported(node, keyword):
+                yield f"{pointer}/{escape(keyword)}", keyword
 
 
-def _tells_white_space(ranges: Ranges) -> bool:
-    r"""Whether a class has `\s` or `\S` in it, by a rare space, a character that is none, and
-    disputed ones. Of both together, it has all characters."""
-    is_space, is_other = has(ranges, _OGHAM), has(ranges, _AFTER_OGHAM)
-    are_disputed = [has(ranges, each) for each in (_SEPARATOR, _NEXT_LINE)]
-    return (
-        is_space != is_other and has(ranges, _MARK) == is_space and are_disputed == [is_other] * 2
-    )
+def _is_supported(node: dict[str, Any], keyword: str) -> bool:
+    value = node[keyword]
+    if keyword == "$defs":
+        return True
+    if keyword not in SUPPORTED:
+        return False
+    if keyword == "$ref":
+        return pointer_of_ref(value) is not None
+    if keyword == "format":
+        return value in BUILT_IN
+    if keyword == "pattern":
+        return is_maskable(value)
+    if keyword == "patternProperties":
+        return all(map(is_maskable, value)) and has_readable_names(node)
+    if keyword == "minProperties" and value > 1:  # undeclared names may come twice
+        is_open = node.get("additionalProperties", not node.get("properties")) is not False
+        return not is_open and "patternProperties" not in node
+    if keyword == "multipleOf" and not _never_negative(node):
+        return False
+    if keyword in BOUNDS and (node.get("type") != "integer" or "multipleOf" in node):
+        return is_exact(value)
+    return keyword not in NUMERIC or is_exact(value, integers=keyword != "multipleOf")
 
 
-def _without(ranges: Ranges) -> Ranges:
-    return other_than(_with(other_than(ranges)))
+def has_large_numbers(node: Any) -> bool:
+    """Whether a subschema, without those inside it, has numbers beyond double precision."""
+    return isinstance(node, dict) and not all(is_exact(node[k]) for k in NUMERIC & node.keys())
 
 
-def _with(ranges: Ranges) -> Ranges:
-    return union(ranges, DISPUTED)
+def has_readable_names(node: dict[str, Any]) -> bool:
+    """Whether a pattern of names is all that an object says of its members. A grammar that allows a
+    member without a name for it would have a state without an end."""
+    patterns = node["patternProperties"]
+    if node.get("additionalProperties") is not False or node.get("properties"):
+        return False
+    if node.get("required") or len(patterns) != 1:
+        return False
+    return not any(map(matches_nothing, patterns))
+
+
+def _never_negative(node: dict[str, Any]) -> bool:
+    """Whether the schema excludes negative numbers. llguidance excludes them next to `multipleOf`,
+    so masks would exclude valid values of other schemas."""
+    return any(node.get(bound, -1) >= 0 for bound in ("minimum", "exclusiveMinimum"))
+
+
+def is_exact(value: Any, most: int = EXACT, *, integers: bool = False) -> bool:
+    """Whether double precision represents every number in a value exactly, because none exceeds
+    `most`. `integers`: those may have any size."""
+    pending = [value]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, dict):
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)
+        elif isinstance(value, int) and integers:
+            continue
+        elif isinstance(value, int | float) and abs(value) > most:
+            return False
+    return True

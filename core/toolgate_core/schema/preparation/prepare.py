@@ -9,7 +9,6 @@ are residual.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,15 +17,22 @@ from typing import Any
 
 import jsonschema_rs
 
-from ...errors import SchemaNotEnforceable, SchemaTooComplex
-from ...errors.base import shortened
+from ...errors import SchemaNotEnforceable
 from ...pointer import escape
 from ..closed_objects import has_open_objects, with_open_objects
 from ..keywords import ASSERTIONS
-from ..regular.reading import parse
-from ..regular.syntax import Look, Unsupported, every_part
-from ..walk import deep_copy, reachable, schema_objects, values
-from .engine_form import PropertyOrder, to_engine_form
+from ..walk import deep_copy, reachable, schema_objects
+from .checks import check_schema, unsatisfiable_part
+from .engine_form import (
+    BOUNDS,
+    EXACT,
+    NUMERIC,
+    SUPPORTED,
+    PropertyOrder,
+    is_exact,
+    to_engine_form,
+    unsupported_keywords,
+)
 from .relaxation import (
     EVALUATING,
     UNEVALUATED,
@@ -37,12 +43,6 @@ from .relaxation import (
     removed_occurrences,
     uncertain_occurrences,
 )
-from .unsupported import BOUNDS, EXACT, NUMERIC, SUPPORTED, is_exact, unsupported_keywords
-
-MAX_SHOWN = 100
-"""Maximum length of a pattern in a message, in characters."""
-MAX_DEPTH = 200
-"""Maximum nesting in levels of JSON."""
 
 
 @dataclass(frozen=True)
@@ -92,49 +92,12 @@ def prepare_type_only(schema: Any) -> PreparedSchema:
     return PreparedSchema(kept, tuple(Occurrence(f"/{escape(key)}", key) for key in removed))
 
 
-def check_schema(schema: Any) -> None:
-    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, or if it is nested so
-    deeply that native code would overflow its stack."""
-    if any(pointer.count("/") > MAX_DEPTH for pointer, _ in values(schema)):
-        message = f"The schema is nested deeper than {MAX_DEPTH} levels."
-        raise SchemaTooComplex(message, pointer="")
-    try:
-        jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
-    except jsonschema_rs.ValidationError as error:
-        path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
-        given, problem = error.instance, error.message
-        if isinstance(given, str) and problem.endswith('is not a "regex"'):
-            problem = problem_of(given)
-        raise SchemaNotEnforceable(
-            f"The schema is not a valid JSON Schema: {problem}.", pointer=path
-        ) from error
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
-        raise SchemaNotEnforceable(
-            f"The schema is not a valid JSON Schema: {error}.", pointer=""
-        ) from error
-
-
 def _prepared(schema: Any, rest: Any, removed: Collection[Occurrence]) -> PreparedSchema:
     if rest is None:
         return prepare_type_only(schema)
     return PreparedSchema(
         with_bounded_multiples(rest, schema), removed_occurrences(schema, removed)
     )
-
-
-def problem_of(pattern: str) -> str:
-    """Why the validator does not read a pattern."""
-    said = f'{json.dumps(shortened(pattern, MAX_SHOWN), ensure_ascii=False)} is not a "regex"'
-    try:
-        part = parse(pattern)
-    except (Unsupported, RecursionError) as unsupported:
-        return f"{said}: {unsupported}"
-    if any(isinstance(each, Look) and each.behind for each in every_part(part)):
-        return (
-            f"{said} that can be checked: its look-behind has no fixed length, and an assertion or "
-            "a back-reference inside"
-        )
-    return said
 
 
 SMALL = EXACT // 2
@@ -252,7 +215,8 @@ def canonical_engine_form(schema: Any, order: PropertyOrder, *, whole: bool) -> 
     if canonical is None:
         return None
     if whole and canonical.satisfiability() == jsonschema_rs.canonical.Satisfiability.NO:
-        raise SchemaNotEnforceable("No value satisfies the schema.", pointer="")
+        pointer = unsatisfiable_part(schema) or ""
+        raise SchemaNotEnforceable("No value satisfies the schema.", pointer=pointer)
     made = canonical.to_json_schema()
     form = to_engine_form(with_open_objects(made) if has_open_objects(schema) else made, order)
     return None if any(unsupported_keywords(form)) else form

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...pointer import escape
 from ..formats import CHECKED
-from ..strings import is_maskable
+from ..patterns import is_maskable
 from ..walk import (
     at_pointer,
     deep_copy,
@@ -17,7 +17,7 @@ from ..walk import (
     reachable,
     schemas_in,
 )
-from .unsupported import NUMERIC, is_exact
+from .engine_form import NUMERIC, is_exact
 
 TOGETHER = {
     "if": ("if", "then", "else"),

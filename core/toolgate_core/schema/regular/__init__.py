@@ -1,1 +1,1 @@
-"""Regular languages of strings: those of patterns, their complements and intersections."""
+"""Patterns of JSON Schema, parsed."""

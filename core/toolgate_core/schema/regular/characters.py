@@ -1,7 +1,10 @@
-"""Sets of characters as sorted ranges of code points, without surrogates."""
+"""Sets of characters as sorted ranges of code points, without surrogates, and the characters that
+match one without regard to case."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -46,35 +49,12 @@ def union(*sets: Ranges) -> Ranges:
     return ranges_of(each for ranges in sets for each in ranges)
 
 
-def only(character: str) -> Ranges:
-    return ranges_of([(ord(character), ord(character))])
-
-
 def has(ranges: Ranges, code: int) -> bool:
     return any(low <= code <= high for low, high in ranges)
 
 
 def is_single(ranges: Ranges) -> bool:
     return len(ranges) == 1 and ranges[0][0] == ranges[0][1]
-
-
-def partition(sets: Iterable[Ranges]) -> list[Ranges]:
-    """The largest sets of characters of which each is either inside or outside all of `sets`."""
-    distinct = [*dict.fromkeys(sets)]
-    borders: dict[int, list[int]] = {0: []}
-    for at, ranges in enumerate(distinct):
-        for low, high in ranges:
-            borders.setdefault(low, []).append(at)
-            borders.setdefault(high + 1, []).append(at)
-    inside = 0
-    parts: dict[int, list[tuple[int, int]]] = {}
-    places = sorted(borders)
-    for start, end in zip(places, [*places[1:], _LAST + 1], strict=True):
-        for at in borders[start]:
-            inside ^= 1 << at
-        if start < end:
-            parts.setdefault(inside, []).append((start, end - 1))
-    return [ranges for each in parts.values() if (ranges := ranges_of(each))]
 
 
 ANY = other_than(())
@@ -115,9 +95,6 @@ def escaped(character: str) -> str:
     return character if plain else rf"\x{ord(character):02x}"
 
 
-_BLOCK = 4_096
-
-
 @lru_cache(maxsize=1_024)
 def is_known(name: str) -> bool:
     """Whether there is such a property, written as `p{L}` or `P{L}`."""
@@ -128,33 +105,55 @@ def is_known(name: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=128)
-def characters_of_property(name: str) -> Ranges | None:
-    """None if there is no such property. Takes some hundredths of a second: blocks in which all
-    characters are alike are not looked at one by one."""
-    if not is_known(name):
-        return None
-    if name.startswith("P"):
-        found = characters_of_property(f"p{name[1:]}")
-        return None if found is None else other_than(found)
-    some = jsonschema_rs.validator_for({"pattern": rf"\{name}"}).is_valid
-    other = jsonschema_rs.validator_for({"pattern": rf"\P{name[1:]}"}).is_valid
-    every = _every_character()
-    parts = []
-    pending = [(start, min(start + _BLOCK, len(every))) for start in range(0, len(every), _BLOCK)]
-    while pending:
-        start, end = pending.pop()
-        text = every[start:end]
-        if not some(text):
-            continue
-        if not other(text):
-            parts.append((ord(text[0]), ord(text[-1])))
-            continue
-        middle = (start + end) // 2
-        pending += [(start, middle), (middle, end)]
-    return ranges_of(parts)
+# --- regard to case ---
+
+_BLOCKS = (
+    *((0x0, 0x2FFF), (0xA640, 0xABFF), (0xFB00, 0xFB1F), (0xFF00, 0xFF5F), (0x10400, 0x105FF)),
+    *((0x10C80, 0x10D9F), (0x118A0, 0x118DF), (0x16E40, 0x16EFF), (0x1E900, 0x1E943)),
+)
+"""No other characters have a case."""
 
 
-@lru_cache(maxsize=1)
-def _every_character() -> str:
-    return "".join(map(chr, (*range(0xD800), *range(0xE000, 0x110000))))
+def letters_in(ranges: Ranges, *, unicode: bool) -> int:
+    """The number of characters of which there are variants."""
+    codes, _ = _folding(unicode)
+    return sum(bisect_right(codes, high) - bisect_left(codes, low) for low, high in ranges)
+
+
+def folded(ranges: Ranges, *, unicode: bool) -> Ranges:
+    """The characters that match one of these without regard to case. `unicode`: with the flag `u`,
+    that is by Unicode's simple case folding, otherwise by capital letters."""
+    codes, others = _folding(unicode)
+    more = [
+        (other, other)
+        for low, high in ranges
+        for at in range(bisect_left(codes, low), bisect_right(codes, high))
+        for other in others[at]
+    ]
+    return ranges_of([*ranges, *more])
+
+
+@lru_cache(maxsize=2)
+def _folding(unicode: bool) -> tuple[list[int], list[list[int]]]:
+    """The characters that match others, in order, and for each of them all that match it."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for low, high in _BLOCKS:
+        for code in range(low, high + 1):
+            character = chr(code)
+            groups[_simple(character) if unicode else _capital(character)].append(code)
+    others = {code: group for group in groups.values() if len(group) > 1 for code in group}
+    codes = sorted(others)
+    return codes, [others[code] for code in codes]
+
+
+def _simple(character: str) -> str:
+    for made in (character.casefold(), character.lower()):
+        if len(made) == 1:
+            return made
+    return character
+
+
+def _capital(character: str) -> str:
+    made = character.upper()
+    is_foreign = not character.isascii() and made.isascii()
+    return character if len(made) != 1 or is_foreign else made

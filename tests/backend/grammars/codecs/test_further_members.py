@@ -8,8 +8,8 @@ import jsonschema_rs
 import pytest
 
 from toolgate_backend.grammars.codecs.nodes import declared_members, further_members
-from toolgate_core.schema.preparation.unsupported import has_readable_names
-from toolgate_core.schema.strings import matches
+from toolgate_core.schema.patterns import matches
+from toolgate_core.schema.preparation.engine_form import has_readable_names
 
 S, N = {"type": "string"}, {"type": "integer"}
 NAMES = ["", "a", "ab", "b", "x", "xa", "x-1", "id", "12", "é", "A b"]

@@ -15,6 +15,7 @@ from tests.support.effort import examples
 from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
+from toolgate_core.schema.preparation.engine_form import unsupported_keywords
 from toolgate_core.schema.preparation.prepare import prepare, prepare_compilable, prepare_type_only
 from toolgate_core.schema.preparation.relaxation import (
     EVALUATING,
@@ -24,7 +25,6 @@ from toolgate_core.schema.preparation.relaxation import (
     relax,
     removed_occurrences,
 )
-from toolgate_core.schema.preparation.unsupported import unsupported_keywords
 
 SOME = examples(50, nightly=150)
 MANY = st.lists(instances, min_size=5, max_size=15)

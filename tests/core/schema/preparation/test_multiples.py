@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from toolgate_core.schema.preparation.engine_form import EXACT
 from toolgate_core.schema.preparation.prepare import prepare
-from toolgate_core.schema.preparation.unsupported import EXACT
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import re
 import jsonschema_rs
 import pytest
 
-from toolgate_core.schema.preparation.engine_form import with_certain_white_space
+from toolgate_core.schema.patterns import portable, with_certain_white_space
+from toolgate_core.schema.regular.parts import text_of
 from toolgate_core.schema.regular.reading import parse
-from toolgate_core.schema.regular.text import portable, text_of
 
 DISPUTED = "\x1c\x1d\x1e\x1f\x85\ufeff"
 OTHERS = "\t\n\v\f\r \xa0\u1680\u2000\u200a\u2028\u2029\u202f\u205f\u3000aZ0_-,é北\u180e\u200b"

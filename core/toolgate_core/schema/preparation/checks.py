@@ -1,0 +1,141 @@
+"""Schemas that are refused before an engine gets them: invalid ones, and those that no finite value
+satisfies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import jsonschema_rs
+from jsonschema_rs.canonical import find_unsatisfiable
+
+from ...errors import SchemaNotEnforceable, SchemaTooComplex
+from ...errors.base import shortened
+from ...pointer import escape
+from ..patterns import matches_nothing
+from ..regular.parts import Look, Unsupported, every_part
+from ..regular.reading import parse
+from ..walk import pointer_of_ref, reachable, subschemas, values
+
+MAX_SHOWN = 100
+"""Maximum length of a pattern in a message, in characters."""
+MAX_DEPTH = 200
+"""Maximum nesting in levels of JSON."""
+MAX_ROUNDS = 50
+"""Maximum number of visits of all subschemas in the search for those without a finite value. Of
+2,401 real schemas, none needs more than 5."""
+
+
+def check_schema(schema: Any) -> None:
+    """Raise SchemaNotEnforceable if this is not a valid schema of 2020-12, if it is nested so
+    deeply that native code would overflow its stack, or if a part of it has no finite value."""
+    _check_validity(schema)
+    _check_patterns(schema)
+    _check_finite(schema)
+
+
+def _check_validity(schema: Any) -> None:
+    if any(pointer.count("/") > MAX_DEPTH for pointer, _ in values(schema)):
+        message = f"The schema is nested deeper than {MAX_DEPTH} levels."
+        raise SchemaTooComplex(message, pointer="")
+    try:
+        jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
+    except jsonschema_rs.ValidationError as error:
+        path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
+        given, problem = error.instance, error.message
+        if isinstance(given, str) and problem.endswith('is not a "regex"'):
+            problem = problem_of(given)
+        raise SchemaNotEnforceable(
+            f"The schema is not a valid JSON Schema: {problem}.", pointer=path
+        ) from error
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        raise SchemaNotEnforceable(
+            f"The schema is not a valid JSON Schema: {error}.", pointer=""
+        ) from error
+
+
+def problem_of(pattern: str) -> str:
+    """Why the validator does not read a pattern."""
+    said = f'{json.dumps(shortened(pattern, MAX_SHOWN), ensure_ascii=False)} is not a "regex"'
+    try:
+        part = parse(pattern)
+    except (Unsupported, RecursionError) as unsupported:
+        return f"{said}: {unsupported}"
+    if any(isinstance(each, Look) and each.behind for each in every_part(part)):
+        return (
+            f"{said} that can be checked: its look-behind has no fixed length, and an assertion or "
+            "a back-reference inside"
+        )
+    return said
+
+
+def unsatisfiable_part(schema: Any) -> str | None:
+    """JSON Pointer of the innermost subschema without a value if no value satisfies the schema;
+    None if one may, or if that is not known."""
+    try:
+        found = find_unsatisfiable(schema, validate_formats=True, offline=True)
+    except (ValueError, jsonschema_rs.ReferencingError, jsonschema_rs.ValidationError):
+        return None
+    parts = (each for each in found if not each.endswith(("/additionalProperties", "/items")))
+    return max(parts, key=lambda pointer: pointer.count("/")) if "" in found else None
+
+
+# --- patterns without a text, and references without an end ---
+
+
+def _check_patterns(schema: Any) -> None:
+    """Raise SchemaNotEnforceable if a pattern of strings matches no text, which is never meant."""
+    for pointer, node in reachable(schema):
+        is_text = "pattern" in node and "string" in node.get("type", ())
+        if is_text and matches_nothing(node["pattern"]):
+            raise SchemaNotEnforceable(
+                "No string matches the pattern. Write it without delimiters and flags (/…/i).",
+                pointer=f"{pointer}/pattern",
+            )
+
+
+def _check_finite(schema: Any) -> None:
+    """Raise SchemaNotEnforceable if no finite value satisfies a part of the schema, such as a
+    property that requires itself. The engines accept such schemas, and a constrained model then
+    writes until its tokens are used up. Only required parts are considered."""
+    endless = {
+        pointer: [*_needed(pointer, node)]
+        for pointer, node in subschemas(schema)
+        if isinstance(node, dict)
+    }
+    for _ in range(MAX_ROUNDS):
+        before = len(endless)
+        for pointer in [*reversed(endless)]:  # a schema after those inside it
+            if not any(each <= endless.keys() for each in endless[pointer]):
+                del endless[pointer]
+        if len(endless) == before:
+            break
+    else:
+        return
+    references = (pointer_of_ref(node.get("$ref")) for _, node in reachable(schema))
+    cause = next((each for each in references if each in endless), None)
+    if cause is not None:
+        raise SchemaNotEnforceable(
+            "No finite value satisfies it, because it requires itself.", pointer=cause
+        )
+
+
+def _needed(pointer: str, schema: dict[str, Any]) -> Iterator[set[str]]:
+    """Sets of JSON Pointers: of each set, a value needs one subschema."""
+    if "enum" in schema or "const" in schema:
+        return
+    reference = pointer_of_ref(schema.get("$ref"))
+    if reference is not None:
+        yield {reference}
+    for keyword in ("anyOf", "oneOf"):
+        if schema.get(keyword):
+            yield {f"{pointer}/{keyword}/{at}" for at in range(len(schema[keyword]))}
+    yield from ({f"{pointer}/allOf/{at}"} for at in range(len(schema.get("allOf", ()))))
+    if schema.get("type") == "object":
+        yield from ({f"{pointer}/properties/{escape(name)}"} for name in schema.get("required", ()))
+    if schema.get("type") == "array":
+        first, least = len(schema.get("prefixItems", ())), int(schema.get("minItems", 0))
+        yield from ({f"{pointer}/prefixItems/{at}"} for at in range(min(first, least)))
+        if least > first:
+            yield {f"{pointer}/items"}
