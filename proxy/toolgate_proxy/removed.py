@@ -11,7 +11,10 @@ PARAMETERS = {
 }
 """By place in the body."""
 
-SETTINGS = {"RECEIPT_KEY": "Receipts were removed, so no key is needed."}
+SETTINGS = {
+    "PAGE": "The page needs no key and has no data, so the gateway always serves it.",
+    "RECEIPT_KEY": "Receipts were removed, so no key is needed.",
+}
 """By name, without the prefix TOOLGATE_."""
 
 COMMANDS = {
