@@ -103,11 +103,6 @@ def serve(config: Path, *, host: str, port: int, workers: int = 1) -> None:
 def prepare(config: Path) -> None:
     """Set the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
-    set_defaults()
-
-
-def set_defaults() -> None:
-    """Set those variables that LiteLLM needs even if only its names are read."""
     for name, value in HOST_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
