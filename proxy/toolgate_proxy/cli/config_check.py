@@ -22,6 +22,7 @@ PROVIDER = "toolgate/"
 DEFAULT = "TOOLGATE_BACKEND_URL"
 """Setting with the default of `api_base`."""
 SCHEMES = ("http://", "https://")
+NULL = "tag:yaml.org,2002:null"
 NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 HANDLER = "toolgate_proxy.provider.toolgate"
 AUTH = "toolgate_proxy.auth.authenticate"
@@ -156,4 +157,4 @@ def _members(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
 
 
 def _text(node: yaml.Node | None) -> str:
-    return str(node.value) if isinstance(node, yaml.ScalarNode) else ""
+    return str(node.value) if isinstance(node, yaml.ScalarNode) and node.tag != NULL else ""

@@ -39,7 +39,7 @@ def extend_lifespan(app: Any) -> None:
             tracing.start(settings().traces)
             _freeze_heap()
             work = asyncio.gather(_prewarm_at_start(), warn_of_unused_keys(settings()))
-            health = Health(gateway().deployments, settings(), lambda: placements(None))
+            health = Health(gateway().deployments, lambda: placements(None))
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
             begin_models(model_names())

@@ -49,6 +49,7 @@ def test_the_shipped_and_the_generated_configuration_are_valid(tmp_path: Path) -
         (MASTER, "os.environ/NOT_SET", "os.environ/NOT_SET", "missing (NOT_SET is not set)"),
         (f"  master_key: {MASTER}\n", "", "cancel_on", "accept all requests"),
         (MASTER, "''", "master_key: ''", "accept all requests"),
+        (MASTER, "null", "master_key: null", "accept all requests"),
         (
             "custom_auth_run_common_checks: true",
             "custom_auth_run_common_checks: false",

@@ -21,6 +21,7 @@ from unittest.mock import patch
 import httpx
 
 from tests.support.servers.fake_backend import KEY
+from toolgate_proxy.routing import deployments
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 from toolgate_proxy.stack.processes import free_port
 
@@ -112,7 +113,6 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "TOOLGATE_KEEPALIVE_SECONDS": "8",
         "TOOLGATE_WRONG_KEYS_PER_MINUTE": "100000",
-        "TOOLGATE_HEALTH_INTERVAL": "0.25",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:
@@ -152,6 +152,7 @@ def _run(
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = command
+    deployments.PROBE_INTERVAL = 0.25
     if before is not None:
         before()
     from toolgate_proxy.cli.main import main
