@@ -23,7 +23,7 @@ from toolgate_proxy.server.authorization import HEALTH
 from toolgate_proxy.server.launcher import Route, make_config
 
 ANONYMOUS = {
-    "/docs", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
+    "/", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
     "/.well-known/litellm-ui-config", "/sso/key/generate", "/get_image", "/login", "/robots.txt",
 }  # fmt: skip
 """Some of the routes that LiteLLM serves without a key."""
