@@ -18,7 +18,7 @@ from ..litellm_host.deployments.model_route import model_routes
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook, selection
 from ..litellm_host.mcp import server_names
-from ..litellm_host.web_search import search_tools
+from ..litellm_host.operator_tools import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
