@@ -2,7 +2,8 @@
 
     python -m bench affinity MODEL_DIR [--cache TOKENS]
 
-Two gateways share two backends, and each runs the same conversations. There are several
+A gateway with two backends runs the same conversations twice. The first time each request has its
+own `prompt_cache_key`, so that it goes to either backend. There are several
 applications, each with its own tools and system prompt, and several conversations of some turns.
 Prints Markdown: the share of prompt tokens found in the backends' prefix caches, in all and by
 turn. `--cache` is the number of tokens that each backend's cache can contain; by default vLLM uses
@@ -57,13 +58,20 @@ def tool(rng: random.Random) -> dict[str, Any]:
 
 
 async def converse(
-    http: httpx.AsyncClient, head: dict[str, Any], seed: str, counts: dict[int, Counts]
+    http: httpx.AsyncClient,
+    head: dict[str, Any],
+    seed: str,
+    counts: dict[int, Counts],
+    *,
+    affinity: bool,
 ) -> None:
     rng = random.Random(seed)
     messages = list(head["messages"])
     for turn in range(TURNS):
         messages.append({"role": "user", "content": random_text(80, rng)})
         body = head | {"messages": messages, "max_tokens": 24}
+        if not affinity:
+            body["prompt_cache_key"] = secrets.token_hex(8)
         began = time.monotonic()
         response = (await http.post("/v1/chat/completions", json=body)).raise_for_status()
         usage = response.json()["usage"]
@@ -73,7 +81,7 @@ async def converse(
         messages.append({"role": "assistant", "content": random_text(80, rng)})
 
 
-async def measure(http: httpx.AsyncClient, salt: str) -> dict[int, Counts]:
+async def measure(http: httpx.AsyncClient, salt: str, *, affinity: bool) -> dict[int, Counts]:
     counts: dict[int, Counts] = defaultdict(Counts)
     heads = []
     for number in range(APPLICATIONS):
@@ -90,20 +98,20 @@ async def measure(http: httpx.AsyncClient, salt: str) -> dict[int, Counts]:
 
     async def client() -> None:
         while waiting:
-            await converse(http, *waiting.pop(), counts)
+            await converse(http, *waiting.pop(), counts, affinity=affinity)
 
     await asyncio.gather(*(client() for _ in range(CLIENTS)))
     return counts
 
 
-async def compare(urls: dict[str, str]) -> None:
+async def compare(url: str) -> None:
     print(markdown.head(HEAD))
-    for name, url in urls.items():
+    for name in ("off", "on"):
         headers = {"authorization": f"Bearer {MASTER_KEY}"}
         async with httpx.AsyncClient(
             base_url=url, headers=headers, timeout=300, trust_env=False
         ) as http:
-            counts = await measure(http, secrets.token_hex(4))
+            counts = await measure(http, secrets.token_hex(4), affinity=name == "on")
         prompt = sum(each.prompt for each in counts.values())
         cached = sum(each.cached for each in counts.values())
         by_turn = ", ".join(f"{each.cached / each.prompt:.0%}" for each in counts.values())
@@ -146,15 +154,6 @@ def main() -> None:
         for child, url in backends:
             wait_until_ready(child, f"{url}/v1/toolgate/info", BACKEND_KEY, READY_SECONDS)
         models = [part for _, url in backends for part in ("--model", f"tiny@{url}")]
-        gateways = {
-            name: start(
-                f"gateway-{name}",
-                "toolgate_proxy",
-                *("proxy", *models),
-                TOOLGATE_PREFIX_AFFINITY=str(name == "on"),
-            )
-            for name in ("off", "on")
-        }
-        for child, url in gateways.values():
-            wait_until_ready(child, f"{url}/v1/models", MASTER_KEY, READY_SECONDS)
-        asyncio.run(compare({name: url for name, (_, url) in gateways.items()}))
+        gateway, url = start("gateway", "toolgate_proxy", "proxy", *models)
+        wait_until_ready(gateway, f"{url}/v1/models", MASTER_KEY, READY_SECONDS)
+        asyncio.run(compare(url))

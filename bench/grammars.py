@@ -214,7 +214,7 @@ async def run(arguments: argparse.Namespace) -> None:
     tools = tools[: arguments.sample]
     configured = Settings()
     limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
-    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_cache_mb * 2**20)
+    compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_bytes)
     compiler.warm_cache()
     fork_server = await ForkServer.start(vocabulary)
     try:

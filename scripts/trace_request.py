@@ -32,7 +32,6 @@ SETTINGS = {
     "TOOLGATE_MASTER_KEY": "sk-traced-0123456789",
     "TOOLGATE_BACKEND_KEY": "backend-key",
     "TOOLGATE_KEY_SECRET": "a-secret-for-the-hashes-of-keys",  # as in tests/proxy
-    "TOOLGATE_HEALTH_INTERVAL": "3600",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
 }
@@ -143,8 +142,10 @@ async def traced(api: str, *, limits: bool) -> None:
 async def gateway(key: str) -> Any:
     """Run the gateway in this process. Yields a client that uses no sockets."""
     from toolgate_proxy import worker
+    from toolgate_proxy.routing import deployments
     from toolgate_proxy.server import launcher
 
+    deployments.PROBE_INTERVAL = 3600
     with tempfile.TemporaryDirectory() as folder:
         launcher.prepare(launcher.write_config([launcher.Route("tiny", "tiny")], Path(folder)))
         application = worker.create()

@@ -55,16 +55,12 @@ class GrammarSettings(Section):
     """Order of the members of objects in JSON arguments. `schema` is the order of `properties`, in
     which more text is forced, so that drafts save more steps. Responses in a JSON format always
     have the schema's order."""
-    graph_mb: int = Field(default=128, gt=0)
-    """Maximum size of the token graphs of all grammars, in megabytes: the masks and steps that
-    sequences have met, which others then look up. When it is reached, all graphs begin anew."""
-    rules_cache_mb: int = Field(default=512, gt=0)
-    """Maximum size of xgrammar's cache of the rules that grammars share, in megabytes as xgrammar
-    counts them. The process takes up to four times as much with a large vocabulary, and up to
-    fourteen times with one of 8,192 tokens ([measured](results.md#memory))."""
-    blob_cache_mb: int = Field(default=64, ge=0)
-    """Maximum size of the cache of compiled grammars, in megabytes. The gateway fetches them again
-    if its Redis was emptied."""
+    cache_mb: int = Field(default=704, ge=11)
+    """Maximum size of the backend's caches, in megabytes. 8 parts of 11 are the rules that grammars
+    share, as xgrammar counts them: the process takes up to four times as much with a large
+    vocabulary, and up to fourteen times with one of 8,192 tokens
+    ([measured](results.md#memory)). 2 parts are the masks and steps that sequences have met, which
+    others then look up. 1 part is compiled grammars for gateways whose Redis was emptied."""
 
 
 class QuarantineSettings(Section):
@@ -90,6 +86,18 @@ class Settings(
         frozen=True,
         use_attribute_docstrings=True,
     )
+
+    @property
+    def rules_bytes(self) -> int:
+        return self.cache_mb * 2**20 * 8 // 11
+
+    @property
+    def graph_bytes(self) -> int:
+        return self.cache_mb * 2**20 * 2 // 11
+
+    @property
+    def blob_bytes(self) -> int:
+        return self.cache_mb * 2**20 // 11
 
 
 @lru_cache(maxsize=1)

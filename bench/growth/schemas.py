@@ -6,7 +6,7 @@ Every schema is new and examined, as after the quarantine. No engine runs; the l
 defaults. Reported are the resident memory of the process and the memory that is allocated in it
 (glibc's mallinfo2), both minus those before the first schema. The memory has reached its bound if
 the last rows do not grow. The difference between the two is fragmentation. With a small
-`TOOLGATE_RULES_CACHE_MB`, the bound is reached early. With calls, a random call of each schema is
+`TOOLGATE_CACHE_MB`, the bound is reached early. With calls, a random call of each schema is
 written, which makes the token graphs grow: *graphs* is what they count, and in parentheses how
 often they have begun anew.
 """

@@ -13,7 +13,19 @@ PARAMETERS = {
 }
 """By place in the body."""
 
-SETTINGS = {"RECEIPT_KEY": "Receipts were removed, so no key is needed."}
+SETTINGS = {
+    **dict.fromkeys(
+        ("BLOB_CACHE_MB", "GRAPH_MB", "RULES_CACHE_MB"),
+        "TOOLGATE_CACHE_MB bounds all caches of the backend.",
+    ),
+    "HEALTH_INTERVAL": "Backends are probed every second.",
+    "IDLE_TIMEOUT": "A backend may be silent for 120 s during a response.",
+    "KEY_BODY_BYTES": "TOOLGATE_MAX_BODY_BYTES also bounds the bodies of one key's requests.",
+    "KEY_GRACE": "Cached keys stay valid for 5 minutes while Redis is down.",
+    "PAGE": "The page needs no key and has no data, so the gateway always serves it.",
+    "PREFIX_AFFINITY": "Prompts always go where their prefix is cached, while there is capacity.",
+    "RECEIPT_KEY": "Receipts were removed, so no key is needed.",
+}
 """By name, without the prefix TOOLGATE_."""
 
 COMMANDS = {

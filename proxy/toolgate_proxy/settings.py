@@ -36,10 +36,6 @@ class ServerSettings(Section):
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
     `/health/liveliness`, `/health/readiness` and `/toolgate/ready` are always open. With LiteLLM's
     database, LiteLLM decides, and this setting has no effect."""
-    page: bool = True
-    """Whether the gateway serves [its page](start.md#the-page) at `/` and the reference of its API
-    at `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
-    `/litellm/docs`, and otherwise at `/`."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
@@ -105,10 +101,8 @@ class BodyLimitSettings(Section):
 
     max_body_bytes: int = Field(default=32_000_000, ge=1)
     """Maximum size of a request's body, in bytes, with its images. It applies to all routes. Larger
-    bodies get a 413 while they are read."""
-    key_body_bytes: int = Field(default=32_000_000, ge=1)
-    """Maximum size of the bodies of a virtual key's active requests at one gateway process, in
-    bytes; at least `TOOLGATE_MAX_BODY_BYTES`. Further requests wait, and get a 429 after
+    bodies get a 413 while they are read. The bodies of a virtual key's active requests at one
+    gateway process have this size together; further requests wait, and get a 429 after
     `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as its body."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, in seconds. After it the request gets a
@@ -125,9 +119,6 @@ class BackendSettings(Section):
     first_token_timeout: float = Field(default=300.0, gt=0)
     """Time limit for the start of a backend's response, in seconds. It includes queueing and
     prefill."""
-    idle_timeout: float = Field(default=120.0, gt=0)
-    """Time limit without any data from a backend during a response, in seconds. The backend's
-    keep-alives count as data."""
     request_timeout: float = Field(default=3600.0, gt=0)
     """Time limit for a complete response, in seconds."""
 
@@ -143,15 +134,10 @@ class ReasoningSettings(Section):
 class RoutingSettings(Section):
     """Routing"""
 
-    health_interval: float = Field(default=1.0, gt=0)
-    """Interval of the health probes of a backend, in seconds."""
     prefix_cache: Literal["owner", "shared"] = "owner"
     """Who may use a prompt that a backend has cached. `owner`: the team that sent it, or the key if
     it has no team. `shared`: everyone, so that common prompts are computed once, but response times
     and `cached_tokens` show whether [anyone else has sent a prompt](security.md#prefix-cache)."""
-    prefix_affinity: bool = True
-    """Whether prompts with the same prefix or `prompt_cache_key` are sent to the same deployment of
-    a model, which has the prefix cached, while that deployment has capacity."""
 
 
 class RedisSettings(Section):
@@ -178,8 +164,6 @@ class KeySettings(Section):
     keys_file: Path | None = None
     """YAML file of virtual keys, used in addition to those in Redis, or instead of them. The file
     is read again when it changes."""
-    key_grace: float = Field(default=300, ge=0)
-    """Time for which cached keys stay valid while Redis is down, in seconds."""
     wrong_keys_per_minute: int = Field(default=20, ge=1)
     """Maximum number of invalid keys in any minute from one IP address, counted by each gateway
     process. Further invalid keys get a 429."""

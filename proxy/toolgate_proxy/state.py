@@ -27,7 +27,7 @@ class GatewayState:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.limiter = Limiter(settings)
-        self.bodies = BodyBudget(max(settings.key_body_bytes, settings.max_body_bytes))
+        self.bodies = BodyBudget(settings.max_body_bytes)
         self.failed_attempts = FailedAttempts(settings.wrong_keys_per_minute)
         self.key_sync = KeySync.from_settings(settings)
         self.deployments = Deployments(settings)
@@ -41,10 +41,8 @@ class GatewayState:
         self.kept_reasoning = KeptReasoning(self.kept_values, settings)
         self.reader = RequestReader(settings, self.sealer)
         self.documents = Documents()
-        self.affinity: PrefixAffinity | None = None
-        if settings.prefix_affinity:
-            shared = settings.prefix_cache == "shared"
-            self.affinity = PrefixAffinity(self.deployments, shared=shared)
+        shared = settings.prefix_cache == "shared"
+        self.affinity = PrefixAffinity(self.deployments, shared=shared)
 
     async def aclose(self) -> None:
         await self.limiter.aclose()

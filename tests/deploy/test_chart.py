@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from toolgate_core.version import VERSION
-from toolgate_proxy.cli.config.check import check
+from toolgate_proxy.cli.config_check import check
 
 helm = pytest.importorskip("helm_python")
 

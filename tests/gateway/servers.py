@@ -29,6 +29,7 @@ from tests.support.servers import gateway_process
 from tests.support.servers.gateway_process import MASTER_KEY
 from toolgate_backend.errors import IncompatibleServer
 from toolgate_backend.launch import choose_adapter
+from toolgate_proxy.backend_client import client
 from toolgate_proxy.stack.processes import Child, free_port
 
 from .stack import START_SECONDS, STOP_SECONDS, Stack, serve
@@ -63,6 +64,11 @@ ORDER = (
     "two_ranks",
     "two_ranks_second_adapter",
 )
+
+
+def expect_silence() -> None:
+    """Bound the silence of backends in the impatient gateway's process."""
+    client.IDLE_SECONDS = SILENCE_SECONDS
 
 
 @cache
@@ -219,13 +225,19 @@ class Servers:
         self._start_gateway(
             "impatient_gateway",
             models,
+            expect_silence,
             TOOLGATE_KEEPALIVE_SECONDS=str(2 * SILENCE_SECONDS),
-            TOOLGATE_IDLE_TIMEOUT=str(SILENCE_SECONDS),
             TOOLGATE_FIRST_TOKEN_TIMEOUT=str(SILENCE_SECONDS),
             TOOLGATE_REQUEST_TIMEOUT=str(6 * SILENCE_SECONDS),
         )
 
-    def _start_gateway(self, name: str, models: Mapping[str, str], **environment: str) -> None:
+    def _start_gateway(
+        self,
+        name: str,
+        models: Mapping[str, str],
+        before: Callable[[], None] | None = None,
+        **environment: str,
+    ) -> None:
         """`models`: the backend of each model."""
         arguments = []
         for model, backend in models.items():
@@ -234,7 +246,7 @@ class Servers:
         environment["TOOLGATE_BACKEND_KEY"] = self._backend_key
         log, port = self._logs / f"{name}.log", self._ports[name]
         self._gateways[name] = gateway_process.start(
-            arguments, self._url("first"), log, port=port, **environment
+            arguments, self._url("first"), log, port=port, before=before, **environment
         )
 
     def _second(self) -> None:

@@ -78,7 +78,7 @@ class ModelData:
             refused=self.refused,
             rows=self.rows,
             bounds=ValueBounds(self.form, self.unit_bytes, vocabulary.size),
-            max_bytes=settings().graph_mb << 20,
+            max_bytes=settings().graph_bytes,
         )
         self.plain = self._plain_tokens()
         self._call_prefixes = lru_cache(CACHED_TOOL_SETS)(

@@ -289,6 +289,6 @@ def make_registry(
         tokenizer=vocabulary.fingerprint,
         grammar_format=grammar_format(),
         capacity=configured.max_grammars,
-        blob_cache_bytes=configured.blob_cache_mb * 2**20,
+        blob_cache_bytes=configured.blob_bytes,
     )
     return registry, quarantine

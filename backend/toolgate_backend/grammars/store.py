@@ -68,8 +68,8 @@ class _Entry:
 
 class GrammarStore:
     def __init__(self, vocabulary: Vocabulary, *, limits: LoadLimits | None = None) -> None:
-        cache_bytes = settings().rules_cache_mb * 2**20
-        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=cache_bytes)
+        rules_bytes = settings().rules_bytes
+        self._compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=rules_bytes)
         self._entries: dict[str, _Entry] = {}
         self._abandoned: OrderedDict[str, GrammarVerdict] = OrderedDict()
         """Refusals of grammars whose load was abandoned. They stay when the grammar is released."""

@@ -143,7 +143,7 @@ class QuotaExceeded(RateLimited):
 
 
 class KeysUnavailable(ToolgateError):
-    """Keys are stored in Redis, and Redis has not responded for longer than `TOOLGATE_KEY_GRACE`.
+    """Keys are stored in Redis, and Redis has not responded for 5 minutes.
 
     Retry. The operator of the gateway must restore Redis.
     """

@@ -30,6 +30,8 @@ from .event_stream import EventStream
 from .faults import RETRY_AFTER, SAME_RELEASE, UNRESPONSIVE, Within, backend_error
 from .message_json import Pieces, encoded
 
+IDLE_SECONDS = 120.0
+"""Time limit without any data from a backend during a response. Its keep-alives count as data."""
 KEEPALIVE_SECONDS = 4.0
 """Seconds an idle connection is kept. vLLM closes idle connections after 5 seconds
 (VLLM_HTTP_TIMEOUT_KEEP_ALIVE). Closing them here first means that no request is written to a
@@ -140,7 +142,7 @@ class Backend:
             begin_by = min(deadline, time.monotonic() + self._settings.first_token_timeout)
         limit = begin_by - time.monotonic()
         response = await self._send("POST", "/v1/toolgate/generate", request, limit)
-        bound, idle = bound_of(request, self._last_info), self._settings.idle_timeout
+        bound, idle = bound_of(request, self._last_info), IDLE_SECONDS
         try:
             return EventStream(response, request, bound, idle, deadline, begin_by)
         except BackendFailed:
@@ -210,7 +212,7 @@ class Backend:
         if 200 <= response.status < 300:
             return response
         try:
-            async with Within(self._settings.idle_timeout, "finish its response"):
+            async with Within(IDLE_SECONDS, "finish its response"):
                 body = Body(response, SMALL)
                 refusal = await body.whole()
             raise self._error(response.status, await body.parsed(refusal, _parsed))

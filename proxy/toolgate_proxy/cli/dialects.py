@@ -97,7 +97,7 @@ def parse(
     from toolgate_core.tools import parse_tools
 
     from ..admin import turn_text
-    from .tools.tool_files import read_tools
+    from .tools.commands import read_tools
 
     if (form := DIALECTS.get(dialect)) is None:
         names = ", ".join(DIALECTS)

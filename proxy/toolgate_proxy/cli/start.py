@@ -122,14 +122,13 @@ def proxy(
     if (config is None) == (not model):
         raise typer.BadParameter("Use either --config or --model.")
     extras.check("`toolgate proxy`", "proxy")
-    from toolgate_core.host_probe import importing
     from toolgate_core.run_directory import RunDirectory
 
     from ..server import launcher
     from ..server.logs import event_log
     from ..settings import settings
     from ..stack.processes import PortInUse, check_port
-    from .config.check import check
+    from .config_check import check
     from .settings_check import unknown_settings
 
     try:
@@ -140,10 +139,7 @@ def proxy(
     as_json = settings().log_format == "json"
     event_log.warn(unknown_settings(), as_json=as_json)
     if config is not None:
-        launcher.set_defaults()  # the check imports LiteLLM
-        with importing():
-            warnings = check(config)
-        event_log.warn(warnings, as_json=as_json)
+        check(config)
         launcher.serve(config, host=host, port=port, workers=workers)
         return
     if settings().master_key is None:

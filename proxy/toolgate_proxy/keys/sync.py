@@ -30,6 +30,8 @@ FIELDS = {EPOCH: bytes, VERSION: bytes, CHANGES: list, MARK: bytes, RECORDS: lis
 """Types of the replies."""
 POLL_SECONDS = 0.25
 """Interval of looks for changed keys. A revoked key works that long; a look is one command."""
+GRACE_SECONDS = 300.0
+"""Time for which cached keys stay valid while Redis is down."""
 FIRST_POLL_TIMEOUT = 2.0
 """Seconds that the first requests wait for the keys to be read."""
 
@@ -64,7 +66,7 @@ class KeySync:
         if settings.key_secret is None:
             return None
         hasher = Hasher(settings.key_secret)
-        return cls(KeyCache(hasher, settings.key_grace), hasher, settings)
+        return cls(KeyCache(hasher, GRACE_SECONDS), hasher, settings)
 
     def __init__(
         self, key_cache: KeyCache, hasher: Hasher, settings: Settings, poll: float = POLL_SECONDS
@@ -77,7 +79,7 @@ class KeySync:
             SharedRedis(
                 settings.redis_url,
                 ADMISSION_TIMEOUT,
-                "Cached API keys remain valid for TOOLGATE_KEY_GRACE seconds",
+                f"Cached API keys remain valid for {GRACE_SECONDS:.0f} s",
                 metrics.KEYS_BREAKER,
             )
             if settings.redis_url is not None

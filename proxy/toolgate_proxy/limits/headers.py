@@ -1,15 +1,20 @@
-"""Rate-limit headers of OpenAI's and Anthropic's APIs.
+"""Rate-limit headers of OpenAI's and Anthropic's APIs, and the 429 of a request over a limit.
 
 See platform.openai.com/docs/guides/rate-limits and docs.claude.com/en/api/rate-limits. The headers
-are in every response.
+are in every response. The wait of `Retry-After` comes from the counter: `ms` of admit.lua, or
+memory_counter.py. Other 429s are those of sizes of bodies (key_bounds.py), of wrong keys
+(keys/failed_attempts.py) and of LiteLLM (litellm_host/errors.py).
 """
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
+from toolgate_core.errors import RateLimited
+
 from ..form import RateLimitHeaders
-from .counter import AdmissionRequest, AdmissionResult
+from .counter import AdmissionRequest, AdmissionResult, Cost
 
 
 def headers(
@@ -48,3 +53,28 @@ def duration(milliseconds: int) -> str:
     minutes, rest = divmod(milliseconds, 60_000)
     seconds = f"{rest / 1000:g}s"
     return f"{minutes}m{seconds}" if minutes else seconds
+
+
+RETRY_AFTER_IN_FLIGHT = 1
+"""Seconds to wait for a request in flight, whose end can't be predicted."""
+
+
+def refusal(alias: str, refused: Cost, result: AdmissionResult) -> RateLimited:
+    """Return the error for a request that was refused. `alias`: of its key."""
+    kind, limit = refused.kind, refused.limit
+    if result.wait_ms < 0:
+        return kind.error(
+            f"The request needs up to {refused.amount} {kind.unit.name}, but the limit of the API "
+            f"key {alias!r} is {limit} {kind.title}. Shorten the prompt or lower `max_tokens`.",
+            limited=kind.unit.error_type,
+        )
+    seconds = math.ceil(result.wait_ms / 1000) or RETRY_AFTER_IN_FLIGHT
+    used = f"used {result.usage[kind.name].used}"
+    if refused.amount > 1:
+        used += f", requested {refused.amount}"
+    return kind.error(
+        f"The API key {alias!r} has reached its limit of {limit} {kind.title} ({used}). Try again "
+        f"in {seconds} s.",
+        limited=kind.unit.error_type,
+        retry_after=seconds,
+    )

@@ -105,7 +105,7 @@ class BodyReservation:
         return RateLimited(
             f"The bodies of this API key's requests that have not ended have more than "
             f"{self._budget.limit:,} bytes. Send fewer large requests at once, or ask the operator "
-            "to raise TOOLGATE_KEY_BODY_BYTES. Requests with a `content-length` wait for each "
+            "to raise TOOLGATE_MAX_BODY_BYTES. Requests with a `content-length` wait for each "
             "other.",
             retry_after=RETRY_AFTER,
         )

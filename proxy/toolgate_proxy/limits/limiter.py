@@ -23,10 +23,9 @@ from ..redis_client import ADMISSION_TIMEOUT, SharedRedis
 from ..settings import Settings
 from .counter import AdmissionRequest, AdmissionResult, Cost, Counter, Unavailable, costs
 from .estimate import estimate, files_beyond_estimate
-from .headers import headers
+from .headers import headers, refusal
 from .memory_counter import MemoryCounter
 from .redis_counter import RedisCounter
-from .refusal import refusal
 from .reservations import Charge, Reservation, Reservations, charges
 
 LEASE_SECONDS = 6.0

@@ -41,7 +41,7 @@ from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
 from .deployments.router import Asker, router
 from .errors import proxy_exception
-from .tool_permissions import tool_permission
+from .operator_tools import tool_permission
 
 KEY_HEADERS = {
     "api_key": "authorization",

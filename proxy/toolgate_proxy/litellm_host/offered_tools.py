@@ -10,7 +10,7 @@ from ..api.surface import Client
 from .callbacks.host_side import HostSide
 from .mcp import listings, mcp_entries
 from .mcp_credentials import McpCredentials
-from .web_search import permitted_search, search_tools
+from .operator_tools import permitted_search, search_tools
 
 
 async def with_tools(

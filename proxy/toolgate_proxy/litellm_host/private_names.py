@@ -309,7 +309,6 @@ PRIVATE_NAMES: tuple[PrivateName, ...] = (
         for name in (
             "general_settings",
             "litellm_proxy_admin_name",
-            "llm_model_list",
             "llm_router",
             "master_key",
             "prisma_client",

@@ -23,6 +23,9 @@ FAILURES = 2
 """Number of consecutive failed probes after which a backend is down. One refused connection is
 enough."""
 
+PROBE_INTERVAL = 1.0
+"""Seconds between two probes of a backend."""
+
 PROBE_SECONDS = 2.0
 """Time for the response to a probe, which needs no computation."""
 
@@ -160,8 +163,7 @@ class Deployments:
             label = _without_password(url)
             backend = Backend(url, key, self._settings)
             grammars = GrammarService(backend, self.shared_cache, label=label)
-            probing = self._settings.health_interval + PROBE_SECONDS
-            state = BackendState(label, MISSED_PROBES * probing)
+            state = BackendState(label, MISSED_PROBES * (PROBE_INTERVAL + PROBE_SECONDS))
             self._deployments[name] = Deployment(label, backend, grammars, state)
         return self._deployments[name]
 

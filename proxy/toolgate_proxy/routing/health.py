@@ -18,7 +18,7 @@ from toolgate_core.errors import ToolgateError
 from .. import metrics
 from ..backend_client.faults import refused_connection
 from ..background import poll_forever
-from ..settings import Settings
+from . import deployments as probing
 from .deployments import PROBE_SECONDS, Deployment, Deployments, Placement
 
 logger = logging.getLogger(__name__)
@@ -30,17 +30,15 @@ class Health:
     def __init__(
         self,
         deployments: Deployments,
-        settings: Settings,
         placements: Callable[[], Sequence[Placement]],
     ) -> None:
         self._deployments = deployments
-        self._settings = settings
         self._placements = placements
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
         polling = poll_forever(
-            self.probe_all, self._settings.health_interval, logger, "The health check failed"
+            self.probe_all, probing.PROBE_INTERVAL, logger, "The health check failed"
         )
         self._task = asyncio.create_task(polling)
 

@@ -18,7 +18,7 @@ from ..litellm_host.deployments.model_route import model_routes
 from ..litellm_host.deployments.router import model_names, placements
 from ..litellm_host.deployments.selection import SelectionHook, selection
 from ..litellm_host.mcp import server_names
-from ..litellm_host.web_search import search_tools
+from ..litellm_host.operator_tools import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
@@ -39,7 +39,7 @@ def extend_lifespan(app: Any) -> None:
             tracing.start(settings().traces)
             _freeze_heap()
             work = asyncio.gather(_prewarm_at_start(), warn_of_unused_keys(settings()))
-            health = Health(gateway().deployments, settings(), lambda: placements(None))
+            health = Health(gateway().deployments, lambda: placements(None))
             health.start()
             add_callback(SelectionHook(selection(), gateway().deployments))
             begin_models(model_names())

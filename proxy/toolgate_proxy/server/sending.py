@@ -15,7 +15,7 @@ from ..chat.failover import Events
 from ..context import RequestContext
 from ..litellm_host.callbacks.host_side import HostSide
 from ..litellm_host.callbacks.response_cache import kept_answers
-from ..litellm_host.callbacks.response_guard import ResponseGuard
+from ..litellm_host.callbacks.response_hooks import ResponseGuard
 from ..routing.deployments import Placement
 from ..state import gateway
 from .transport.connection import Disconnect, Reply

@@ -56,12 +56,7 @@ AFTER = 15.0
 CANCELLED = 0.08
 SCHEMAS = 1000
 """Schemas of new tools, beside the few that are drawn from a larger number."""
-CACHES = {
-    "TOOLGATE_MAX_GRAMMARS": "128",
-    "TOOLGATE_RULES_CACHE_MB": "1",
-    "TOOLGATE_GRAPH_MB": "16",
-    "TOOLGATE_BLOB_CACHE_MB": "4",
-}
+CACHES = {"TOOLGATE_MAX_GRAMMARS": "128", "TOOLGATE_CACHE_MB": "22"}
 """Bounds of the backend's caches that are reached in the first minutes. With the usual ones its
 memory grows for hours, with each schema that it sees for the first time (docs/results/results.md),
 which would hide a leak."""

@@ -108,7 +108,6 @@ class Gateway:
             redis_url=SecretStr(f"redis://{node.name}:6379"),
             key_secret=SECRET,
             fleet_secret=SECRET,
-            key_grace=grace,
             limits_without_redis="closed",
         )
         self._context = contextvars.copy_context()

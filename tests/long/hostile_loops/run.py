@@ -37,6 +37,7 @@ from tests.long.outcomes import Outcome, Runs, parser_of
 from tests.support.litellm.mcp import serving
 from tests.support.litellm.own_route_process import own_route
 from tests.support.servers.fake_backend import running
+from toolgate_proxy.backend_client import client
 from toolgate_proxy.litellm_host import mcp
 from toolgate_proxy.server.request_scope import RequestScope
 
@@ -83,10 +84,13 @@ async def loops(seed: int, number: int, concurrency: int) -> Outcome:
         running(RandomModel(seed)) as model,
     ):
         assert isinstance(model, RandomModel)
-        changes = {"idle_timeout": IDLE_SECONDS, "request_timeout": REQUEST_SECONDS}
+        monkeypatch.setattr(client, "IDLE_SECONDS", IDLE_SECONDS)
         calls = Path(folder) / "calls"
         calls.touch()
-        async with servers(calls), own_route(model, monkeypatch, **changes) as gateway:
+        async with (
+            servers(calls),
+            own_route(model, monkeypatch, request_timeout=REQUEST_SECONDS) as gateway,
+        ):
             gateway._app = RequestScope(gateway._app)  # type: ignore[assignment]
             load = Load(gateway, model, calls, outcome)
             for seconds, slots, quiet in (

@@ -22,10 +22,11 @@ from toolgate_core.errors import (
     BackendUnavailable,
     InvalidRequest,
 )
+from toolgate_proxy.backend_client import client as client_module
 from toolgate_proxy.backend_client.client import Backend
 from toolgate_proxy.settings import Settings
 
-QUICK = Settings(first_token_timeout=0.5, idle_timeout=0.5, request_timeout=1.0)
+QUICK = Settings(first_token_timeout=0.5, request_timeout=1.0)
 
 
 @pytest.fixture
@@ -204,10 +205,11 @@ async def test_response_without_events_times_out_despite_keep_alives(backend: Fa
 
 
 async def test_the_idle_timeout_is_that_of_the_backend_not_of_the_reader(
-    backend: FakeBackend,
+    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(client_module, "IDLE_SECONDS", 0.3)
     backend.scripts["slow"] = Script(("Hello you",), pause=0.05)
-    client = Backend(backend.url, SecretStr(KEY), Settings(idle_timeout=0.3))
+    client = Backend(backend.url, SecretStr(KEY), Settings())
     stream, read = await client.generate(request("slow")), list[wire.StreamEvent]()
     async for batch in stream:
         read += batch
@@ -231,7 +233,7 @@ async def test_dead_engine_raises_backend_lost_before_and_during_a_stream() -> N
 async def test_keep_alives_do_not_extend_the_first_token_timeout(backend: FakeBackend) -> None:
     backend.scripts["hang"] = Script(("Hello you",), hang_after=0)
     backend.scripts["slow"] = Script(("Hello you",), pause=0.5)
-    patient = Settings(first_token_timeout=0.4, idle_timeout=60, request_timeout=60)
+    patient = Settings(first_token_timeout=0.4, request_timeout=60)
     client = Backend(backend.url, SecretStr(KEY), patient)
     with pytest.raises(BackendTimeout):
         await events(client, request("hang"))

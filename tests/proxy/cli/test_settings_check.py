@@ -23,7 +23,7 @@ MENTIONED = re.compile(r"\bTOOLGATE_[A-Z0-9_]*[A-Z0-9]\b")
         ("TOOLGATE_KEYS_SECRET", "TOOLGATE_KEY_SECRET"),
         ("TOOLGATE_MASTERKEY", "TOOLGATE_MASTER_KEY"),
         ("TOOLGATE_BACKEND_URLS", "TOOLGATE_BACKEND_URL"),
-        ("TOOLGATE_IDLE_TIMOUT", "TOOLGATE_IDLE_TIMEOUT"),
+        ("TOOLGATE_BODY_TIMOUT", "TOOLGATE_BODY_TIMEOUT"),
     ],
 )
 def test_the_nearest_setting_is_suggested(given: str, meant: str) -> None:

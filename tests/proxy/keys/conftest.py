@@ -25,10 +25,10 @@ async def key_sync(redis_at_hand: RedisServer) -> AsyncIterator[KeySync]:
     await made.aclose()
 
 
-def key_sync_of(redis: RedisServer | None, **more: Any) -> KeySync:
+def key_sync_of(redis: RedisServer | None, grace: float = 300.0, **more: Any) -> KeySync:
     url = SecretStr(redis.url) if redis else None
     settings = Settings(redis_url=url, key_secret=SecretStr(KEY_SECRET), **more)
-    return KeySync(KeyCache(HASHER, settings.key_grace), HASHER, settings, poll=0.02)
+    return KeySync(KeyCache(HASHER, grace), HASHER, settings, poll=0.02)
 
 
 def finds(key_cache: KeyCache, sent: str) -> bool:

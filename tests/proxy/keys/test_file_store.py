@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of
-from toolgate_proxy.cli.config.check import BadConfig, check
+from toolgate_proxy.cli.config_check import BadConfig, check
 from toolgate_proxy.keys.file_store import BadKeyFile, entry, read_keys
 from toolgate_proxy.keys.key import new_key
 

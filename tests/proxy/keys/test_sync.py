@@ -50,7 +50,7 @@ async def test_only_the_first_start_waits_for_missing_redis(
         key_secret=SecretStr(KEY_SECRET),
         keys_file=file,
     )
-    made = KeySync(KeyCache(HASHER, nowhere.key_grace), HASHER, nowhere)
+    made = KeySync(KeyCache(HASHER, 300), HASHER, nowhere)
     monkeypatch.setattr(sync, "FIRST_POLL_TIMEOUT", 0.2)
     await made.started()
     monkeypatch.setattr(sync, "FIRST_POLL_TIMEOUT", 3600)
@@ -119,7 +119,7 @@ async def test_keys_lost_with_redis_last_writes_are_removed(
 
 async def test_keys_expire_after_redis_lost_them(redis_at_hand: RedisServer) -> None:
     """After the same grace period as while Redis is down; new keys are loaded at once."""
-    key_sync, sent, new = key_sync_of(redis_at_hand, key_grace=0.5), new_key(), new_key()
+    key_sync, sent, new = key_sync_of(redis_at_hand, grace=0.5), new_key(), new_key()
     await put(redis_at_hand.url, key_of(sent))
     await key_sync.started()
     assert finds(key_sync.key_cache, sent)

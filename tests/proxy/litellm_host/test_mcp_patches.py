@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from litellm.experimental_mcp_client.client import MCPClient
 
-from toolgate_proxy.litellm_host.mcp_patches import OF_SERVERS, noted_failures
+from toolgate_proxy.litellm_host.mcp import OF_SERVERS, noted_failures
 
 ADDRESS = "http://inner.example"
 

@@ -25,10 +25,9 @@ async def test_probe_notes_the_requests_that_a_backend_reports(
     monkeypatch.setattr(
         backend, "info", fake_backend.INFO.model_copy(update={"in_flight": reported})
     )
-    settings = Settings(redis_url=None)
-    deployments = Deployments(settings)
+    deployments = Deployments(Settings(redis_url=None))
     placement = Placement("tiny", backend.url, fake_backend.KEY)
-    await Health(deployments, settings, lambda: [placement]).probe_all()
+    await Health(deployments, lambda: [placement]).probe_all()
     deployment = deployments.at(placement)
     assert deployment.state.has_responded
     assert deployment.load.total == total
@@ -36,9 +35,9 @@ async def test_probe_notes_the_requests_that_a_backend_reports(
 
 async def cause_at(url: str, key: str = KEY) -> str | None:
     """After one probe."""
-    configured = Settings(redis_url=None)
-    deployments, placement = Deployments(configured), Placement("tiny", url, key)
-    await Health(deployments, configured, lambda: [placement]).probe_all()
+    deployments = Deployments(Settings(redis_url=None))
+    placement = Placement("tiny", url, key)
+    await Health(deployments, lambda: [placement]).probe_all()
     deployment = deployments.at(placement)
     await deployment.backend.aclose()
     return deployment.state.error

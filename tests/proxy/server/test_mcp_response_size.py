@@ -19,7 +19,7 @@ from tests.support.servers.mcp_http import HttpShop, running
 from tests.support.servers.mcp_shop import TOOLS
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host import mcp_patches
+from toolgate_proxy.litellm_host import mcp
 
 SHOP = {
     "type": "mcp",
@@ -36,7 +36,7 @@ LONGEST_TURN = 0.25
 @pytest.fixture
 async def http_shop(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HttpShop]:
     for name, bound in (("MAX_BYTES", BOUND), ("MAX_VALUES", VALUES), ("MAX_TOOLS", MOST)):
-        monkeypatch.setattr(mcp_patches, name, bound)
+        monkeypatch.setattr(mcp, name, bound)
     with running() as shop:
         async with serving(shop={"url": shop.url, "transport": "http"}):
             await until(lambda: shop.sent("x").get("tools/list"))
@@ -127,8 +127,8 @@ def turns() -> Iterator[list[float]]:
 async def test_many_parts_are_one_text_before_they_are_copied(
     gateway: Gateway, http_shop: HttpShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mcp_patches, "MAX_VALUES", 70_000)
-    monkeypatch.setattr(mcp_patches, "MAX_BYTES", 16_000_000)
+    monkeypatch.setattr(mcp, "MAX_VALUES", 70_000)
+    monkeypatch.setattr(mcp, "MAX_BYTES", 16_000_000)
     monkeypatch.setattr(litellm, "success_callback", [hook := Hook()])
     http_shop.results["tools/call"] = parts(20_000)
     await ask(gateway)  # the first one loads what is loaded lazily
@@ -144,7 +144,7 @@ async def test_a_list_at_the_bound_does_not_hold_up_others(
     gateway: Gateway, http_shop: HttpShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, bound in (("MAX_VALUES", 70_000), ("MAX_BYTES", 16_000_000), ("MAX_TOOLS", 800)):
-        monkeypatch.setattr(mcp_patches, name, bound)
+        monkeypatch.setattr(mcp, name, bound)
     schema = {"type": "object", "properties": {str(at): {"type": "string"} for at in range(10)}}
     many = listed("lookup", *map(str, range(799)), inputSchema=schema)
     await ask(gateway)

@@ -15,7 +15,7 @@ from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.chat.compaction.compacted import shown
 from toolgate_proxy.chat.compaction.summary import asked
-from toolgate_proxy.litellm_host.callbacks.completions import completion_of
+from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 from toolgate_proxy.server.response_headers import own_headers
 
 PATH = "/v1/messages"

@@ -16,7 +16,7 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.api.shared.output import COMMENT
 from toolgate_proxy.backend_client.event_stream import SseParser
-from toolgate_proxy.litellm_host.deployments import choice
+from toolgate_proxy.litellm_host.deployments import own_route
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server.response_headers import own_headers
 
@@ -84,7 +84,7 @@ async def test_unexpected_exception_is_a_500_without_its_message(
     def fail() -> Selection:
         raise KeyError("a secret")
 
-    monkeypatch.setattr(choice, "selection", fail)
+    monkeypatch.setattr(own_route, "selection", fail)
     response = await gateway.ask(chat())
     assert (response.status, response.json["error"]["code"]) == (500, "internal_error")
     assert b"secret" not in response.bodies[0]

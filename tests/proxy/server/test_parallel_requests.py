@@ -16,7 +16,7 @@ from tests.support.litellm.router import Row, use
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.script import Script
 from tests.support.waiting import until
-from toolgate_proxy.litellm_host.deployments import choice
+from toolgate_proxy.litellm_host.deployments import own_route
 from toolgate_proxy.litellm_host.deployments.selection import SelectionHook
 from toolgate_proxy.stack.processes import free_port
 
@@ -93,7 +93,7 @@ async def test_request_goes_to_a_deployment_with_a_free_slot(
     gateway: Gateway, second: FakeBackend, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
     use(monkeypatch, limited(gateway.backend), limited(second, "b"), **settings)
-    hook = SelectionHook(choice.selection(), gateway.here.deployments)
+    hook = SelectionHook(own_route.selection(), gateway.here.deployments)
     monkeypatch.setattr(litellm, "callbacks", [hook])
     second.scripts["hang"] = gateway.backend.scripts["hang"]
     leave = asyncio.Event()

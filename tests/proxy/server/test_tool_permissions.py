@@ -17,7 +17,7 @@ from tests.support.servers.script import Script, call
 from tests.support.servers.search_engine import SearchEngine, running
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.keys.key import new_key
-from toolgate_proxy.litellm_host.tool_permissions import may_search
+from toolgate_proxy.litellm_host.operator_tools import may_search
 from toolgate_proxy.server.response_headers import own_headers
 
 SHOP = {

@@ -15,10 +15,9 @@ from tests.support.litellm.router import reset_litellm, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
-from toolgate_proxy import app, pipeline
+from toolgate_proxy import pipeline
 from toolgate_proxy.litellm_host import auth
-from toolgate_proxy.litellm_host.callbacks import response_guard
-from toolgate_proxy.litellm_host.deployments import choice
+from toolgate_proxy.litellm_host.callbacks import response_hooks
 from toolgate_proxy.litellm_host.deployments import own_route as own_routes
 from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
@@ -60,7 +59,6 @@ async def own_route(
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (
-        app,
         auth,
         authorization,
         background_request,
@@ -73,13 +71,13 @@ async def own_route(
         stored_responses,
         pipeline,
         probes,
-        response_guard,
+        response_hooks,
         recording,
         request_scope,
         sending,
     ):
         monkeypatch.setattr(module, "gateway", lambda: here)
-    monkeypatch.setattr(choice, "selection", lambda: selection)
+    monkeypatch.setattr(own_routes, "selection", lambda: selection)
     monkeypatch.setattr(own_routes, "model_routes", lambda: known)
     monkeypatch.setattr(proxy_server, "master_key", MASTER)
     monkeypatch.setattr(proxy_server, "user_custom_auth", auth.authenticate)

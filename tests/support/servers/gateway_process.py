@@ -21,7 +21,8 @@ from unittest.mock import patch
 import httpx
 
 from tests.support.servers.fake_backend import KEY
-from toolgate_proxy.server.launcher import LITELLM_DOCS
+from toolgate_proxy.routing import deployments
+from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
@@ -32,10 +33,8 @@ START_TIMEOUT = 400.0
 
 _PRELOADED = "tests.support.servers.forked_gateways"
 _READ_ON_IMPORT = {
-    "DOCS_URL": LITELLM_DOCS,
+    **HOST_ENVIRONMENT,
     "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOG": "ERROR",
 }
 _fork_context = multiprocessing.get_context("forkserver")
 
@@ -114,7 +113,6 @@ def environment(backend_url: str, redis_url: str | None = None) -> dict[str, str
         "TOOLGATE_KEY_SECRET": KEY_SECRET,
         "TOOLGATE_KEEPALIVE_SECONDS": "8",
         "TOOLGATE_WRONG_KEYS_PER_MINUTE": "100000",
-        "TOOLGATE_HEALTH_INTERVAL": "0.25",
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     }
     if redis_url is not None:
@@ -154,6 +152,7 @@ def _run(
     os.environ.clear()
     os.environ.update(variables)
     sys.argv = command
+    deployments.PROBE_INTERVAL = 0.25
     if before is not None:
         before()
     from toolgate_proxy.cli.main import main

@@ -16,7 +16,7 @@ from ...keys.redis_store import KeyUsage, RedisStore
 from .. import gateway as gateways
 from ..main import new_app
 from ..output import CommandFailed
-from . import table
+from . import stored_keys
 from .options import (
     Block,
     EnforcedOnly,
@@ -104,7 +104,7 @@ def list_(
     if json_:
         _print_json([key.shown(now()) | usage.shown() for key, usage in listing])
     else:
-        typer.echo(table.of_keys(listing, now()))
+        typer.echo(stored_keys.of_keys(listing, now()))
 
 
 @keys.command()
@@ -234,14 +234,14 @@ def _show_new(key: Key, secret: str, as_json: bool) -> None:
         _print_json(key.shown(now()) | {"key": secret})
         return
     typer.echo(secret)
-    typer.echo(f"The key is printed only once.\n{table.of_one(key.shown(now()))}", err=True)
+    typer.echo(f"The key is printed only once.\n{stored_keys.of_one(key.shown(now()))}", err=True)
 
 
 def _show(shown: dict[str, Any], as_json: bool) -> None:
     if as_json:
         _print_json(shown)
     else:
-        typer.echo(table.of_one(shown))
+        typer.echo(stored_keys.of_one(shown))
 
 
 def _print_json(value: object) -> None:

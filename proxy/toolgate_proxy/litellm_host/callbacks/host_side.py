@@ -27,19 +27,17 @@ from ...context import RequestContext
 from ...routing.deployments import Deployment, Placement
 from .. import auth, budgets
 from ..context import identity_of
-from ..deployments.choice import Choice
 from ..deployments.fallbacks import Fallback, Fallbacks, all_of, requested_fallbacks
 from ..deployments.key_settings import check_settings, key_settings
 from ..deployments.model_route import ModelRoute
-from ..deployments.own_route import own_route
+from ..deployments.own_route import Choice, own_route
 from ..deployments.router import Asker, Target, is_foreign
 from ..errors import own_errors
 from ..mcp_credentials import without_credentials
-from .collected import Collected
 from .litellm_headers import model_id_of
 from .request_data import GUARDRAILS, RequestData
-from .request_events import RequestEvents
-from .response_guard import ResponseGuard
+from .request_events import Collected, RequestEvents
+from .response_hooks import ResponseGuard
 
 logger = logging.getLogger("toolgate")
 

@@ -10,7 +10,16 @@ import datetime
 import logging
 import traceback
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Coroutine,
+    Iterable,
+    Mapping,
+    MutableMapping,
+    Sequence,
+)
 from contextlib import ExitStack
 from functools import wraps
 from typing import Any, ParamSpec
@@ -26,8 +35,10 @@ from starlette.requests import Request
 
 from toolgate_core.errors import ToolgateError
 
-from ...api.surface import Surface, is_streamed
+from ...api.surface import Stream, Surface, Whole, is_streamed
 from ...background import in_background
+from ...chat.failover import Events
+from ...chat.response import ResponseEvent
 from ...context import RequestContext
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.model_route import target_of
@@ -36,7 +47,6 @@ from ..errors import HostRefused, host_error, own_error
 from ..guardrail_inputs import PROMPT, TOOLS
 from ..mcp_credentials import without_credentials
 from ..private_names import either
-from .completions import completion_of
 from .configured import (
     BEFORE_DEPLOYMENT,
     counts_keys,
@@ -47,6 +57,7 @@ from .configured import (
 )
 from .litellm_headers import headers_of, litellm_headers
 from .request_data import GUARDRAILS, RequestData
+from .response_forms import completion_of
 
 logger = logging.getLogger("toolgate")
 P = ParamSpec("P")
@@ -324,3 +335,40 @@ def _response(call_type: str, whole: Mapping[str, Any], *, stream: bool) -> Any:
     if not stream:
         return response
     return ResponseCompletedEvent(type="response.completed", response=response)
+
+
+class Collected:
+    def __init__(self) -> None:
+        self._whole: Callable[[], Whole] | None = None
+        self._pieces: list[ResponseEvent] = []
+
+    @property
+    def has_begun(self) -> bool:
+        """A backend responds."""
+        return self._whole is not None
+
+    def begin(self, whole: Callable[[], Whole]) -> None:
+        """`whole` makes the response, to which the events are added."""
+        self._whole = whole
+
+    def note(self, pieces: Iterable[ResponseEvent]) -> None:
+        """Keep events of a streamed response."""
+        self._pieces += pieces
+
+    def whole(self) -> Whole:
+        """Return the response with the events so far."""
+        assert self._whole is not None  # it has begun
+        whole = self._whole()
+        whole.add(self._pieces)
+        return whole
+
+    async def frames(
+        self, stream: Stream, events: Events, context: RequestContext
+    ) -> AsyncGenerator[bytes, None]:
+        """Keep the events of a stream and yield its bytes."""
+        async for pieces in events:
+            self.note(pieces)
+            if data := stream.events(pieces):
+                yield data
+        context.complete = True
+        yield stream.end()

@@ -5,26 +5,32 @@ changed or added must satisfy its schema, and so must the content under a `respo
 of a stream are sent as the hooks let them pass, up to the first part of a call. From there on they
 are held until the end of the stream; with a `response_format`, or a guardrail that reads the text
 only of whole responses, from its beginning.
+
+`ResponseGuard` also runs the hooks that run while a response is made.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import litellm
+import orjson
 from litellm.integrations.custom_guardrail import CustomGuardrail
 from litellm.types.utils import CallTypes, ModelResponse, ModelResponseStream
+from pydantic import BaseModel
 
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import ToolgateError, ToolSchemaViolation
 
 from ...api.surface import Whole
+from ...state import gateway
 from ...validation.service import ValidationService
-from ..errors import HostRefused
+from ..errors import HostRefused, own_error, own_errors
 from .configured import (
     AFTER_DEPLOYMENT,
     STREAM_OF_DEPLOYMENT,
@@ -33,9 +39,8 @@ from .configured import (
     having,
     is_unified,
 )
-from .event_source import UNSEEN, EventSource
 from .request_data import RequestData
-from .response_forms import FORMS, Call, body_of, events_of
+from .response_forms import DONE, FORMS, FRAME_END, Call, body_of, events_of, frame_of
 
 logger = logging.getLogger("toolgate")
 
@@ -280,3 +285,145 @@ def unified() -> Any:
     from litellm.proxy.utils import unified_guardrail
 
     return unified_guardrail
+
+
+UNSEEN = "id"
+"""LiteLLM encrypts it in responses of its own. Ours can be found by it."""
+
+
+class EventSource:
+    """The events of a stream as LiteLLM's objects, and back."""
+
+    def __init__(
+        self, frames: AsyncGenerator[bytes, None], item_of: Callable[[bytes], Any]
+    ) -> None:
+        self._frames = frames
+        self._item_of = item_of
+        self._made: dict[bytes, bytes] = {}
+        """The events, by the content of LiteLLM's objects."""
+        self.taken: list[bytes] = []
+        self.end = b""
+        """The end of the stream, which the hooks do not get."""
+        self.error: ToolgateError | None = None
+        """The error that ended the stream."""
+
+    async def items(self) -> AsyncGenerator[Any, None]:
+        try:
+            async with aclosing(self._frames) as frames:
+                async for data in frames:
+                    for frame in data.split(FRAME_END)[:-1]:
+                        if frame.endswith(DONE):
+                            self.end = frame + FRAME_END
+                        else:
+                            yield self._taken(frame + FRAME_END)
+        except ToolgateError as error:
+            self.error = error
+            raise
+
+    def frame(self, item: Any) -> bytes:
+        """Return the event of what the hooks yield: the original one, if they have not changed it.
+        Hooks may yield copies."""
+        return self._made.get(_content(item)) or frame_of(item)
+
+    def _taken(self, frame: bytes) -> Any:
+        item = self._item_of(frame)
+        self.taken.append(frame)
+        self._made[_content(item)] = frame
+        return item
+
+
+def _content(item: Any) -> bytes:
+    if isinstance(item, bytes):
+        return item
+    if isinstance(item, BaseModel) and getattr(item, "response", None) is None:
+        return item.model_dump_json(exclude_none=True).encode()
+    content = item
+    if isinstance(item, BaseModel):
+        content = item.model_dump(mode="json", exclude_none=True)
+    if isinstance(content, dict) and isinstance(content.get("response"), Mapping):
+        content["response"] = {**content["response"], UNSEEN: None}
+    return orjson.dumps(content)
+
+
+class ResponseGuard:
+    def __init__(self, data: RequestData) -> None:
+        self._data = data
+        self._moderations: list[asyncio.Task[None]] = []
+        self.has_refused = False
+        """A hook failed or refused the request or the response. No other model gets it."""
+        self.shown: Mapping[str, Any] | None = None
+        """The body of the whole response as the hooks left it."""
+
+    def start(self) -> None:
+        """Start the hooks that run while the response is made. They run again for a fallback that
+        has guardrails of its own."""
+        moderation = asyncio.create_task(self._moderated())
+        moderation.add_done_callback(_retrieve)
+        self._moderations.append(moderation)
+
+    def end(self) -> None:
+        for moderation in self._moderations:
+            moderation.cancel()
+
+    @contextmanager
+    def noting_refusals(self) -> Iterator[None]:
+        """Note that a hook refuses, and raise its exception as a ToolgateError."""
+        try:
+            with own_errors():
+                yield
+        except ToolgateError:
+            self.has_refused = True
+            raise
+
+    async def body(self, whole: Whole, model: str, request: ChatRequest) -> Mapping[str, Any]:
+        """Return the body of a whole response as the hooks leave it. It is stored if they change
+        nothing. `model`: its name in the router. Raise ToolgateError."""
+        with self.noting_refusals():
+            await self._require_moderated()
+            body = whole.body()
+            self.shown = await self._hooks(model, request).whole(body)
+        if self.shown is not body:
+            return self.shown
+        await whole.keep()
+        return whole.body()
+
+    async def stream(
+        self,
+        frames: AsyncGenerator[bytes, None],
+        whole: Callable[[], Whole],
+        model: str,
+        request: ChatRequest,
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a stream as the hooks leave it. `whole` makes the whole response at its end. It is
+        stored if they change nothing. Raise ToolgateError."""
+        response_hooks = self._hooks(model, request)
+        with self.noting_refusals():
+            await self._require_moderated()
+        try:
+            async with aclosing(response_hooks.stream(frames, whole)) as stream:
+                async for data in stream:
+                    yield data
+        except Exception as error:
+            self.has_refused = response_hooks.error is None
+            raise own_error(error) from error
+
+    def _hooks(self, model: str, request: ChatRequest) -> ResponseHooks:
+        validators, owner = gateway().engine.validators, self._data.context.sender
+        return ResponseHooks(self._data, model, request, validators, owner)
+
+    async def _moderated(self) -> None:
+        await hooks().during_call_hook(
+            data=await self._data.prepared(),
+            user_api_key_dict=self._data.caller,
+            call_type=self._data.call_type,
+        )
+
+    async def _require_moderated(self) -> None:
+        for moderation in self._moderations:
+            await moderation
+
+
+def _retrieve(moderation: asyncio.Task[None]) -> None:
+    """Keep asyncio from logging the exception of a request that has ended before."""
+    if not moderation.cancelled():
+        moderation.exception()

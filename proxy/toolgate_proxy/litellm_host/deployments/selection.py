@@ -82,9 +82,9 @@ def _full(model: str) -> litellm.RateLimitError:
 
 
 class Selection:
-    """Selects by health, prefix affinity, load and weight. `affinity`: None if it is disabled."""
+    """Selects by health, prefix affinity, load and weight."""
 
-    def __init__(self, deployments: Deployments, affinity: PrefixAffinity | None) -> None:
+    def __init__(self, deployments: Deployments, affinity: PrefixAffinity) -> None:
         self._deployments = deployments
         self._affinity = affinity
         self.slots = Slots()
@@ -131,7 +131,7 @@ class Selection:
         Returns all rows and None if there is no preference, if a row is another provider's (its
         load is unknown), or if a row has limits (LiteLLM enforces them).
         """
-        if self._affinity is None or len(rows) < 2:
+        if len(rows) < 2:
             return [*rows], None
         rows_at: dict[Placement, list[Row]] = defaultdict(list)
         weights: dict[Placement, float] = defaultdict(float)

@@ -29,8 +29,7 @@ from ..deployments.router import group_of, rows_of
 from ..deployments.selection import selection
 from ..errors import errors_raised, host_error
 from ..operations import unsupported
-from .patches import register
-from .stream import note_whole
+from .patches import note_whole, register
 
 
 class Toolgate(CustomLLM):  # type: ignore[misc]  # LiteLLM's types are not read

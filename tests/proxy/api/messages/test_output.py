@@ -30,7 +30,7 @@ from toolgate_core.errors import BackendLost
 from toolgate_proxy.api.messages.conversation.signature import verified
 from toolgate_proxy.api.messages.surface import Messages
 from toolgate_proxy.api.surface import Client
-from toolgate_proxy.litellm_host.callbacks.completions import completion_of
+from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 TOOLS = [LOOK, WALK]

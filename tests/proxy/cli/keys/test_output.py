@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import key_of
-from toolgate_proxy.cli.keys.table import of_keys, short
+from toolgate_proxy.cli.keys.stored_keys import of_keys, short
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.key import new_key, now
 from toolgate_proxy.keys.limit_kinds import KINDS

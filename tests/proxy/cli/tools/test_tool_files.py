@@ -10,7 +10,7 @@ import pytest
 
 from toolgate_core.tools import parse_tools
 from toolgate_proxy.cli.output import CommandFailed
-from toolgate_proxy.cli.tools.tool_files import read_tools
+from toolgate_proxy.cli.tools.commands import read_tools
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 CHAT = {"type": "function", "function": {"name": "t", "parameters": SCHEMA, "strict": True}}

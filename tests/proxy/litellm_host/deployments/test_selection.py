@@ -99,11 +99,6 @@ def test_short_prompts_go_to_any_deployment(selection: Selection, strategy: str)
     assert chosen(selection, rows, strategy, SHORT, 60) == {"a", "b", "c"}
 
 
-def test_long_prompts_go_to_any_deployment_without_affinity(deployments: Deployments) -> None:
-    rows = [row("a"), row("b"), row("c")]
-    assert len(chosen(Selection(deployments, None), rows, "simple-shuffle", BODY, 60)) == 3
-
-
 def test_simple_shuffle_chooses_by_weight(selection: Selection) -> None:
     rows = [row("a", weight=3), row("b", weight=1), row("c", weight=0)]
     picked = [

@@ -27,9 +27,9 @@ STRATEGIES = ["simple-shuffle", "least-busy", "usage-based-routing-v2", "latency
 
 
 class Prefers(PrefixAffinity):
-    """Every prompt prefers the backend of that name."""
+    """Every prompt prefers the backend of that name, if it has one."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str | None) -> None:
         super().__init__(Deployments(Settings()))
         self._name = name
 
@@ -57,8 +57,7 @@ def down(deployments: Deployments, *rows: Row) -> None:
 
 
 def hooked(prefers: str | None, deployments: Deployments) -> SelectionHook:
-    affinity = Prefers(prefers) if prefers is not None else None
-    hook = SelectionHook(Selection(deployments, affinity), deployments)
+    hook = SelectionHook(Selection(deployments, Prefers(prefers)), deployments)
     litellm.callbacks.append(hook)
     return hook
 
@@ -228,7 +227,7 @@ async def test_in_flight_request_counts_as_load(deployments: Deployments) -> Non
 
 
 async def test_selection_hook_passes_its_arguments_through(deployments: Deployments) -> None:
-    hook = SelectionHook(Selection(deployments, None), deployments)
+    hook = SelectionHook(Selection(deployments, Prefers(None)), deployments)
     rows = [row("a"), row("b")]
     assert await hook.async_filter_deployments("tiny", rows, None, None) == rows
     assert await hook.async_filter_deployments("tiny", [], LONG, {}) == []

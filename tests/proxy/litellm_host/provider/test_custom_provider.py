@@ -20,7 +20,7 @@ from tests.support.servers.script import Script
 from toolgate_proxy.documents.reader import Documents
 from toolgate_proxy.litellm_host.errors import carried
 from toolgate_proxy.litellm_host.provider import custom_provider
-from toolgate_proxy.litellm_host.provider.stream import PassThroughStream
+from toolgate_proxy.litellm_host.provider.patches import PassThroughStream
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
 

@@ -32,7 +32,6 @@ from toolgate_proxy.server import launcher
 from toolgate_proxy.server.transport import http_protocol
 
 MAX_BODY = 4_000_000
-BUDGET = 8_000_000
 LONGEST_PAUSE = 0.25
 """Seconds."""
 GROWTH = 64_000_000
@@ -42,7 +41,6 @@ HI = {"role": "user", "content": "hi"}
 BODY = {"model": "tiny", "messages": [HI]}
 LIMITS = {
     "TOOLGATE_MAX_BODY_BYTES": str(MAX_BODY),
-    "TOOLGATE_KEY_BODY_BYTES": str(BUDGET),
     "TOOLGATE_BODY_TIMEOUT": "2",
 }
 

@@ -1,4 +1,4 @@
-"""LiteLLM's routing strategies with our provider, with prefix affinity and without it."""
+"""LiteLLM's routing strategies with our provider, on both routes."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ def backends() -> Iterator[Backends]:
 
 @pytest.fixture(
     scope="module",
-    params=[("true", "auto"), ("false", "auto"), ("true", "litellm")],
-    ids=["own route", "own route, no affinity", "LiteLLM's way"],
+    params=["auto", "litellm"],
+    ids=["own route", "LiteLLM's way"],
 )
 def url(
     request: pytest.FixtureRequest,
@@ -73,9 +73,9 @@ def url(
     folder = tmp_path_factory.mktemp("routing")
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump(config([each.url for each in backends.all])))
-    affinity, way = request.param
-    more = {"TOOLGATE_PREFIX_AFFINITY": affinity, "TOOLGATE_ROUTE": way}
-    with serving(["--config", str(path)], backends.all[0].url, folder / "log", **more) as gateway:
+    url = backends.all[0].url
+    arguments = ["--config", str(path)]
+    with serving(arguments, url, folder / "log", TOOLGATE_ROUTE=request.param) as gateway:
         yield gateway.url
 
 
@@ -146,7 +146,7 @@ async def _end(requests: list[asyncio.Task[httpx.Response]], backends: Backends)
 
 
 async def test_requests_with_one_cache_key_go_to_one_backend(
-    http: httpx.AsyncClient, backends: Backends, request: pytest.FixtureRequest
+    http: httpx.AsyncClient, backends: Backends
 ) -> None:
     """Short prompts, which have no preference otherwise."""
     body = asked("tiny", system="", prompt_cache_key="mine")
@@ -154,7 +154,7 @@ async def test_requests_with_one_cache_key_go_to_one_backend(
         for _ in range(40):
             response = await http.post(CHAT, json=body)
             assert response.status_code == 200, response.text
-    assert (0 in used) == ("no affinity" not in request.node.name)
+    assert 0 in used
 
 
 async def test_usage_based_routing_spreads_requests(
