@@ -20,7 +20,6 @@ from toolgate_core.tools import TOOL_NAME
 from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome
 from ..background import within
 from ..chat.tool_calls import begin_series
-from ..shared_tools import not_deferred
 from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
 from .mcp_patches import ToolCallFailed, noted_failures
 from .private_names import either
@@ -50,7 +49,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         ("mcp_servers", "url", _of_anthropic),
     ):
         given = body.get(name)
-        for at, entry in not_deferred(given if isinstance(given, list) else ()):
+        for at, entry in enumerate(given if isinstance(given, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
                 found[f"{name}[{at}]"] = in_own_form(entry)
     return found

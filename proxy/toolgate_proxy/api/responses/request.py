@@ -32,10 +32,9 @@ from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
 from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .shown_tools import SEARCH
 from .state.background import BACKGROUND
 from .state.conversation import CONVERSATION, read_conversation
-from .tools import WEB_SEARCHES, ToolReader
+from .tools import SEARCH, WEB_SEARCHES, ToolReader
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {

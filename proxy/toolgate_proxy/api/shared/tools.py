@@ -1,16 +1,26 @@
-"""Tools and tool choices, in the forms that several APIs have in common."""
+"""Tools and tool choices, as all APIs read them. The model is not offered tools with
+`defer_loading` until the conversation adds them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool, parse_tools, refuse
+from toolgate_core.errors import InvalidRequest, UnknownTool, UnsupportedParameter
+from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
+from .hosted_tools import HostedTools
+
+DEFERRED = "defer_loading"
+MAX_LOADED = 1_000
+"""Most tools of a request that are not deferred."""
+MAX_TOOLS = 10_001
+"""Most tools of a request: 10,000 and a search."""
 
 Mode = Literal["none", "auto", "required"]
 MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"}
@@ -20,44 +30,96 @@ ALLOWED_MODES = ("auto", "required")
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
 
 
-def read_tools(
-    tools: Sequence[object],
-    *,
-    param: str = "tools",
-    open_objects: bool = False,
-    on_invalid: OnInvalid = refuse,
+@dataclass(frozen=True)
+class Entry:
+    path: str
+    """Of the tool in the request."""
+    tool: Any
+    """In the form of chat completions."""
+    deferred: bool = False
+    namespace: str = ""
+    """The namespace of the Responses API, if it has one."""
+
+    @property
+    def name(self) -> str | None:
+        return function_name(self.tool)
+
+    @property
+    def function(self) -> Mapping[str, Any]:
+        function: Mapping[str, Any] = function_of(self.tool)
+        return function
+
+
+Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
+FLAT: Words = ((".function", ""),)
+"""Functions have no object around them."""
+
+
+def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
+    """Return the entry of a function without an object around it."""
+    return Entry(path, {"type": "function", "function": function}, deferred)
+
+
+def parse_entries(
+    entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool, words: Words = ()
 ) -> tuple[Tool, ...]:
-    """Tools as `{"type": "function", "function": {…}}` and `{"type": "custom", "custom": {…}}`.
-    `on_invalid` gets InvalidTools, SchemaNotEnforceable and UnsupportedParameter."""
-    try:
-        return parse_tools(tools, param=param, open_objects=open_objects, on_invalid=on_invalid)
-    except RecursionError as error:
-        raise InvalidTools(
-            f"{param!r} is nested too deeply. Use a flatter JSON Schema.", param=param
-        ) from error
-
-
-def read_functions(
-    functions: Sequence[object],
-    *,
-    param: str,
-    open_objects: bool = False,
-    on_invalid: OnInvalid = refuse,
-) -> tuple[Tool, ...]:
-    """Functions without the object around them. The `param` of tools and errors is below the entry
-    of the array `param`."""
-
-    def flat(path: str) -> str:
-        return path.replace("].function", "]", 1)
-
-    def on_invalid_function(name: str, error: InvalidRequest) -> None:
-        on_invalid(name, error.reworded(flat(error.message), flat(error.param or param)))
-
-    wrapped = [{"type": "function", "function": function} for function in functions]
-    tools = read_tools(
-        wrapped, param=param, open_objects=open_objects, on_invalid=on_invalid_function
+    """Parse entries, at their own paths. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
+    UnsupportedParameter."""
+    return parse_tools(
+        [entry.tool for entry in entries],
+        places=[Place(entry.path, entry.namespace, words) for entry in entries],
+        open_objects=open_objects,
+        on_invalid=on_invalid,
     )
-    return tuple(replace(tool, param=flat(tool.param)) for tool in tools)
+
+
+def read_toolset(
+    entries: Sequence[Entry],
+    parse: Parse,
+    *,
+    hosted: HostedTools,
+    on_invalid: OnInvalid,
+    optional: Container[str] = (),
+) -> Toolset:
+    """Return the tools of a request. A deferred entry is parsed when it is added. If a search was
+    left out that only a provider can run, nothing would add them, so they are loaded at once.
+    `optional`: names of tools that are left out if they are invalid, whatever `on_invalid` does
+    with others.
+
+    Raise InvalidRequest."""
+    left_out = hosted.names
+
+    def leave_out(name: str, error: InvalidRequest) -> None:
+        if name not in optional:
+            on_invalid(name, error)
+        left_out.add(name)
+
+    at_once = hosted.has_search
+    names = {entry.name for entry in entries if at_once or not entry.deferred}
+    loaded: list[Entry] = []
+    deferred: dict[str, list[Entry]] = {}
+    for entry in entries:
+        name = entry.name
+        # An invalid name is an error, and so are two tools of one name.
+        if name is None or name in names or not TOOL_NAME.fullmatch(name):
+            loaded.append(entry)
+        else:
+            deferred.setdefault(name, []).append(entry)
+    if len(loaded) > MAX_LOADED:
+        raise InvalidRequest(
+            f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
+            f"{MAX_LOADED:,} are allowed. Defer some.",
+            param="tools",
+        )
+    later = {name: partial(_first, parse, each) for name, each in deferred.items()}
+    searchable = [each[0].function for each in deferred.values()]
+    return Toolset(parse(loaded, leave_out), later, left_out, leave_out, searchable)
+
+
+def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+    """Return the tool; None if it is invalid and left out. Several entries have the same name:
+    they are refused unless they are the same tool."""
+    return next(iter(parse(entries, on_invalid)), None)
 
 
 def read_mode(choice: object) -> Mode | dict[str, Any]:
