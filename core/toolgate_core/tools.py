@@ -179,12 +179,7 @@ def _parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
         return _custom_tool(name, function, place)
     where = f"{param}.function.parameters"
     given = function.get("parameters")
-    try:
-        parameters, tool_hash, found = _canonical(name, given, where, open_objects)
-    except RecursionError as error:
-        raise InvalidTools(
-            f"{where!r} is nested too deeply. Use a flatter JSON Schema.", param=where
-        ) from error
+    parameters, tool_hash, found = _canonical(name, given, where, open_objects)
     if found:
         entry = {**entry, "function": {**function, "parameters": corrected(given)}}
     strict = function.get("strict")

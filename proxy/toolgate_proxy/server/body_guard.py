@@ -56,7 +56,8 @@ MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
 CONTAINERS = (dict, list)
 JSON_TEXTS = frozenset({"arguments", "input", "json"})
-"""Members of objects in a body whose texts are parsed as JSON. Their values count as the body's."""
+"""Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
+values count as the body's."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -90,24 +91,14 @@ def check_bounds(values: dict[str, Any]) -> None:
     level: list[Any] = [values]
     values_left = MAX_VALUES
     for _ in range(MAX_DEPTH):
-        for each in level if level[0] is not values else ():  # `input` of a body is no JSON
-            if not isinstance(each, dict) or JSON_TEXTS.isdisjoint(each):
-                continue
-            for name in JSON_TEXTS:
-                text: Any = each.get(name)
-                found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-                if found > values_left and exceeds(text.encode(errors="replace"), values_left):
-                    raise RequestTooLarge(
-                        f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON "
-                        "values. Send fewer or shorter ones."
-                    )
-                values_left -= min(found, values_left)
-        level = [
-            child
-            for value in level
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, CONTAINERS) and child
-        ]
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                if value is not values and not JSON_TEXTS.isdisjoint(value):
+                    values_left = _without_texts(value, values_left)
+                value = value.values()
+            below += [child for child in value if isinstance(child, CONTAINERS) and child]
+        level = below
         if not level:
             break
     else:
@@ -125,6 +116,20 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
+
+
+def _without_texts(value: dict[str, Any], most: int) -> int:
+    """Return `most` without the values of JSON texts. Raises RequestTooLarge if they have more."""
+    for name in JSON_TEXTS:
+        text = value.get(name)
+        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
+        if found > most and exceeds(str(text).encode(errors="replace"), most):
+            raise RequestTooLarge(
+                f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
+                "Send fewer or shorter ones."
+            )
+        most -= min(found, most)
+    return most
 
 
 def check_model_name(model: str) -> None:

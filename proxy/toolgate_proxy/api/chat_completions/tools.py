@@ -20,7 +20,7 @@ from toolgate_core.errors import InvalidTools, UnsupportedParameter
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, unknown_value
+from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.hosted_tools import HostedTools
 from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import QUERY, Method, method_of, search_function
@@ -129,7 +129,8 @@ def choice_of(values: Mapping[str, Any]) -> ToolChoice:
     """Return the choice between the tools."""
     if "function_call" not in values:
         choice = values.get("tool_choice")
-        return "required" if choice == "any" else read_tool_choice(choice)  # "any" is Mistral's
+        choice = "required" if choice == "any" else choice  # "any" is Mistral's
+        return read_tool_choice(choice, _chosen)
     choice = values["function_call"]
     if isinstance(choice, str) and choice in CHOICES:
         return MODES[choice]
@@ -138,6 +139,22 @@ def choice_of(values: Mapping[str, Any]) -> ToolChoice:
         expected = '"none", "auto" or an object with a name'
         raise unknown_value("function_call", expected, choice, CHOICES)
     return NamedTool(name)
+
+
+def _chosen(fields: Fields) -> str:
+    """Return the name of a tool in `tool_choice`."""
+    kind = fields.values.get("type")
+    if kind not in (None, *OFFERED):
+        raise UnsupportedParameter(
+            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
+            '"custom" or "allowed_tools".',
+            param=fields.place,
+        )
+    name = function_name(fields.values)
+    if name is None:
+        expected = f"an object with the tool's name in {kind or 'function'}.name"
+        raise invalid_value(fields.place, expected, fields.values)
+    return name
 
 
 def with_search(body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:

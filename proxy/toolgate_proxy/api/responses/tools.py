@@ -93,7 +93,7 @@ class ToolReader:
             if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
         )
         if self.search is None:
-            entries = [replace(entry, deferred=False) for entry in entries]
+            entries = [replace(each, deferred=False) if each.deferred else each for each in entries]
         return read_toolset(
             entries,
             self._parsed,
@@ -205,7 +205,7 @@ class ToolReader:
     def _in_namespace(self, entry: Entry) -> Entry:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
         that is its name."""
-        is_alone = not entry.namespace and entry.name in self._alone
+        is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return replace(entry, namespace=entry.name or "") if is_alone else entry
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, UnknownTool, UnsupportedParameter
+from toolgate_core.errors import InvalidRequest, UnknownTool
 from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
 from toolgate_core.toolset import Toolset
 
@@ -94,12 +94,12 @@ def read_toolset(
             on_invalid(name, error)
         left_out.add(name)
 
+    named = [(entry.name, entry) for entry in entries]
     at_once = hosted.has_search
-    names = {entry.name for entry in entries if at_once or not entry.deferred}
+    names = {name for name, entry in named if at_once or not entry.deferred}
     loaded: list[Entry] = []
     deferred: dict[str, list[Entry]] = {}
-    for entry in entries:
-        name = entry.name
+    for name, entry in named:
         # An invalid name is an error, and so are two tools of one name.
         if name is None or name in names or not TOOL_NAME.fullmatch(name):
             loaded.append(entry)
@@ -122,8 +122,11 @@ def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Too
     return next(iter(parse(entries, on_invalid)), None)
 
 
-def read_mode(choice: object) -> Mode | dict[str, Any]:
-    """Return the mode that a `tool_choice` of OpenAI's APIs is, or the object that names tools."""
+def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
+    """`tool_choice` of OpenAI's APIs. `name_of`: reads the name in an object that names a tool.
+    `{"type": "allowed_tools", "allowed_tools": {"mode": …, "tools": […]}}` names several; in the
+    Responses API mode and tools are beside the type. Raise InvalidRequest, UnknownTool and
+    UnsupportedParameter."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
     # Some clients write the mode as the type of an object.
@@ -133,28 +136,25 @@ def read_mode(choice: object) -> Mode | dict[str, Any]:
         return MODES[mode]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
-    return choice
-
-
-def read_tool_choice(choice: object) -> ToolChoice:
-    """`tool_choice` of OpenAI's APIs. The name of a tool is at `function.name` in chat completions,
-    and at `name` in the Responses API."""
-    found = read_mode(choice)
-    if isinstance(found, str):
-        return found
-    kind = found.get("type")
-    if kind == "allowed_tools":
-        return _allowed_tools(Fields(found, "tool_choice"))
-    if kind not in ("function", "custom"):
-        raise UnsupportedParameter(
-            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
-            '"custom" or "allowed_tools".',
-            param="tool_choice",
+    fields = Fields(choice, "tool_choice")
+    if choice.get("type") != "allowed_tools":
+        return NamedTool(name_of(fields))
+    inner = fields.mapping("allowed_tools")
+    allowed = fields if inner is None else Fields(inner, fields.path("allowed_tools"))
+    mode = allowed.values.get("mode", "auto")
+    if mode not in ALLOWED_MODES:
+        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
+    path, entries = allowed.path("tools"), allowed.items("tools")
+    if not entries:
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
         )
-    name = function_name(found)
-    if name is None:
-        raise invalid_value("tool_choice", f"an object with the tool's name in {kind}.name", found)
-    return NamedTool(name)
+    names = []
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
+        names.append(name_of(Fields(entry, f"{path}[{at}]")))
+    return AllowedTools(mode, tuple(dict.fromkeys(names)))
 
 
 def function_name(entry: object) -> str | None:
@@ -167,25 +167,6 @@ def function_name(entry: object) -> str | None:
 def function_of(entry: Mapping[str, Any]) -> Any:
     """The function or custom tool of an entry, which may be without an object around it."""
     return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
-
-
-def _allowed_tools(choice: Fields) -> AllowedTools:
-    """`{"type": "allowed_tools", "allowed_tools": {"mode": …, "tools": […]}}`. In the Responses
-    API mode and tools are beside the type."""
-    inner = choice.mapping("allowed_tools")
-    allowed = choice if inner is None else Fields(inner, "tool_choice.allowed_tools")
-    mode = allowed.values.get("mode", "auto")
-    if mode not in ALLOWED_MODES:
-        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
-    names = [function_name(entry) for entry in allowed.items("tools") or []]
-    if not names:
-        path = allowed.path("tools")
-        raise UnknownTool(
-            f"{path!r} is empty. Name at least one of the request's tools.", param=path
-        )
-    if any(name is None for name in names):
-        raise allowed.wrong("tools", "an array of objects with the name of a tool each")
-    return AllowedTools(mode, tuple(name for name in names if name is not None))
 
 
 Form = Literal["chat completions", "the Responses API", "the Messages API", "MCP"]
