@@ -17,10 +17,10 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.options import check_stream_options
 from ..shared.parameter import read_parameters, unknown
 from ..shared.tool_search import ToolSearch
+from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
 from .mcp import LISTED, McpReader
 from .messages import parse_messages

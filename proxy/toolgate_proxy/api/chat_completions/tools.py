@@ -21,14 +21,13 @@ from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from ..shared.hosted_tools import HostedTools
 from ..shared.tool_changes import ToolChanges
 from ..shared.tool_search import QUERY, Method, method_of, search_function
 from ..shared.tools import (
     DEFERRED,
-    FLAT,
     MODES,
     Entry,
+    HostedTools,
     function_entry,
     function_name,
     other_form,
@@ -42,6 +41,7 @@ CHOICES = ("none", "auto")
 NAME = "tool_search"
 """The search's name for the model, and its type in OpenAI's form."""
 OFFERED = ("function", "custom")
+FLAT = ((".function", ""),)
 
 Message = dict[str, Any]
 

@@ -22,10 +22,10 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
 from ..shared.tool_search import ToolSearch
+from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded
 from .context_management import read_edits

@@ -15,12 +15,12 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
 from ...sealing import OwnerSeal
-from ..shared.hosted_tools import HostedTools
 from ..shared.tool_search import Method, method_of, search_function
 from ..shared.tools import (
     DEFERRED,
     WRITTEN,
     Entry,
+    HostedTools,
     function_entry,
     other_form,
     parse_entries,
@@ -38,14 +38,7 @@ WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
 """Types of web searches, which the gateway runs if the operator has configured a search engine."""
 WEB_FETCH = re.compile(r"web_fetch_[0-9]{8}")
 """Types of fetches, which the gateway runs if the operator allows pages."""
-SEARCH_FIELDS = (
-    "type",
-    "name",
-    "allowed_callers",
-    "cache_control",
-    "defer_loading",
-    "strict",
-)
+SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
 WEB_FIELDS = (*SEARCH_FIELDS, "allowed_domains", "blocked_domains", "max_uses")
 WEB_SEARCH_FIELDS = (*WEB_FIELDS, "user_location")
 WEB_FETCH_FIELDS = (*WEB_FIELDS, "citations", "max_content_tokens")

@@ -20,11 +20,10 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
-from ..shared.tools import read_tool_choice
+from ..shared.tools import HostedTools, read_tool_choice
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .approvals import Approvals, pending_calls

@@ -12,12 +12,12 @@ from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, unknown_value
-from ..shared.hosted_tools import HostedTools
 from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
 from ..shared.tool_search import search_function
 from ..shared.tools import (
     DEFERRED,
     Entry,
+    HostedTools,
     function_entry,
     other_form,
     parse_entries,

@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, UnknownTool
+from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
 from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
-from .hosted_tools import HostedTools
 
 DEFERRED = "defer_loading"
 MAX_LOADED = 1_000
@@ -28,6 +28,99 @@ MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"
 ALLOWED_MODES = ("auto", "required")
 """Modes of a choice among some of the tools."""
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
+HOSTED = (
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "mcp_toolset",
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "tool_search_tool_bm25",
+    "tool_search_tool_regex",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+)
+"""Types of hosted tools: those that OpenAI or Anthropic runs or defines, and that no model here can
+be offered. They are in a response header, so no other text may pass for one."""
+VERSIONED = re.compile(
+    r"(?:advisor|code_execution|tool_search_tool_bm25|tool_search_tool_regex|web_fetch|web_search)"
+    r"_[0-9]{8}"
+)
+"""Types of Anthropic's server tools, which end with a date."""
+SEARCH = "tool_search"
+"""Beginning of the types of tools that search for deferred tools."""
+
+
+@dataclass(frozen=True)
+class _LeftOut:
+    kind: str
+    name: object
+    """Anthropic's tools have names, by which a choice refers to them."""
+    path: str
+
+
+@dataclass
+class HostedTools:
+    """The hosted tools of one request. Clients such as Codex and Claude Code send some with each
+    request. `omit`: leave them out instead of refusing them."""
+
+    omit: bool
+    _left_out: list[_LeftOut] = field(default_factory=list)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of those that were left out, each once."""
+        return tuple(dict.fromkeys(each.kind for each in self._left_out))
+
+    @property
+    def names(self) -> set[str]:
+        """The names of those that were left out and have one."""
+        return {each.name for each in self._left_out if isinstance(each.name, str)}
+
+    @property
+    def has_search(self) -> bool:
+        """Whether a tool that searches for deferred tools was left out."""
+        return any(each.kind.startswith(SEARCH) for each in self._left_out)
+
+    def leaves_out(self, entry: object, path: str) -> bool:
+        """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(kind, str) or not _is_hosted(kind):
+            return False
+        if not self.omit:
+            raise UnsupportedParameter(
+                f"{path!r} is the hosted tool {kind!r}, which this gateway does not have. Remove "
+                "it, or offer a function.",
+                param=path,
+            )
+        self._left_out.append(_LeftOut(kind, entry.get("name"), path))
+        return True
+
+    def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
+        """Raises InvalidTools if the choice names a tool that was left out."""
+        if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
+            return
+        for each in self._left_out:
+            if choice.name == each.name:
+                raise InvalidTools(
+                    f"'tool_choice' requires a call, but this gateway does not have the hosted "
+                    f"tool {each.kind!r}. Offer a function.",
+                    param=each.path,
+                )
+
+
+@lru_cache(maxsize=256)
+def _is_hosted(kind: str) -> bool:
+    return kind in HOSTED or VERSIONED.fullmatch(kind) is not None
 
 
 @dataclass(frozen=True)
@@ -51,8 +144,6 @@ class Entry:
 
 
 Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
-FLAT: Words = ((".function", ""),)
-"""Functions have no object around them."""
 
 
 def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
