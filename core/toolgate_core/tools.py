@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
+
+from pydantic_core import to_json
 
 from . import grammar_key
 from .custom_tools import FIELDS, custom_parameters, function_definition, read_grammar
@@ -32,7 +34,7 @@ characters is escaped in JSON, so the envelope of a call contains the name uncha
 MAX_CACHED = 2_000
 """Maximum number of cached canonical schemas."""
 MAX_CACHED_LENGTH = 16_000
-"""Maximum length of a schema that is cached, in characters."""
+"""Maximum length of a schema that is cached, in bytes."""
 
 MEMBERS = {"function": ("name", "description", "parameters", "strict"), "custom": FIELDS}
 """By type of a tool: its members."""
@@ -73,6 +75,28 @@ class Tool:
     """The slips in the given schema that are read as they were meant."""
 
 
+Words = Sequence[tuple[str, str]]
+"""Parts of paths in chat completions, and what an API has instead of them."""
+
+
+class Place(NamedTuple):
+    """Where a request has a tool."""
+
+    path: str
+    namespace: str = ""
+    """The namespace of the Responses API, if it has one."""
+    words: Words = ()
+
+    def own(self, text: str) -> str:
+        """Return a path below that of the tool, or a text with some, as the API has them."""
+        for nested, own in self.words:
+            text = text.replace(f"{self.path}{nested}", f"{self.path}{own}")
+        return text
+
+    def named_by(self, error: InvalidRequest) -> InvalidRequest:
+        return error.reworded(self.own(error.message), self.own(error.param or self.path))
+
+
 OnInvalid = Callable[[str, InvalidRequest], None]
 """Called with the name of a tool that is invalid, or its place, and the error. The tool is left out
 if it returns."""
@@ -85,29 +109,31 @@ def refuse(_name: str, error: InvalidRequest) -> None:
 def parse_tools(
     tools: Sequence[object],
     *,
-    param: str = "tools",
+    places: Sequence[Place] = (),
     open_objects: bool = False,
     on_invalid: OnInvalid = refuse,
 ) -> tuple[Tool, ...]:
-    """Parse OpenAI's `tools`. With `open_objects`, objects that declare properties may have further
-    ones unless the schema forbids them. A tool with the same definition as an earlier one is left
-    out. The InvalidTools that `on_invalid` gets names the invalid entry."""
+    """Parse tools in the form of chat completions. With `open_objects`, objects that declare
+    properties may have further ones unless the schema forbids them. A tool with the same definition
+    as an earlier one is left out. `places`: of the tools, if they are not those of `tools`.
+    `on_invalid` gets InvalidTools, SchemaNotEnforceable and UnsupportedParameter, which name the
+    invalid entry."""
     parsed: dict[str, Tool] = {}
     for index, entry in enumerate(tools):
-        place = f"{param}[{index}]"
+        place = places[index] if places else Place(f"tools[{index}]")
         try:
             tool = _parse_tool(entry, place, open_objects)
         except InvalidRequest as error:
-            on_invalid(_name_of(entry) or place, error)
+            on_invalid(_name_of(entry) or place.path, place.named_by(error))
             continue
         known = parsed.setdefault(tool.name, tool)
         if (known.definition, known.hash) != (tool.definition, tool.hash):
             repeated = InvalidTools(
                 f"Two tools have the name {tool.name!r}, with different definitions. Give each "
                 "tool a unique name.",
-                param=f"{place}.{'custom' if tool.custom else 'function'}.name",
+                param=f"{place.path}.{'custom' if tool.custom else 'function'}.name",
             )
-            on_invalid(place, repeated)
+            on_invalid(place.path, place.named_by(repeated))
     return tuple(parsed.values())
 
 
@@ -132,7 +158,8 @@ def text_format(kind: Literal["choice", "regex"], value: list[str] | str, *, par
     return Tool(grammar_key.CONTENT, schema, tool_hash, {}, param=param)
 
 
-def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
+def _parse_tool(entry: object, place: Place, open_objects: bool) -> Tool:
+    param = place.path
     kind = entry.get("type") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or kind not in ("function", "custom"):
         raise InvalidTools(
@@ -149,7 +176,7 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
             param=f"{param}.{kind}.name",
         )
     if kind == "custom":
-        return _custom_tool(name, function, f"{param}.custom")
+        return _custom_tool(name, function, place)
     where = f"{param}.function.parameters"
     given = function.get("parameters")
     parameters, tool_hash, found = _canonical(name, given, where, open_objects)
@@ -160,7 +187,16 @@ def _parse_tool(entry: object, param: str, open_objects: bool) -> Tool:
         raise InvalidTools(
             f"{param}.function.strict must be true or false.", param=f"{param}.function.strict"
         )
-    return Tool(name, parameters, tool_hash, entry, strict is True, param=where, corrections=found)
+    return Tool(
+        name,
+        parameters,
+        tool_hash,
+        entry,
+        strict is True,
+        namespace=place.namespace,
+        param=place.own(where),
+        corrections=found,
+    )
 
 
 def unknown_member(
@@ -199,7 +235,8 @@ def _check_members(entry: dict[str, Any], kind: str, param: str) -> None:
         raise InvalidTools(message, param=f"{param}.{name}")
 
 
-def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:
+def _custom_tool(name: str, custom: dict[str, Any], place: Place) -> Tool:
+    param = f"{place.path}.custom"
     description = custom.get("description")
     if description is not None and not isinstance(description, str):
         raise InvalidTools(f"{param}.description must be a string.", param=f"{param}.description")
@@ -208,8 +245,16 @@ def _custom_tool(name: str, custom: dict[str, Any], param: str) -> Tool:
     definition = function_definition(name, description, grammar)
     tool_hash = grammar_key.tool_hash(name, parameters)
     # There is no other text that the model could be asked for, so nothing is left to validation.
-    where = f"{param}.format.grammar.definition"
-    return Tool(name, parameters, tool_hash, definition, strict=True, custom=True, param=where)
+    return Tool(
+        name,
+        parameters,
+        tool_hash,
+        definition,
+        strict=True,
+        custom=True,
+        namespace=place.namespace,
+        param=place.own(f"{param}.format.grammar.definition"),
+    )
 
 
 def _name_of(entry: object) -> str | None:
@@ -227,7 +272,7 @@ def _canonical(name: str, parameters: object, param: str, open_objects: bool) ->
     hundredth of the time.
     """
     try:
-        text = json.dumps(parameters)
+        text = to_json(parameters, inf_nan_mode="constants")  # four times as fast as `json`
         if len(text) <= MAX_CACHED_LENGTH:
             return _cached(name, text, open_objects)
     except (InvalidRequest, RecursionError, ValueError):
@@ -236,7 +281,7 @@ def _canonical(name: str, parameters: object, param: str, open_objects: bool) ->
 
 
 @lru_cache(maxsize=MAX_CACHED)
-def _cached(name: str, text: str, open_objects: bool) -> _Canonical:
+def _cached(name: str, text: bytes, open_objects: bool) -> _Canonical:
     return _make_canonical(name, json.loads(text), "parameters", open_objects)
 
 

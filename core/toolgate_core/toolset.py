@@ -41,9 +41,8 @@ class Toolset:
         self._loaded = dict(self._beginning)
         self._shown = dict(self._beginning)
         """The definitions that the prompt has so far."""
-        self._deferred = deferred or {}
-        self._added: set[str] = set()
-        """The names of those of them that were added, or that are invalid and left out."""
+        self._deferred = dict(deferred or {})
+        """Those that were not added."""
         self.searchable = searchable
         self._left_out = left_out
         self._on_invalid = on_invalid
@@ -62,8 +61,7 @@ class Toolset:
     @property
     def deferred(self) -> tuple[DeferredTool, ...]:
         """The first tools that were not added."""
-        names = (name for name in self._deferred if name not in self._added)
-        return tuple(self._deferred[name] for name in islice(names, PREPARED))
+        return tuple(islice(self._deferred.values(), PREPARED))
 
     @property
     def begun(self) -> bool:
@@ -79,7 +77,7 @@ class Toolset:
 
     def is_deferred(self, name: str) -> bool:
         """Return whether a tool is not added so far."""
-        return name in self._deferred and name not in self._added
+        return name in self._deferred
 
     def has(self, name: str) -> bool:
         """Return whether a tool of this name was declared so far."""
@@ -92,10 +90,7 @@ class Toolset:
             return None
         if name in self._shown:
             return self.define(self._shown[name])
-        if not self.is_deferred(name):
-            raise KeyError(name)
-        self._added.add(name)
-        tool = self._deferred[name](self._on_invalid)
+        tool = self._deferred.pop(name)(self._on_invalid)
         return None if tool is None else self.define(tool)
 
     def define(self, tool: Tool) -> Tool | None:

@@ -77,6 +77,17 @@ class Fields:
         return value
 
 
+def copied(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return parameters for code that may change them, or keep them."""
+    return {name: _copied(value) for name, value in values.items()}
+
+
+def _copied(value: Any) -> Any:
+    if isinstance(value, dict):
+        return copied(value)
+    return [*map(_copied, value)] if isinstance(value, list) else value
+
+
 def invalid_value(path: str, expected: str, value: object) -> InvalidRequest:
     """The error for a value of the wrong type or out of its range. `expected` is a noun phrase."""
     if value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -44,14 +44,6 @@ class SearchResult(BaseModel):
     """Why the query can't be read, for the model."""
 
 
-class SharedFunctions(list[Mapping[str, Any]]):
-    """Functions that many requests have in common, so nobody changes them."""
-
-    @cached_property
-    def texts(self) -> tuple[Texts, ...]:
-        return texts_of(self)
-
-
 @lru_cache(maxsize=1)
 def _pool(_loop: asyncio.AbstractEventLoop) -> WorkerPool[SearchResult]:
     limits: dict[str, Any] = {"cpu_seconds": CPU_SECONDS[False], "wall_seconds": WALL_SECONDS}
@@ -62,8 +54,7 @@ async def search(
     tools: Sequence[Mapping[str, Any]], query: str, limit: int, owner: str = "", *, regex: bool
 ) -> SearchResult:
     """As Catalogue.matching for a regular expression, and as Catalogue.ranked for words."""
-    functions = tools if isinstance(tools, SharedFunctions) else SharedFunctions(tools)
-    texts = await asyncio.to_thread(lambda: functions.texts)
+    texts = await asyncio.to_thread(texts_of, tools)
     seconds = CPU_SECONDS[regex]
     job = SearchJob(
         cpu_seconds=seconds, owner=owner, texts=texts, query=whole(query), limit=limit, regex=regex

@@ -16,7 +16,6 @@ from toolgate_proxy.tool_searches import (
     LIMITED,
     MAX_CATALOGUES,
     SearchJob,
-    SharedFunctions,
     _catalogue,
     run,
     search,
@@ -41,7 +40,7 @@ async def found(tools: Sequence[Any], query: str, owner: str = "", *, regex: boo
 
 
 async def test_searches_find_the_same_again() -> None:
-    for tools in (TOOLS, SharedFunctions(TOOLS), TOOLS[::-1]):
+    for tools in (TOOLS, TOOLS[::-1]):
         for _ in range(2):
             assert await found(tools, "forecast \ud83d", regex=False) == ["get_weather"]
             assert await found(tools, "^look") == ["lookup"]

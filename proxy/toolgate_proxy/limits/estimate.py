@@ -15,7 +15,6 @@ from ..documents.pdf import is_pdf, wrapped
 from ..keys.key import Limits
 from ..keys.limit_kinds import OUTPUT_KINDS, Tokens
 from ..request_fields import as_integer
-from ..shared_tools import SharedTools, not_deferred
 
 TOKENS_PER_MESSAGE = 8
 """Tokens that a chat template adds to each message."""
@@ -93,11 +92,7 @@ def _prompt(body: Mapping[str, Any]) -> int:
     for name, value in body.items():
         if name in entries:
             tokens += _collect(entries[name], texts, parts=True)
-        elif name not in TEXTS:
-            continue
-        elif isinstance(value, SharedTools):
-            texts += value.kept("texts", _texts)
-        else:
+        elif name in TEXTS:
             _collect(value, texts, parts=False)
     return tokens + text_tokens(texts)
 
@@ -122,13 +117,6 @@ def _has_summary(entry: object) -> bool:
     return any(isinstance(part, dict) and part.get("type") == SUMMARY for part in (entry, *content))
 
 
-def _texts(tools: SharedTools) -> list[str]:
-    """Return all texts in tools that requests share."""
-    texts: list[str] = []
-    _collect(tools, texts, parts=False)
-    return texts
-
-
 def _collect(value: object, texts: list[str], *, parts: bool) -> int:
     """Add all texts in a value to `texts`. Returns the tokens of its files. `parts`: whether it can
     have content parts that are files."""
@@ -138,7 +126,7 @@ def _collect(value: object, texts: list[str], *, parts: bool) -> int:
         if isinstance(each, str):
             texts.append(each)
         elif isinstance(each, list):
-            left += [(inner, parts) for _, inner in not_deferred(each)]
+            left += [(inner, parts) for inner in each]
         elif isinstance(each, dict):
             if not parts and each.get("defer_loading") is True:
                 continue  # the prompt has no deferred tools

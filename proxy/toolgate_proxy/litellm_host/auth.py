@@ -36,7 +36,7 @@ from ..keys.cache import WRONG_KEY
 from ..keys.header import key_of
 from ..keys.key import Key
 from ..keys.permissions import may_open, refusal
-from ..shared_tools import as_own
+from ..request_fields import copied
 from ..state import GatewayState, gateway
 from .callbacks.limit_hook import hook
 from .deployments.router import Asker, router
@@ -208,7 +208,7 @@ async def litellm_caller(request: Request, body: Mapping[str, Any]) -> UserAPIKe
     from litellm.proxy.auth.user_api_key_auth import user_api_key_auth
 
     # LiteLLM reads it instead of the body.
-    request.scope["parsed_body"] = (tuple(body), as_own(body))
+    request.scope["parsed_body"] = (tuple(body), copied(body))
     headers = {name: request.headers.get(header) for name, header in KEY_HEADERS.items()}
     return await user_api_key_auth(request, **headers)
 

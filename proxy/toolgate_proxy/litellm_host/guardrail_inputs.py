@@ -17,7 +17,7 @@ from litellm.llms.anthropic.chat.guardrail_translation.handler import AnthropicM
 from litellm.llms.openai.chat.guardrail_translation.handler import OpenAIChatCompletionsHandler
 from litellm.llms.openai.responses.guardrail_translation.handler import OpenAIResponsesHandler
 
-from ..shared_tools import as_own
+from ..request_fields import copied
 from .errors import HostRefused
 
 HANDLERS = (AnthropicMessagesHandler, OpenAIChatCompletionsHandler, OpenAIResponsesHandler)
@@ -136,7 +136,7 @@ async def process_input_messages(
     if not inputs[TEXTS] and CALLS not in inputs:
         return data
     left = await guardrail_to_apply.apply_guardrail(
-        inputs=as_own(inputs),
+        inputs=copied(inputs),
         request_data=data,
         input_type="request",
         logging_obj=litellm_logging_obj,

@@ -37,7 +37,6 @@ from ..api.shared.mcp import MAX_RESULT, MCP, ListedTool, Listing, McpOutcome, r
 from ..background import within
 from ..chat.tool_calls import begin_series
 from ..json_values import exceeds
-from ..shared_tools import not_deferred
 from .mcp_credentials import TOKENS, McpCredentials, Sent, servers
 from .private_names import either
 
@@ -81,7 +80,7 @@ def mcp_entries(body: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         ("mcp_servers", "url", _of_anthropic),
     ):
         given = body.get(name)
-        for at, entry in not_deferred(given if isinstance(given, list) else ()):
+        for at, entry in enumerate(given if isinstance(given, list) else ()):
             if isinstance(entry, dict) and entry.get("type") == kind:
                 found[f"{name}[{at}]"] = in_own_form(entry)
     return found

@@ -27,7 +27,6 @@ from toolgate_core.errors import InvalidRequest
 
 from ..api.shared.mcp import MCP
 from ..keys.header import KEY_HEADERS, Header, key_in, key_of
-from ..shared_tools import SharedTools, not_deferred
 from . import auth
 
 HEADERS = "headers"
@@ -145,15 +144,14 @@ class McpCredentials:
     def _hidden_places(self, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         for name, kind in PLACES:
             given = body.get(name)
-            if not isinstance(given, list):
-                continue
-            if any(_is_entry(entry, kind) for _, entry in not_deferred(given)):
-                made = [
-                    self._hidden_entry(entry, f"{name}[{at}]") if _is_entry(entry, kind) else entry
-                    for at, entry in enumerate(given)
-                ]
-                # The other entries remain those of all requests.
-                yield name, SharedTools(made) if isinstance(given, SharedTools) else made
+            if isinstance(given, list) and any(_is_entry(entry, kind) for entry in given):
+                yield (
+                    name,
+                    [
+                        self._hidden_entry(each, f"{name}[{at}]") if _is_entry(each, kind) else each
+                        for at, each in enumerate(given)
+                    ],
+                )
 
     def _hidden_entry(self, entry: Body, path: str) -> Body:
         hidden = dict(entry)

@@ -13,8 +13,6 @@ from typing import Any
 
 import orjson
 
-from ..shared_tools import SharedTools, not_deferred
-
 MIN_BYTES = 1024
 """Minimum size of a prefix, about 250 tokens. Shorter prompts are computed quickly without a
 cache."""
@@ -101,15 +99,6 @@ def _add_system_messages(messages: Iterable[Any], data: bytearray) -> list[Any]:
 
 
 def _bytes(value: object) -> bytes:
-    return value.kept("prefix", _cut) if isinstance(value, SharedTools) else _written(value)
-
-
-def _cut(tools: SharedTools) -> bytes:
-    """Return what a prefix has of tools that requests share."""
-    return _written(tools)[:MAX_BYTES]
-
-
-def _written(value: object) -> bytes:
     value = _without_marks(value)
     try:
         return orjson.dumps(value, default=repr)
@@ -124,7 +113,7 @@ def _without_marks(value: object) -> object:
     if isinstance(value, list):
         return [
             _without_marks(_in_prompt(each))
-            for _, each in not_deferred(value)
+            for each in value
             if not (_is_billing(each) or _is_deferred(each))
         ]
     if isinstance(value, Mapping) and (MARK in value or isinstance(value.get("content"), list)):

@@ -23,13 +23,12 @@ from toolgate_core.errors import (
 from ..api.chat_completions.parameters import BY_NAME
 from ..api.shared.collection_types import is_token_type
 from ..api.shared.parameter import unknown
-from ..api.shared.tool_entries import MAX_TOOLS
+from ..api.shared.tools import MAX_TOOLS
 from ..json_values import MAX_VALUES, exceeds
 from ..litellm_host.control_fields import USER_CONTENT_TYPES, is_banned, is_control
 from ..litellm_host.deployments.own_route import litellms_reason
 from ..litellm_host.deployments.router import Asker, is_foreign, rows_of
 from ..request_fields import Fields, invalid_value
-from ..shared_tools import SharedTools
 
 NESTED = ("extra_body", "litellm_params")
 """Objects whose fields LiteLLM merges into the request."""
@@ -55,8 +54,10 @@ STREAM_OPTIONS = (
 )
 MAX_DEPTH = 200
 """Maximum nesting of a body, in levels of JSON. Schemas have a lower limit of their own."""
-JSON_TEXTS = ("arguments", "input", "json")
-"""Members of objects in a body whose texts are parsed as JSON. Their values count as the body's."""
+CONTAINERS = (dict, list)
+JSON_TEXTS = frozenset({"arguments", "input", "json"})
+"""Members of objects in a body, but not of the body itself, whose texts are parsed as JSON. Their
+values count as the body's."""
 MAX_MODEL_NAME = 256
 """Maximum length of a model's name, in characters. LiteLLM searches and logs it many times."""
 MAX_ENTRIES = 10_000
@@ -86,26 +87,18 @@ def check(path: str, values: dict[str, Any], asker: Asker | None = None) -> bool
 def check_bounds(values: dict[str, Any]) -> None:
     """Checks the nesting of a body, the number of entries in each parameter, and the number of
     values in its JSON texts. Raises InvalidRequest and RequestTooLarge. `allowed_token_ids` and
-    `logit_bias` have bounds by the vocabulary. SharedTools were checked before."""
+    `logit_bias` have bounds by the vocabulary."""
     level: list[Any] = [values]
     values_left = MAX_VALUES
     for _ in range(MAX_DEPTH):
-        for each in level if level[0] is not values else ():  # `input` of a body is no JSON
-            for name in JSON_TEXTS if isinstance(each, dict) else ():
-                text = each.get(name)
-                found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
-                if found > values_left and exceeds(text.encode(errors="replace"), values_left):
-                    raise RequestTooLarge(
-                        f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON "
-                        "values. Send fewer or shorter ones."
-                    )
-                values_left -= min(found, values_left)
-        level = [
-            child
-            for value in level
-            for child in (value.values() if isinstance(value, dict) else value)
-            if isinstance(child, dict | list) and child and not isinstance(child, SharedTools)
-        ]
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, dict):
+                if value is not values and not JSON_TEXTS.isdisjoint(value):
+                    values_left = _without_texts(value, values_left)
+                value = value.values()
+            below += [child for child in value if isinstance(child, CONTAINERS) and child]
+        level = below
         if not level:
             break
     else:
@@ -123,6 +116,20 @@ def check_bounds(values: dict[str, Any]) -> None:
                 "Remove some.",
                 param=name,
             )
+
+
+def _without_texts(value: dict[str, Any], most: int) -> int:
+    """Return `most` without the values of JSON texts. Raises RequestTooLarge if they have more."""
+    for name in JSON_TEXTS:
+        text = value.get(name)
+        found = sum(map(text.count, ",[{")) if isinstance(text, str) else 0
+        if found > most and exceeds(str(text).encode(errors="replace"), most):
+            raise RequestTooLarge(
+                f"The arguments of the body's calls have more than {MAX_VALUES:,} JSON values. "
+                "Send fewer or shorter ones."
+            )
+        most -= min(found, most)
+    return most
 
 
 def check_model_name(model: str) -> None:

@@ -60,13 +60,6 @@ def owner_of(scope: Scope, context: RequestContext) -> str:
     return f"secret {hashlib.sha256(secret.encode()).hexdigest()}"
 
 
-def sender_of(scope: Scope, context: RequestContext) -> str | None:
-    """Return the owner, before the body is read. None if a body that another one sent could have
-    the same."""
-    named = context.owner or key_of(scope["headers"])
-    return owner_of(scope, context) if named else None
-
-
 def owner_of_body(scope: Scope, context: RequestContext) -> str | None:
     """Whose request bodies are counted together. None if they are not: the master key has no
     limits, and another authentication names the sender only after it has read the body. With

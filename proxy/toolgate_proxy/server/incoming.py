@@ -23,7 +23,7 @@ from ..request_fields import Fields
 from ..state import gateway
 from . import body_guard
 from .authorization import check_key
-from .client import owner_of_body, sender_of
+from .client import owner_of_body
 from .paths import model_in_path
 from .transport import body
 from .transport.body import READ, RESERVED, RequestBody
@@ -86,8 +86,7 @@ async def read(scope: Scope, receive: Receive, context: RequestContext) -> Reque
 async def values_of(sent: RequestBody, scope: Scope, context: RequestContext) -> dict[str, Any]:
     """Return the parameters of a body that names a model, and note the model in the context. One in
     the path has precedence. Raise InvalidRequest and RequestTooLarge."""
-    owner = sender_of(scope, context)
-    values = await sent.parsed(scope, body_guard.check_bounds, owner=owner)
+    values = await sent.parsed(scope, body_guard.check_bounds)
     model = model_in_path(scope) or Fields(values).text("model") or ""
     body_guard.check_model_name(model)
     context.model = model or None

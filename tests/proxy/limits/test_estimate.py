@@ -24,7 +24,6 @@ from toolgate_proxy.limits.estimate import (
     files_beyond_estimate,
     text_tokens,
 )
-from toolgate_proxy.shared_tools import SharedTools
 
 MESSAGES = [{"role": "user", "content": "x" * 396}]
 """400 small letters, with the role."""
@@ -79,9 +78,6 @@ def test_deferred_tools_are_no_tokens_of_the_prompt(wrapped: Any) -> None:
     without = total({**body, "tools": [wrapped(tool)]})
     assert without > total(body)
     assert total({**body, "tools": [wrapped(tool), later]}) == without
-    shared = SharedTools([wrapped(tool), wrapped(later), later])
-    expected = total({**body, "tools": [*shared]})
-    assert [total({**body, "tools": shared}) for _ in range(2)] == [expected] * 2
 
 
 def test_small_limits_reserve_less_output() -> None:

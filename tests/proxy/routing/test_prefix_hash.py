@@ -12,7 +12,6 @@ from toolgate_proxy.routing.prefix_hash import (
     hash_prefixes,
     hash_request,
 )
-from toolgate_proxy.shared_tools import SharedTools
 
 LONG = "You are a careful assistant. " * 60
 SYSTEM = {"role": "system", "content": LONG}
@@ -143,16 +142,6 @@ def test_deferred_tools_do_not_change_the_hashes() -> None:
     shop = [{"type": "namespace", "name": "shop", "tools": TOOLS}]
     larger = [{**shop[0], "tools": [*TOOLS, found]}]
     assert hashes(messages=messages, tools=larger) == hashes(messages=messages, tools=shop)
-
-
-@pytest.mark.parametrize("size", [10, 2_000_000])
-def test_tools_that_requests_share_have_the_same_hashes(size: int) -> None:
-    tools = [*TOOLS, {**TOOLS[0], "name": "long", "description": "x" * size}]
-    later = {**TOOLS[0], "name": "found", "defer_loading": True}
-    request = {"messages": [SYSTEM, user("Hello.")], "cache_salt": "salt"}
-    shared = SharedTools([*tools, later])
-    for _ in range(2):
-        assert hashes(**request, tools=shared) == hashes(**request, tools=[*tools, later])
 
 
 @pytest.mark.parametrize("key", [None, "", 7, ["k"]])

@@ -24,7 +24,8 @@ SCOPE: Scope = {"type": "http", "headers": []}
 
 async def parsed(data: bytes, content_type: str | None = None) -> dict[str, Any]:
     headers = [] if content_type is None else [(b"content-type", content_type.encode())]
-    return await body.RequestBody(data).parsed({"type": "http", "headers": headers})
+    scope: Scope = {"type": "http", "headers": headers}
+    return await body.RequestBody(data).parsed(scope, body_guard.check_bounds)
 
 
 def message(data: bytes, *, more: bool = False) -> Message:
@@ -107,7 +108,7 @@ async def test_body_is_read_completely_and_can_be_read_again() -> None:
         return next(waiting)
 
     read = await body.read(SCOPE, receive, limit=100, seconds=5)
-    assert await read.parsed(SCOPE) == {"a": 1}
+    assert await read.parsed(SCOPE, body_guard.check_bounds) == {"a": 1}
     again = read.again(receive)
     assert [await again() for _ in range(2)] == [message(b'{"a": 1}'), later]
 

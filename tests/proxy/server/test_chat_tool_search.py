@@ -10,7 +10,7 @@ import pytest
 from tests.support.litellm.own_route import CHAT, Gateway, Response
 from tests.support.servers.script import Script, call
 from toolgate_core import wire
-from toolgate_proxy.api.chat_completions.search import NAME
+from toolgate_proxy.api.chat_completions.tools import NAME
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.routing.prefix_hash import hash_request
 

@@ -23,7 +23,6 @@ from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
 from toolgate_proxy.litellm_host.mcp_credentials import McpCredentials
 from toolgate_proxy.server.logs import log_filters
-from toolgate_proxy.shared_tools import SharedTools, as_own
 
 SECRET = "s3cret-of-the-client"
 TOKEN_HEADER = "mcp_client_side_auth_header_name"
@@ -396,17 +395,6 @@ async def test_stored_responses_do_not_have_them(gateway: Gateway) -> None:
     assert kept.json["output"][1]["output"] == "Found record 7."
     assert "authorization" not in kept.json["tools"][0]
     assert SECRET.encode() not in b"".join(kept.bodies)
-
-
-def test_hooks_get_copies_of_the_other_tools_that_requests_share() -> None:
-    other: Json = {"type": "function", "function": {"name": "look_up"}}
-    shared = SharedTools([entry("chat", authorization=SECRET, allowed_tools=["a"]), other])
-    hidden = as_own(McpCredentials().hidden({"tools": shared}))
-    hidden["tools"][0]["allowed_tools"].append("b")
-    hidden["tools"][1]["function"]["name"] = "changed"
-    assert SECRET not in repr(hidden)
-    assert shared[0] == entry("chat", authorization=SECRET, allowed_tools=["a"])
-    assert other["function"]["name"] == "look_up"
 
 
 async def test_a_fallback_that_litellm_serves_gets_the_request_as_it_was_sent(

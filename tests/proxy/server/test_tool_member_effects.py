@@ -12,7 +12,7 @@ from tests.support.apis.outcomes import CALLING, SCHEMA, Outcome, outcome
 from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.api.messages import tools as messages_tools
 from toolgate_proxy.api.messages.client_tools.table import COMMON_FIELDS, TABLE
-from toolgate_proxy.api.responses import tool_entry as responses_tools
+from toolgate_proxy.api.responses import tools as responses_tools
 from toolgate_proxy.api.responses.builtin_tools.table import BY_TYPE
 
 OTHER = {"type": "object", "properties": {"b": {"type": "string"}}}

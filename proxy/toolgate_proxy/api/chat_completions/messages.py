@@ -15,7 +15,7 @@ from ..shared.documents import FILE_ID, read_file, refuse_references
 from ..shared.history import History, function_call, with_results
 from ..shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges
 from .mcp import FIELDS, turns_of
-from .search import Searches
+from .tools import Searches
 
 SYSTEM_ROLES = ("system", "developer")
 MEDIA_ROLES = ("user", "tool")

@@ -11,8 +11,7 @@ from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, default_only, ignored, make_table, rejected
 from ..shared.sampling import SAMPLING
 from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
-from ..shared.tool_entries import MAX_TOOLS
-from ..shared.tools import TOOL_CHOICES
+from ..shared.tools import MAX_TOOLS, TOOL_CHOICES
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 
 CHAT_COMPLETIONS: tuple[Parameter, ...] = (

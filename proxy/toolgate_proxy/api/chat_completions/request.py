@@ -17,16 +17,23 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.options import check_stream_options
 from ..shared.parameter import read_parameters, unknown
 from ..shared.tool_search import ToolSearch
+from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
-from .functions import choice_of, define, is_legacy, read_definitions
 from .mcp import LISTED, McpReader
 from .messages import parse_messages
 from .parameters import BY_NAME
-from .search import NAME, Searches, requested_search
+from .tools import (
+    NAME,
+    Searches,
+    choice_of,
+    define,
+    is_legacy,
+    read_definitions,
+    requested_search,
+)
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 

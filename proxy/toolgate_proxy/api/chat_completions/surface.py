@@ -20,7 +20,7 @@ from .messages import in_order_of_request
 from .parameters import BY_NAME
 from .request import parse_request
 from .response import WholeResponse
-from .search import with_search
+from .tools import with_search
 
 PATH = re.compile(
     r"(?:/v1)?(?:/chat/completions"

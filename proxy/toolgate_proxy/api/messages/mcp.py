@@ -10,7 +10,6 @@ from typing import Any
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
 
 from ...request_fields import Fields, invalid_value
-from ...shared_tools import not_deferred
 from ..shared.mcp import ListedTool, Listing, McpTool
 from .conversation.content import check_fields
 
@@ -46,7 +45,7 @@ class McpReader:
         for at, entry in enumerate(servers):
             self._read_server(entry, f"mcp_servers[{at}]")
         configured = set()
-        for at, entry in not_deferred(tools) if self._servers else ():
+        for at, entry in enumerate(tools if self._servers else ()):
             if isinstance(entry, dict) and entry.get("type") == TOOLSET:
                 configured.add(self._read_toolset(Fields(entry, f"tools[{at}]")))
         for name in self._servers:

@@ -25,8 +25,7 @@ from ..shared.parameter import (
 )
 from ..shared.sampling import MAX_STOPS, SAMPLING
 from ..shared.template import REASONING, TEMPLATE
-from ..shared.tool_entries import MAX_TOOLS
-from ..shared.tools import Mode
+from ..shared.tools import MAX_TOOLS, Mode
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 from .compaction import ON_DEMAND
 

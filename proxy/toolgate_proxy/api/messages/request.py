@@ -22,10 +22,10 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode
 from ..shared.tool_search import ToolSearch
+from ..shared.tools import HostedTools
 from ..surface import ANY_CLIENT, Client
 from .compaction import demanded
 from .context_management import read_edits
@@ -35,7 +35,6 @@ from .conversation.signature import sign
 from .conversation.turns import Conversation
 from .mcp import McpReader
 from .parameters import BY_NAME, CHOICE, CHOICE_KINDS, CHOICE_TYPES, MODES
-from .searches import not_of_the_model
 from .tools import ToolReader
 
 FORMAT = "output_config.format"
@@ -67,7 +66,7 @@ def parse_request(
         client,
         on_invalid,
         mcp=McpReader(client.mcp),
-        given=not_of_the_model(values),
+        given=_not_of_the_model(values),
     )
     reader.mcp.read(values.get("mcp_servers", ()), values.get("tools", ()))
     tools = reader.toolset(values.get("tools", ()))
@@ -108,6 +107,25 @@ def parse_request(
             "part_paths": conversation.part_paths,
         },
     )
+
+
+def _not_of_the_model(values: Mapping[str, Any]) -> list[object]:
+    """Return the parts of a conversation, as JSON, that the model has not written: the system
+    prompt, messages of others, and results of calls."""
+    messages = values.get("messages")
+    parts: list[object] = [values.get("system")]
+    for message in messages if isinstance(messages, list) else ():
+        content = message.get("content") if isinstance(message, dict) else None
+        if isinstance(message, dict) and message.get("role") == "assistant":
+            blocks = content if isinstance(content, list) else ()
+            parts += [each for each in blocks if isinstance(each, dict) and _is_result(each)]
+        else:
+            parts.append(content)
+    return parts
+
+
+def _is_result(block: Mapping[str, Any]) -> bool:
+    return str(block.get("type")).endswith("_tool_result")
 
 
 def _gateway_tools(reader: ToolReader, tools: Toolset) -> dict[str, GatewayTool]:

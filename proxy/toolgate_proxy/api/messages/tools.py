@@ -1,47 +1,47 @@
 """`tools` of the Messages API. They have a schema of the client, or a known one of Anthropic
-(client_tools)."""
+(client_tools), or the gateway runs them: searches for deferred tools, searches in the web, and
+fetches of web pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from toolgate_core.errors import InvalidTools, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields
-from ...shared_tools import DEFERRED, not_deferred
-from ..shared.hosted_tools import HostedTools
-from ..shared.tool_entries import (
+from ...sealing import OwnerSeal
+from ..shared.tool_search import Method, method_of, search_function
+from ..shared.tools import (
+    DEFERRED,
+    WRITTEN,
     Entry,
-    KnownEntries,
+    HostedTools,
     function_entry,
-    known_entries,
+    other_form,
     parse_entries,
     read_toolset,
 )
-from ..shared.tool_search import Method, method_of, search_function
-from ..shared.tools import WRITTEN, other_form
 from ..shared.web_fetch import FUNCTION as FETCH
-from ..shared.web_fetch import WebFetch
-from ..shared.web_search import FUNCTION, WebSearch
+from ..shared.web_fetch import PageFetcher, WebFetch
+from ..shared.web_search import FUNCTION, Domains, SearchEngine, WebSearch, read_domains
 from ..surface import ANY_CLIENT, Client
 from .client_tools.table import client_tool, known_fields, versions
+from .conversation.content import check_fields
 from .mcp import McpReader
-from .searches import (
-    SEARCH_FIELDS,
-    WEB_FETCH,
-    WEB_FETCH_FIELDS,
-    WEB_SEARCH,
-    WEB_SEARCH_FIELDS,
-    search_name,
-    web_fetch,
-    web_search,
-)
 
+WEB_SEARCH = re.compile(r"web_search_[0-9]{8}")
+"""Types of web searches, which the gateway runs if the operator has configured a search engine."""
+WEB_FETCH = re.compile(r"web_fetch_[0-9]{8}")
+"""Types of fetches, which the gateway runs if the operator allows pages."""
+SEARCH_FIELDS = ("type", "name", "allowed_callers", "cache_control", DEFERRED, "strict")
+WEB_FIELDS = (*SEARCH_FIELDS, "allowed_domains", "blocked_domains", "max_uses")
+WEB_SEARCH_FIELDS = (*WEB_FIELDS, "user_location")
+WEB_FETCH_FIELDS = (*WEB_FIELDS, "citations", "max_content_tokens")
 FIELDS = (
     "type",
     "name",
@@ -57,6 +57,7 @@ IGNORED_VALUES: dict[str, tuple[object, ...]] = {"allowed_callers": (["direct"],
 """Further fields, by the values that have no effect."""
 TOOLSETS = ("computer_toolset_", "browser_toolset_")
 """Beginnings of the types of sets of tools that Anthropic defines and clients run."""
+WORDS: Words = ((".function", ""), (".parameters", ".input_schema"))
 EAGER_BETA = "fine-grained-tool-streaming-2025-05-14"
 
 
@@ -84,99 +85,72 @@ class ToolReader:
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter."""
-        known = None if self.mcp.offered else self._known(tools)
-        given = enumerate(tools) if known is None else not_deferred(tools)
-        own = [self._entry(entry, path) for path, entry in self._offered(given)]
-        self.eager |= frozenset() if known is None else known.eager
-        self.eager.update(each.function["name"] for each in own if each.eager)
         listed = [
             function_entry(each.path, each.tool.function(), deferred=each.deferred)
             for each in self.mcp.offered
         ]
         return read_toolset(
-            [*own, *listed],
+            [*self._entries(tools), *listed],
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
             optional=self.mcp_names,
-            known=known,
         )
-
-    def _known(self, tools: Sequence[object]) -> KnownEntries | None:
-        return known_entries(
-            tools,
-            f"Messages, {self._is_eager}",
-            partial(_client_entry, is_eager=self._is_eager),
-            is_search=lambda tool: isinstance(tool, dict) and bool(method_of(tool.get("type"))),
-        )
-
-    @property
-    def _is_eager(self) -> bool:
-        """Whether the input of tools that do not say it is streamed before it is complete."""
-        return EAGER_BETA in self.client.headers.get("anthropic-beta", "")
 
     @property
     def mcp_names(self) -> frozenset[str]:
         return frozenset(each.tool.name for each in self.mcp.offered)
 
-    def _offered(self, tools: Iterable[tuple[int, object]]) -> Iterator[tuple[str, object]]:
-        for at, entry in tools:
-            path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
-            if self.mcp.takes(kind):
-                continue
-            if self._runs(kind) or not self.hosted.leaves_out(entry, path):
-                yield path, entry
-
-    def _runs(self, kind: object) -> bool:
-        """Return whether the gateway runs tools of this type."""
-        if not isinstance(kind, str):
-            return False
-        searches = self.client.search_engine is not None and WEB_SEARCH.fullmatch(kind) is not None
-        fetches = self.client.fetcher is not None and WEB_FETCH.fullmatch(kind) is not None
-        return searches or fetches or method_of(kind) is not None
-
     def define(self, definition: object, path: str) -> tuple[Tool, ...]:
         """Parse a definition in a message. It is empty if the tool is left out."""
         if self.hosted.leaves_out(definition, path):
             return ()
-        entry = self._entry(definition, path)
-        if entry.eager:
-            self.eager.add(entry.function["name"])
-        return self._parsed([entry], self.on_invalid)
+        return self._parsed([self._client_entry(definition, path)], self.on_invalid)
 
-    def _entry(self, entry: object, path: str) -> Entry:
-        if not isinstance(entry, dict):
-            raise InvalidTools(f"{path!r} must be an object.", param=path)
-        fields, client = Fields(entry, path), self.client
-        if (method := method_of(fields.text("type"))) is not None:
+    def _entries(self, tools: Sequence[object]) -> Iterator[Entry]:
+        for at, entry in enumerate(tools):
+            path, kind = f"tools[{at}]", entry.get("type") if isinstance(entry, dict) else None
+            if self.mcp.takes(kind):
+                continue
+            function = None
+            if isinstance(entry, dict) and isinstance(kind, str):
+                function = self._gateway_function(Fields(entry, path), kind)
+            if function is not None:
+                yield function_entry(path, function)
+            elif not self.hosted.leaves_out(entry, path):
+                yield self._client_entry(entry, path)
+
+    def _gateway_function(self, fields: Fields, kind: str) -> dict[str, Any] | None:
+        """Return the function of a tool that the gateway runs; None for other types."""
+        client = self.client
+        if (method := method_of(kind)) is not None:
             name = search_name(fields, SEARCH_FIELDS)
             self.searches[name] = method
-            return function_entry(path, search_function(name, method))
-        if client.search_engine is not None and WEB_SEARCH.fullmatch(fields.text("type") or ""):
+            return search_function(name, method)
+        if client.search_engine is not None and WEB_SEARCH.fullmatch(kind):
             name = search_name(fields, WEB_SEARCH_FIELDS)
             self.web_searches[name] = web_search(fields, client.search_engine, client.seal)
-            return function_entry(path, {**FUNCTION, "name": name})
-        if client.fetcher is not None and WEB_FETCH.fullmatch(fields.text("type") or ""):
+            return {**FUNCTION, "name": name}
+        if client.fetcher is not None and WEB_FETCH.fullmatch(kind):
             name = search_name(fields, WEB_FETCH_FIELDS)
             self.web_fetches[name] = web_fetch(
                 fields, client.fetcher, self.given, self.web_searches.values()
             )
-            return function_entry(path, {**FETCH, "name": name})
-        return _client_entry(entry, path, is_eager=self._is_eager)
+            return {**FETCH, "name": name}
+        return None
+
+    def _client_entry(self, entry: object, path: str) -> Entry:
+        """Read a tool that the client runs."""
+        if not isinstance(entry, dict):
+            raise InvalidTools(f"{path!r} must be an object.", param=path)
+        fields, function = Fields(entry, path), _function(entry, path)
+        eager = fields.flag("eager_input_streaming")
+        if EAGER_BETA in self.client.headers.get("anthropic-beta", "") if eager is None else eager:
+            self.eager.add(function["name"])
+        return function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
 
     def _parsed(self, entries: Sequence[Entry], on_invalid: OnInvalid) -> tuple[Tool, ...]:
-        return parse_entries(
-            entries, on_invalid, open_objects=self.open_objects, words=_in_own_words
-        )
-
-
-def _client_entry(entry: dict[str, Any], path: str, *, is_eager: bool) -> Entry:
-    """Read a tool that the client runs. `is_eager`: for one that does not say it."""
-    fields, function = Fields(entry, path), _function(entry, path)
-    own = fields.flag("eager_input_streaming")
-    eager = is_eager if own is None else own
-    made = function_entry(path, function, deferred=fields.flag(DEFERRED) is True)
-    return replace(made, eager=eager)
+        return parse_entries(entries, on_invalid, open_objects=self.open_objects, words=WORDS)
 
 
 def _function(entry: dict[str, Any], path: str) -> dict[str, Any]:
@@ -234,5 +208,49 @@ def _unknown_type(kind: str, path: str) -> UnsupportedParameter:
     )
 
 
-def _in_own_words(text: str) -> str:
-    return text.replace("].function", "]").replace("].parameters", "].input_schema")
+def search_name(fields: Fields, known: Sequence[str]) -> str:
+    """Return the name of a search. `known`: its fields. Raise InvalidRequest and
+    UnsupportedParameter."""
+    check_fields(fields, known)
+    name = fields.text("name")
+    if not name:
+        raise fields.wrong("name", "the name of the tool")
+    return name
+
+
+def web_search(fields: Fields, engine: SearchEngine, seal: OwnerSeal | None) -> WebSearch:
+    """Return a web search. `seal`: of the sender. Raise InvalidRequest."""
+    fields.mapping("user_location")  # the search engine has the operator's
+    return WebSearch(engine, seal, _allowed(fields), _count(fields, "max_uses"))
+
+
+def web_fetch(
+    fields: Fields, fetcher: PageFetcher, given: object, searches: Collection[WebSearch]
+) -> WebFetch:
+    """Return a web fetch. `given`: what the model has not written of the conversation. `searches`:
+    those of the request. Raise InvalidRequest."""
+    citations = Fields(fields.mapping("citations") or {}, fields.path("citations"))
+    check_fields(citations, ("enabled",))
+    return WebFetch(
+        fetcher,
+        given,
+        searches,
+        _allowed(fields),
+        _count(fields, "max_uses"),
+        _count(fields, "max_content_tokens"),
+        citations.flag("enabled") is True,
+    )
+
+
+def _count(fields: Fields, name: str) -> int | None:
+    most = fields.values.get(name)
+    if most is not None and (type(most) is not int or most < 1):
+        raise fields.wrong(name, "an integer from 1")
+    return most
+
+
+def _allowed(fields: Fields) -> Domains:
+    allowed, blocked = (
+        read_domains(fields, name) for name in ("allowed_domains", "blocked_domains")
+    )
+    return Domains(allowed, blocked)

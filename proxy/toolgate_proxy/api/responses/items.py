@@ -20,8 +20,7 @@ from .approvals import CALL_FIELDS, REQUEST_FIELDS, RESPONSE_FIELDS, Approvals
 from .builtin_tools.table import earlier_call, earlier_result
 from .compaction import TRIGGER, open_item
 from .content import read_content
-from .shown_tools import SEARCH, full_name
-from .tools import ToolReader
+from .tools import SEARCH, ToolReader, full_name
 from .turns import Message, Turns
 
 ROLES = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}

@@ -17,8 +17,7 @@ from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
 from ..shared.parameter import Parameter, ignored, make_table, over_defaults, rejected
 from ..shared.sampling import SAMPLING
 from ..shared.template import EFFORT_BUDGETS, REASONING, TEMPLATE
-from ..shared.tool_entries import MAX_TOOLS
-from ..shared.tools import TOOL_CHOICES
+from ..shared.tools import MAX_TOOLS, TOOL_CHOICES
 from ..shared.value_types import Anything, Choice, Flag, Integer, Text
 
 LOGPROBS = "message.output_text.logprobs"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from toolgate_core.chat_request import AllowedTools, ChatRequest, NamedTool, ToolChoice
-from toolgate_core.errors import InvalidRequest, UnknownTool, UnsupportedParameter
+from toolgate_core.chat_request import ChatRequest
+from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_core.gateway_tools import GatewayTool
 from toolgate_core.tools import OnInvalid, Tool, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields, invalid_value, unknown_value
+from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import Salt, as_sent, chat_request
 from ..shared.content_format import (
     STRUCTURED_OUTPUTS,
@@ -20,11 +20,10 @@ from ..shared.content_format import (
     read_structured_outputs,
 )
 from ..shared.history import History
-from ..shared.hosted_tools import HostedTools
 from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters
 from ..shared.tool_search import ToolSearch
-from ..shared.tools import ALLOWED_MODES, read_mode
+from ..shared.tools import HostedTools, read_tool_choice
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
 from .approvals import Approvals, pending_calls
@@ -32,10 +31,9 @@ from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
 from .items import PREVIOUS, encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .shown_tools import SEARCH
 from .state.background import BACKGROUND
 from .state.conversation import CONVERSATION, read_conversation
-from .tools import WEB_SEARCHES, ToolReader
+from .tools import SEARCH, WEB_SEARCHES, ToolReader
 
 FORMAT = "text.format"
 FORMAT_FIELDS = {
@@ -97,7 +95,7 @@ def parse_request(
         hosted=hosted,
         constraints=("tools", "text", STRUCTURED_OUTPUTS),
         choice=read_tool_choice(
-            values.get("tool_choice"), web_search=reader.web_search is not None
+            values.get("tool_choice"), partial(_chosen, web_search=reader.web_search is not None)
         ),
         content_format=_content_format(values, open_objects=open_objects),
         compaction=compaction,
@@ -172,40 +170,9 @@ def _content_format(values: Mapping[str, Any], *, open_objects: bool) -> Tool | 
     return read_format(given, FORMAT, open_objects=open_objects)
 
 
-def read_tool_choice(choice: object, *, web_search: bool = False) -> ToolChoice:
-    """`web_search`: whether the gateway runs web searches of the request. Raises InvalidRequest,
-    UnknownTool and UnsupportedParameter."""
-    found = read_mode(choice)
-    if isinstance(found, str):
-        return found
-    fields = Fields(found, "tool_choice")
-    kind = fields.text("type")
-    if kind == "allowed_tools":
-        return _allowed_tools(fields, web_search=web_search)
-    return NamedTool(_tool(fields, web_search=web_search))
-
-
-def _allowed_tools(choice: Fields, *, web_search: bool) -> AllowedTools:
-    mode = choice.values.get("mode")
-    if mode not in ALLOWED_MODES:
-        raise unknown_value(choice.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
-    entries = choice.items("tools")
-    path = choice.path("tools")
-    if not entries:
-        raise UnknownTool(
-            f"{path!r} is empty. Name at least one of the request's tools.", param=path
-        )
-    names = []
-    for at, entry in enumerate(entries):
-        if not isinstance(entry, dict):
-            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
-        names.append(_tool(Fields(entry, f"{path}[{at}]"), web_search=web_search))
-    return AllowedTools(mode, tuple(dict.fromkeys(names)))
-
-
-def _tool(fields: Fields, *, web_search: bool) -> str:
-    """The name in `{"type": "function", "name": …}` or `{"type": "custom", "name": …}`; that of the
-    search in `{"type": "tool_search"}`."""
+def _chosen(fields: Fields, *, web_search: bool) -> str:
+    """Return the name of a tool in `tool_choice`. `web_search`: whether the gateway runs web
+    searches of the request. Raise InvalidRequest and UnsupportedParameter."""
     kind = fields.text("type")
     if kind == SEARCH:
         return SEARCH

@@ -1,45 +1,51 @@
 """`tools` of the Responses API: functions, custom tools, namespaces of both, built-in tools that
-clients run, searches, and hosted tools, which no model is offered."""
+clients run, searches, and hosted tools, which no model is offered. A response repeats them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
-from typing import Any
+from typing import Any, Literal
 
-from toolgate_core.errors import InvalidRequest, InvalidTools
-from toolgate_core.tools import OnInvalid, Tool, refuse
+from toolgate_core.errors import InvalidTools, UnsupportedParameter
+from toolgate_core.tools import OnInvalid, Tool, Words, refuse
 from toolgate_core.toolset import Toolset
 
-from ...request_fields import Fields
-from ...shared_tools import DEFERRED, SharedTools
-from ..shared.hosted_tools import HostedTools, is_hosted
+from ...request_fields import Fields, unknown_value
 from ..shared.mcp import CREDENTIALS, MCP, McpEntry, read_entry
-from ..shared.tool_entries import (
+from ..shared.tool_search import search_function
+from ..shared.tools import (
+    DEFERRED,
     Entry,
+    HostedTools,
     function_entry,
-    known_by_name,
+    other_form,
     parse_entries,
     read_toolset,
 )
-from ..shared.tool_search import search_function
-from ..shared.tools import other_form
 from ..shared.web_search import FUNCTION, Domains, WebSearch, read_domains
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..surface import ANY_CLIENT, Client
-from .builtin_tools.table import builtin_tool, function_of
-from .known_array import KnownArray, Searcher, with_runs
-from .shown_tools import SEARCH, Shown, shown_tool
-from .tool_entry import (
-    SEARCH_FIELDS,
-    check_fields,
-    client_entry,
-    in_own_words,
-    search_tool,
-    unknown_type,
-)
+from .builtin_tools.table import BUILTIN_TOOLS, BY_TYPE, builtin_tool, function_of
 
+CLIENTS = ("function", "custom")
+"""Types of tools that clients define."""
+FIELDS: dict[str, tuple[str, ...]] = {
+    "function": ("type", "name", "description", "parameters", "strict"),
+    "custom": ("type", "name", "description", "format"),
+    "namespace": ("type", "name", "description", "tools"),
+    **{tool.type: ("type", *tool.fields) for tool in BUILTIN_TOOLS},
+}
+"""By type of tool: its fields."""
+SEARCH = "tool_search"
+"""Type of the tool with which a client searches for deferred tools, and the name of the function
+that the model sees."""
+DEFAULT_NAMESPACE = "functions"
+"""The namespace in which Codex puts tools without one."""
+EXECUTIONS = ("client", "server")
+SEARCH_FIELDS = ("type", "execution", "description", "parameters")
+IGNORED_FIELDS = (DEFERRED, "output_schema", "allowed_callers")
+"""Fields without effect. Without a search of the client, deferred tools are loaded at once."""
 WEB_SEARCHES = (
     "web_search",
     "web_search_2025_08_26",
@@ -48,6 +54,10 @@ WEB_SEARCHES = (
 )
 """Types of web searches, which the gateway runs if the operator has configured a search engine."""
 WEB_SEARCH_FIELDS = ("type", "filters", "search_context_size", "user_location")
+WORDS: Words = ((".function", ""), (".custom", ""), (".format.grammar", ".format"))
+
+Shown = dict[str, Any]
+"""A tool as the response repeats it."""
 
 
 @dataclass
@@ -67,47 +77,30 @@ class ToolReader:
     """The MCP servers that the request offers."""
     builtins: set[str] = field(default_factory=set)
     """The types of the built-in tools, which are their names."""
-    search: Searcher | None = None
+    search: Literal["client", "server"] | None = None
     """Who runs the search for deferred tools that the request offers."""
     _alone: frozenset[str | None] = frozenset()
     """Names of the deferred functions of the request without a namespace."""
 
     def toolset(self, tools: Sequence[object]) -> Toolset:
         """Raise InvalidRequest, InvalidTools and UnsupportedParameter, which name the entry."""
-        known: KnownArray | None = None
-        if isinstance(tools, SharedTools) and not self.client.mcp:
-            # Which tools an MCP server has is not in the array.
-            known = tools.kept("Responses", _read_apart)
-        entries = self._all(tools) if known is None else self._with_rest(known)
+        entries: list[Entry] = []
+        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
+        self.shown = tuple(tool for tool in shown if tool is not None)
+        self._alone = frozenset(
+            entry.name
+            for entry in entries
+            if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
+        )
         if self.search is None:
-            entries = [replace(entry, deferred=False) for entry in entries]
+            entries = [replace(each, deferred=False) if each.deferred else each for each in entries]
         return read_toolset(
             entries,
             self._parsed,
             hosted=self.hosted,
             on_invalid=self.on_invalid,
             optional=self.mcp_names,
-            known=None if known is None else known.deferred,
         )
-
-    def _all(self, tools: Sequence[object]) -> list[Entry]:
-        entries: list[Entry] = []
-        shown = [self._read(entry, f"tools[{at}]", entries) for at, entry in enumerate(tools)]
-        self.shown = tuple(tool for tool in shown if tool is not None)
-        self._alone = _alone(entries)
-        return entries
-
-    def _with_rest(self, known: KnownArray) -> list[Entry]:
-        """Return the tools that are loaded, after the rest was read."""
-        entries, shown = [*known.loaded], []
-        for at, entry in known.rest:
-            made: list[Entry] = []
-            shown.append(self._read(entry, f"tools[{at}]", made))
-            entries += ((at, each) for each in made)
-        self.shown = known.with_rest(shown)
-        self.builtins |= known.builtins
-        self.search, self._alone = known.search, known.alone
-        return [entry for _, entry in sorted(entries, key=itemgetter(0))]
 
     @property
     def mcp_names(self) -> frozenset[str]:
@@ -122,7 +115,7 @@ class ToolReader:
 
     def _read(
         self, entry: object, path: str, entries: list[Entry], namespace: str = ""
-    ) -> dict[str, Any] | None:
+    ) -> Shown | None:
         """The tool as the response repeats it; None if it is left out. Its functions and custom
         tools are added to `entries`."""
         if not isinstance(entry, dict):
@@ -130,7 +123,7 @@ class ToolReader:
         kind = entry.get("type")
         if (other := other_form(entry, "the Responses API")) is not None:
             raise InvalidTools(f"{path!r} is no tool of the Responses API. {other}", param=path)
-        if kind in ("function", "custom"):
+        if kind in CLIENTS:
             entries.append(client_entry(kind, entry, path, namespace))
             return shown_tool(kind, entry)
         if kind == "namespace" and not namespace:
@@ -206,56 +199,116 @@ class ToolReader:
             [self._in_namespace(entry) for entry in entries],
             on_invalid,
             open_objects=self.open_objects,
-            words=in_own_words,
+            words=WORDS,
         )
 
     def _in_namespace(self, entry: Entry) -> Entry:
         """The Agents SDK knows the calls of a deferred function without a namespace by a namespace
         that is its name."""
-        is_alone = not entry.namespace and entry.name in self._alone
+        is_alone = self._alone and not entry.namespace and entry.name in self._alone
         return replace(entry, namespace=entry.name or "") if is_alone else entry
 
 
-def _read_apart(tools: SharedTools) -> KnownArray | None:
-    """Read an array apart from a request. None: it must be read with each, to find its first
-    error, or because its deferred tools are loaded or have the names of others."""
-    reader = ToolReader(HostedTools(omit=False))
-    loaded: list[tuple[int, Entry]] = []
-    deferred: list[Entry] = []
-    shown: list[dict[str, Any] | None] = []
-    rest: list[tuple[int, Any]] = []
-    for at, tool in enumerate(tools):
-        made: list[Entry] = []
-        try:
-            shown.append(reader._read(tool, f"tools[{at}]", made))
-        except InvalidRequest:
-            kind = tool.get("type") if isinstance(tool, dict) else None
-            if not isinstance(kind, str) or not is_hosted(kind) or kind.startswith(SEARCH):
-                return None
-            shown.append(None)
-            rest.append((at, tool))
-        for entry in made:
-            if entry.deferred:
-                deferred.append(entry)
-            else:
-                loaded.append((at, entry))
-    known = known_by_name(deferred, {WEB_SEARCH, *(entry.name for _, entry in loaded)})
-    if known is None or reader.search is None:
-        return None
-    return KnownArray(
-        loaded,
-        known,
-        with_runs(shown),
-        rest,
-        alone=_alone(deferred),
-        builtins=frozenset(reader.builtins),
-        search=reader.search,
+def search_tool(fields: Fields) -> dict[str, Any]:
+    """Return a search of the client as a function. Raise InvalidRequest and
+    UnsupportedParameter."""
+    execution = fields.text("execution")
+    if execution not in (None, *EXECUTIONS):
+        raise unknown_value(fields.path("execution"), "client or server", execution, EXECUTIONS)
+    fields.check_known(SEARCH_FIELDS)
+    function: dict[str, Any] = {"name": SEARCH}
+    if (description := fields.text("description")) is not None:
+        function["description"] = description
+    if (parameters := fields.mapping("parameters")) is not None:
+        function["parameters"] = parameters
+    return function
+
+
+def client_entry(kind: str, entry: dict[str, Any], path: str, namespace: str) -> Entry:
+    check_fields(kind, entry, path)
+    fields = Fields(entry, path)
+    fields.text("description")
+    # In the order of the request, as templates show it.
+    kept = {
+        name: value
+        for name, value in entry.items()
+        if name in FIELDS[kind] and name != "type" and value is not None
+    }
+    if namespace and isinstance(kept.get("name"), str):
+        kept["name"] = full_name(namespace, kept["name"])
+    if isinstance(form := kept.get("format"), dict) and form.get("type") == "grammar":
+        inner = {key: value for key, value in form.items() if key != "type"}
+        kept["format"] = {"type": "grammar", "grammar": inner}
+    deferred = fields.flag(DEFERRED) is True
+    own = "" if namespace == DEFAULT_NAMESPACE else namespace
+    return Entry(path, {"type": kind, kind: kept}, deferred, own)
+
+
+def unknown_type(kind: object, path: str) -> InvalidTools | UnsupportedParameter:
+    path = f"{path}.type"
+    if not isinstance(kind, str):
+        return InvalidTools(f'{path!r} must be a string, for example "function".', param=path)
+    return UnsupportedParameter(
+        f'{path!r} is {kind!r}, which is not supported. Use the type "function", "custom" or '
+        '"namespace".',
+        param=path,
     )
 
 
-def _alone(entries: Iterable[Entry]) -> frozenset[str | None]:
-    return frozenset(
-        entry.name
-        for entry in entries
-        if entry.deferred and not entry.namespace and entry.tool["type"] == "function"
+def check_fields(kind: str, entry: Mapping[str, Any], path: str) -> None:
+    Fields(entry, path).check_known((*FIELDS[kind], *IGNORED_FIELDS))
+    callers = entry.get("allowed_callers")
+    if callers is not None and (not isinstance(callers, list) or "direct" not in callers):
+        raise UnsupportedParameter(
+            f"{f'{path}.allowed_callers'!r} must contain 'direct'. Programs of the model can't "
+            "call tools here.",
+            param=f"{path}.allowed_callers",
+        )
+
+
+def full_name(namespace: str, name: str) -> str:
+    """The name of a tool of a namespace that the model sees."""
+    return name if namespace == DEFAULT_NAMESPACE else f"{namespace}.{name}"
+
+
+def found(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
+    """Return those of the tools of a response that the model knows by `names`."""
+    return _chosen(shown, lambda tool, name: tool["type"] in CLIENTS and name in names)
+
+
+def offered(shown: Iterable[Shown], names: Container[str]) -> list[Shown]:
+    """The tools of a response, without invalid ones that the model is not offered. Deferred ones
+    stay: a search can find them."""
+    return _chosen(
+        shown, lambda tool, name: DEFERRED in tool or tool["type"] == MCP or name in names
     )
+
+
+def _chosen(shown: Iterable[Shown], is_chosen: Callable[[Shown, str], bool]) -> list[Shown]:
+    """`is_chosen`: is called with a tool and the name that the model sees."""
+    kept: list[Shown] = []
+    for entry in shown:
+        if entry["type"] == "namespace":
+            space = entry["name"]
+            tools = entry["tools"]
+            inner = [each for each in tools if is_chosen(each, full_name(space, each["name"]))]
+            kept += [{**entry, "tools": inner}] if inner else []
+        elif is_chosen(entry, _name(entry)):
+            kept.append(entry)
+    return kept
+
+
+def _name(shown: Mapping[str, Any]) -> str:
+    """The name of a tool that the model sees."""
+    kind: str = shown["type"]
+    return str(shown.get("name") or (kind if kind in BY_TYPE or kind == SEARCH else WEB_SEARCH))
+
+
+def shown_tool(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a function, a custom tool or a built-in tool as the response repeats it."""
+    shown = {name: entry.get(name) for name in FIELDS[kind]}
+    if entry.get(DEFERRED):
+        shown[DEFERRED] = True
+    if kind == "custom" and shown["format"] is None:
+        shown["format"] = {"type": "text"}
+    return shown

@@ -23,7 +23,7 @@ from ..shared.tool_search import NOTHING_FOUND
 from ..shared.web_search import NAME as WEB_SEARCH
 from ..shared.web_search import QUERY, Page, opened, results_text
 from .content import Content
-from .shown_tools import SEARCH
+from .tools import SEARCH
 
 Message = dict[str, Any]
 

@@ -14,10 +14,10 @@ from toolgate_core.toolset import Toolset
 from ...documents.pdf import PDF
 from .content_format import check_plain_only
 from .history import History
-from .hosted_tools import HostedTools
 from .parameter import ParsedParameters
 from .sampling import make_sampling
 from .template import reasoning_budget, reasoning_mode, template_kwargs
+from .tools import HostedTools
 
 Salt = Callable[[str | None], str | None]
 """Returns the salt of a request in the backend's prefix cache. Its argument is the client's own."""

@@ -3,7 +3,7 @@ not define: vLLM's and Toolgate's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -12,7 +12,6 @@ from toolgate_core import wire
 from toolgate_core.deltas import Finish
 
 from ...chat.response import ChatResponse
-from ...shared_json import Part, SharedText, json_parts
 
 COMMENT = b": waiting\n\n"
 """Clients of server-sent events ignore comments."""
@@ -30,21 +29,11 @@ def data_event(data: bytes) -> bytes:
 
 def typed_events(events: Iterable[Mapping[str, Any]]) -> bytes:
     """Return events that have their type in `event:` and in their data."""
-    return b"".join(event_parts(events))
-
-
-def event_parts(events: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """Yield the parts of what `typed_events` returns."""
-    for event in events:
-        yield b"event: " + event["type"].encode() + b"\ndata: "
-        yield from map(_escaped, json_parts(event, orjson.dumps))
-        yield b"\n\n"
-
-
-def _escaped(part: Part) -> bytes:
-    if isinstance(part, SharedText):
-        return part.made(with_escaped_line_ends)
-    return with_escaped_line_ends(part)
+    written = (
+        b"event: %b\ndata: %b\n\n" % (event["type"].encode(), orjson.dumps(event))
+        for event in events
+    )
+    return with_escaped_line_ends(b"".join(written))
 
 
 def with_escaped_line_ends(events: bytes) -> bytes:

@@ -1,16 +1,26 @@
-"""Tools and tool choices, in the forms that several APIs have in common."""
+"""Tools and tool choices, as all APIs read them. The model is not offered tools with
+`defer_loading` until the conversation adds them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+import re
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from toolgate_core.chat_request import AllowedTools, NamedTool, ToolChoice
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnknownTool, UnsupportedParameter
-from toolgate_core.tools import OnInvalid, Tool, parse_tools, refuse
+from toolgate_core.tools import TOOL_NAME, OnInvalid, Place, Tool, Words, parse_tools
+from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
+
+DEFERRED = "defer_loading"
+MAX_LOADED = 1_000
+"""Most tools of a request that are not deferred."""
+MAX_TOOLS = 10_001
+"""Most tools of a request: 10,000 and a search."""
 
 Mode = Literal["none", "auto", "required"]
 MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"}
@@ -18,50 +28,196 @@ MODES: dict[str, Mode] = {"none": "none", "auto": "auto", "required": "required"
 ALLOWED_MODES = ("auto", "required")
 """Modes of a choice among some of the tools."""
 TOOL_CHOICES = '"none", "auto", "required" or an object that names a tool'
+HOSTED = (
+    "apply_patch",
+    "code_interpreter",
+    "computer",
+    "computer_use",
+    "computer_use_preview",
+    "file_search",
+    "image_generation",
+    "local_shell",
+    "mcp",
+    "mcp_toolset",
+    "programmatic_tool_calling",
+    "shell",
+    "tool_search",
+    "tool_search_tool_bm25",
+    "tool_search_tool_regex",
+    "web_search",
+    "web_search_2025_08_26",
+    "web_search_preview",
+    "web_search_preview_2025_03_11",
+)
+"""Types of hosted tools: those that OpenAI or Anthropic runs or defines, and that no model here can
+be offered. They are in a response header, so no other text may pass for one."""
+VERSIONED = re.compile(
+    r"(?:advisor|code_execution|tool_search_tool_bm25|tool_search_tool_regex|web_fetch|web_search)"
+    r"_[0-9]{8}"
+)
+"""Types of Anthropic's server tools, which end with a date."""
+SEARCH = "tool_search"
+"""Beginning of the types of tools that search for deferred tools."""
 
 
-def read_tools(
-    tools: Sequence[object],
-    *,
-    param: str = "tools",
-    open_objects: bool = False,
-    on_invalid: OnInvalid = refuse,
+@dataclass(frozen=True)
+class _LeftOut:
+    kind: str
+    name: object
+    """Anthropic's tools have names, by which a choice refers to them."""
+    path: str
+
+
+@dataclass
+class HostedTools:
+    """The hosted tools of one request. Clients such as Codex and Claude Code send some with each
+    request. `omit`: leave them out instead of refusing them."""
+
+    omit: bool
+    _left_out: list[_LeftOut] = field(default_factory=list)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of those that were left out, each once."""
+        return tuple(dict.fromkeys(each.kind for each in self._left_out))
+
+    @property
+    def names(self) -> set[str]:
+        """The names of those that were left out and have one."""
+        return {each.name for each in self._left_out if isinstance(each.name, str)}
+
+    @property
+    def has_search(self) -> bool:
+        """Whether a tool that searches for deferred tools was left out."""
+        return any(each.kind.startswith(SEARCH) for each in self._left_out)
+
+    def leaves_out(self, entry: object, path: str) -> bool:
+        """Raises UnsupportedParameter for a hosted tool if such tools are refused."""
+        kind = entry.get("type") if isinstance(entry, dict) else None
+        if not isinstance(entry, dict) or not isinstance(kind, str) or not _is_hosted(kind):
+            return False
+        if not self.omit:
+            raise UnsupportedParameter(
+                f"{path!r} is the hosted tool {kind!r}, which this gateway does not have. Remove "
+                "it, or offer a function.",
+                param=path,
+            )
+        self._left_out.append(_LeftOut(kind, entry.get("name"), path))
+        return True
+
+    def check_choice(self, choice: ToolChoice, offered: Sequence[Tool]) -> None:
+        """Raises InvalidTools if the choice names a tool that was left out."""
+        if not isinstance(choice, NamedTool) or any(tool.name == choice.name for tool in offered):
+            return
+        for each in self._left_out:
+            if choice.name == each.name:
+                raise InvalidTools(
+                    f"'tool_choice' requires a call, but this gateway does not have the hosted "
+                    f"tool {each.kind!r}. Offer a function.",
+                    param=each.path,
+                )
+
+
+@lru_cache(maxsize=256)
+def _is_hosted(kind: str) -> bool:
+    return kind in HOSTED or VERSIONED.fullmatch(kind) is not None
+
+
+@dataclass(frozen=True)
+class Entry:
+    path: str
+    """Of the tool in the request."""
+    tool: Any
+    """In the form of chat completions."""
+    deferred: bool = False
+    namespace: str = ""
+    """The namespace of the Responses API, if it has one."""
+
+    @property
+    def name(self) -> str | None:
+        return function_name(self.tool)
+
+    @property
+    def function(self) -> Mapping[str, Any]:
+        function: Mapping[str, Any] = function_of(self.tool)
+        return function
+
+
+Parse = Callable[[Sequence[Entry], OnInvalid], tuple[Tool, ...]]
+
+
+def function_entry(path: str, function: object, *, deferred: bool = False) -> Entry:
+    """Return the entry of a function without an object around it."""
+    return Entry(path, {"type": "function", "function": function}, deferred)
+
+
+def parse_entries(
+    entries: Sequence[Entry], on_invalid: OnInvalid, *, open_objects: bool, words: Words = ()
 ) -> tuple[Tool, ...]:
-    """Tools as `{"type": "function", "function": {…}}` and `{"type": "custom", "custom": {…}}`.
-    `on_invalid` gets InvalidTools, SchemaNotEnforceable and UnsupportedParameter."""
-    try:
-        return parse_tools(tools, param=param, open_objects=open_objects, on_invalid=on_invalid)
-    except RecursionError as error:
-        raise InvalidTools(
-            f"{param!r} is nested too deeply. Use a flatter JSON Schema.", param=param
-        ) from error
-
-
-def read_functions(
-    functions: Sequence[object],
-    *,
-    param: str,
-    open_objects: bool = False,
-    on_invalid: OnInvalid = refuse,
-) -> tuple[Tool, ...]:
-    """Functions without the object around them. The `param` of tools and errors is below the entry
-    of the array `param`."""
-
-    def flat(path: str) -> str:
-        return path.replace("].function", "]", 1)
-
-    def on_invalid_function(name: str, error: InvalidRequest) -> None:
-        on_invalid(name, error.reworded(flat(error.message), flat(error.param or param)))
-
-    wrapped = [{"type": "function", "function": function} for function in functions]
-    tools = read_tools(
-        wrapped, param=param, open_objects=open_objects, on_invalid=on_invalid_function
+    """Parse entries, at their own paths. `on_invalid` gets InvalidTools, SchemaNotEnforceable and
+    UnsupportedParameter."""
+    return parse_tools(
+        [entry.tool for entry in entries],
+        places=[Place(entry.path, entry.namespace, words) for entry in entries],
+        open_objects=open_objects,
+        on_invalid=on_invalid,
     )
-    return tuple(replace(tool, param=flat(tool.param)) for tool in tools)
 
 
-def read_mode(choice: object) -> Mode | dict[str, Any]:
-    """Return the mode that a `tool_choice` of OpenAI's APIs is, or the object that names tools."""
+def read_toolset(
+    entries: Sequence[Entry],
+    parse: Parse,
+    *,
+    hosted: HostedTools,
+    on_invalid: OnInvalid,
+    optional: Container[str] = (),
+) -> Toolset:
+    """Return the tools of a request. A deferred entry is parsed when it is added. If a search was
+    left out that only a provider can run, nothing would add them, so they are loaded at once.
+    `optional`: names of tools that are left out if they are invalid, whatever `on_invalid` does
+    with others.
+
+    Raise InvalidRequest."""
+    left_out = hosted.names
+
+    def leave_out(name: str, error: InvalidRequest) -> None:
+        if name not in optional:
+            on_invalid(name, error)
+        left_out.add(name)
+
+    named = [(entry.name, entry) for entry in entries]
+    at_once = hosted.has_search
+    names = {name for name, entry in named if at_once or not entry.deferred}
+    loaded: list[Entry] = []
+    deferred: dict[str, list[Entry]] = {}
+    for name, entry in named:
+        # An invalid name is an error, and so are two tools of one name.
+        if name is None or name in names or not TOOL_NAME.fullmatch(name):
+            loaded.append(entry)
+        else:
+            deferred.setdefault(name, []).append(entry)
+    if len(loaded) > MAX_LOADED:
+        raise InvalidRequest(
+            f"'tools' has {len(loaded):,} tools without `defer_loading`, but at most "
+            f"{MAX_LOADED:,} are allowed. Defer some.",
+            param="tools",
+        )
+    later = {name: partial(_first, parse, each) for name, each in deferred.items()}
+    searchable = [each[0].function for each in deferred.values()]
+    return Toolset(parse(loaded, leave_out), later, left_out, leave_out, searchable)
+
+
+def _first(parse: Parse, entries: Sequence[Entry], on_invalid: OnInvalid) -> Tool | None:
+    """Return the tool; None if it is invalid and left out. Several entries have the same name:
+    they are refused unless they are the same tool."""
+    return next(iter(parse(entries, on_invalid)), None)
+
+
+def read_tool_choice(choice: object, name_of: Callable[[Fields], str]) -> ToolChoice:
+    """`tool_choice` of OpenAI's APIs. `name_of`: reads the name in an object that names a tool.
+    `{"type": "allowed_tools", "allowed_tools": {"mode": …, "tools": […]}}` names several; in the
+    Responses API mode and tools are beside the type. Raise InvalidRequest, UnknownTool and
+    UnsupportedParameter."""
     if choice is None:
         return "auto"  # the plan changes it to "none" if there are no tools
     # Some clients write the mode as the type of an object.
@@ -71,28 +227,25 @@ def read_mode(choice: object) -> Mode | dict[str, Any]:
         return MODES[mode]
     if not isinstance(choice, dict):
         raise unknown_value("tool_choice", TOOL_CHOICES, choice, MODES)
-    return choice
-
-
-def read_tool_choice(choice: object) -> ToolChoice:
-    """`tool_choice` of OpenAI's APIs. The name of a tool is at `function.name` in chat completions,
-    and at `name` in the Responses API."""
-    found = read_mode(choice)
-    if isinstance(found, str):
-        return found
-    kind = found.get("type")
-    if kind == "allowed_tools":
-        return _allowed_tools(Fields(found, "tool_choice"))
-    if kind not in ("function", "custom"):
-        raise UnsupportedParameter(
-            f"A 'tool_choice' of the type {kind!r} is not supported. Use the type \"function\", "
-            '"custom" or "allowed_tools".',
-            param="tool_choice",
+    fields = Fields(choice, "tool_choice")
+    if choice.get("type") != "allowed_tools":
+        return NamedTool(name_of(fields))
+    inner = fields.mapping("allowed_tools")
+    allowed = fields if inner is None else Fields(inner, fields.path("allowed_tools"))
+    mode = allowed.values.get("mode", "auto")
+    if mode not in ALLOWED_MODES:
+        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
+    path, entries = allowed.path("tools"), allowed.items("tools")
+    if not entries:
+        raise UnknownTool(
+            f"{path!r} is empty. Name at least one of the request's tools.", param=path
         )
-    name = function_name(found)
-    if name is None:
-        raise invalid_value("tool_choice", f"an object with the tool's name in {kind}.name", found)
-    return NamedTool(name)
+    names = []
+    for at, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            raise invalid_value(f"{path}[{at}]", "an object with a type and a name", entry)
+        names.append(name_of(Fields(entry, f"{path}[{at}]")))
+    return AllowedTools(mode, tuple(dict.fromkeys(names)))
 
 
 def function_name(entry: object) -> str | None:
@@ -105,25 +258,6 @@ def function_name(entry: object) -> str | None:
 def function_of(entry: Mapping[str, Any]) -> Any:
     """The function or custom tool of an entry, which may be without an object around it."""
     return entry.get("custom" if entry.get("type") == "custom" else "function", entry)
-
-
-def _allowed_tools(choice: Fields) -> AllowedTools:
-    """`{"type": "allowed_tools", "allowed_tools": {"mode": …, "tools": […]}}`. In the Responses
-    API mode and tools are beside the type."""
-    inner = choice.mapping("allowed_tools")
-    allowed = choice if inner is None else Fields(inner, "tool_choice.allowed_tools")
-    mode = allowed.values.get("mode", "auto")
-    if mode not in ALLOWED_MODES:
-        raise unknown_value(allowed.path("mode"), '"auto" or "required"', mode, ALLOWED_MODES)
-    names = [function_name(entry) for entry in allowed.items("tools") or []]
-    if not names:
-        path = allowed.path("tools")
-        raise UnknownTool(
-            f"{path!r} is empty. Name at least one of the request's tools.", param=path
-        )
-    if any(name is None for name in names):
-        raise allowed.wrong("tools", "an array of objects with the name of a tool each")
-    return AllowedTools(mode, tuple(name for name in names if name is not None))
 
 
 Form = Literal["chat completions", "the Responses API", "the Messages API", "MCP"]

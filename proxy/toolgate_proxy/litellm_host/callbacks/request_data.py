@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from ...api.surface import Surface
 from ...context import RequestContext
-from ...shared_tools import as_own
+from ...request_fields import copied
 from ..deployments.fallbacks import Fallbacks
 from ..deployments.router import PRICES, PROVIDER, Row, placement_of, router
 from ..private_names import either
@@ -65,7 +65,7 @@ class RequestData:
                 # Known parameters only: other fields could become arguments of LiteLLM's functions.
                 data={
                     name: value
-                    for name, value in as_own(self.body).items()
+                    for name, value in copied(self.body).items()
                     if name in self._names and (name not in LITELLMS or isinstance(value, dict))
                 },
                 request=self.request,
@@ -94,7 +94,7 @@ class RequestData:
     def as_in(self, changed: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
         """Return `body` with the parameters that `changed` has instead, if they differ."""
         seen = self._names - LITELLMS
-        known = as_own({name: changed[name] for name in seen & changed.keys()})
+        known = copied({name: changed[name] for name in seen & changed.keys()})
         known |= {
             name: body[name] for name in known.keys() & body.keys() if body[name] == known[name]
         }
@@ -127,7 +127,7 @@ class RequestData:
     def seen(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters that hooks get, without LiteLLM's data."""
         names = self._names - LITELLMS
-        return {name: value for name, value in as_own(body).items() if name in names}
+        return {name: value for name, value in copied(body).items() if name in names}
 
     def next_model(self, fallbacks: Fallbacks) -> None:
         """Forget the deployment of the model that failed: the request is at a fallback."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from functools import partial
+from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
@@ -22,10 +22,13 @@ from toolgate_core.errors import (
 
 from ...json_values import MAX_VALUES, exceeds
 from ...limits.key_bounds import BodyReservation
-from .known_tools import KNOWN_TOOLS, MIN_SIZE, Check
 
+IN_THREAD = 262_144
+"""Size in bytes from which a body is parsed and checked in a thread, so that the event loop can
+serve others between the steps: each of them takes a few milliseconds for a body of this size, while
+a switch of threads costs a tenth of one."""
 LARGE = 1_000_000
-"""Size in bytes from which a body is parsed and checked in a thread."""
+"""Size in bytes from which bodies are parsed without a copy of them."""
 AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 LONG_INTEGER = b"0" * 19
 """The digits that an integer of more than 64 bits has at least."""
@@ -34,6 +37,10 @@ READ = "toolgate.body"
 """Key in the ASGI scope of a RequestBody that was read before."""
 RESERVED = "toolgate.reserved"
 """Key in the ASGI scope of a function that ends the reservation of such a body."""
+
+
+Check = Callable[[dict[str, Any]], None]
+"""Checks parameters. Raises ToolgateError."""
 
 
 class RequestBody:
@@ -52,12 +59,9 @@ class RequestBody:
         body.size = size
         return body
 
-    async def parsed(
-        self, scope: Scope, check: Check | None = None, *, owner: str | None = None
-    ) -> dict[str, Any]:
+    async def parsed(self, scope: Scope, check: Check) -> dict[str, Any]:
         """The body's JSON object, for which `check` raises no error. Accepts the same JSON as
-        LiteLLM, but no forms. `owner`: who sent it; its tools may be those of the sender's earlier
-        bodies. Raises InvalidRequest and RequestTooLarge."""
+        LiteLLM, but no forms. Raises InvalidRequest and RequestTooLarge."""
         if self._values is not None:
             return self._values
         for name, value in scope["headers"]:
@@ -65,9 +69,9 @@ class RequestBody:
                 raise InvalidRequest(
                     "The body must be JSON, sent as `content-type: application/json`."
                 )
-        if self.size > LARGE:
-            return await asyncio.to_thread(_object, self.content, check, owner)
-        return _object(self.content, check, owner)
+        if self.size > IN_THREAD:
+            return await asyncio.to_thread(_object, self.content, check)
+        return _object(self.content, check)
 
     @property
     def content(self) -> bytes:
@@ -155,16 +159,14 @@ def _too_large(limit: int) -> RequestTooLarge:
     )
 
 
-def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> Any:
-    """The JSON value of a body. `left_out`: number of values that were left out of it. `size`: of
-    the whole body. Raises InvalidRequest and RequestTooLarge."""
-    most = MAX_VALUES - left_out
-    if len(content) > most and exceeds(content, most):
+def from_json(content: bytes) -> Any:
+    """The JSON value of a body. Raises InvalidRequest and RequestTooLarge."""
+    if exceeds(content, MAX_VALUES):
         raise RequestTooLarge(
             f"The body has more than {MAX_VALUES:,} JSON values. Send fewer messages, tools or "
             "other entries."
         )
-    is_large = (len(content) if size is None else size) > LARGE
+    is_large = len(content) > LARGE
     try:
         if is_large:
             # orjson copies its input, and this parser does so with a bytearray.
@@ -182,25 +184,11 @@ def from_json(content: bytes, left_out: int = 0, *, size: int | None = None) -> 
         raise InvalidRequest("The body is not valid JSON.") from error
 
 
-def with_known_tools(content: bytes, owner: str | None, check: Check) -> dict[str, Any] | None:
-    """Return the object of a body, or of a message, with the tools of earlier ones of its sender.
-    None: it has no such tools, or is to be read without them. `check`: for which the object raises
-    no error."""
-    if owner is None or len(content) < MIN_SIZE:
-        return None
-    return KNOWN_TOOLS.values(content, owner, partial(from_json, size=len(content)), check)
-
-
-def _object(content: bytes, check: Check | None, owner: str | None) -> dict[str, Any]:
-    if check is not None:
-        known = with_known_tools(content, owner, check)
-        if known is not None:
-            return known
+def _object(content: bytes, check: Check) -> dict[str, Any]:
     values = from_json(content)
     if not isinstance(values, dict):
         raise InvalidRequest("The body must be a JSON object.")
-    if check is not None:
-        check(values)
+    check(values)
     return values
 
 

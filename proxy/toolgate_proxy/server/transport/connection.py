@@ -25,7 +25,6 @@ from ...api.shared.output import COMMENT, data_event
 from ...api.surface import Stream
 from ...context import RequestContext
 from ...keys.header import Header
-from ...shared_json import json_parts, plain
 
 EVENTS: Sequence[Header] = (
     (b"content-type", b"text/event-stream; charset=utf-8"),
@@ -113,7 +112,7 @@ class Reply:
 
     async def json(self, shown: Mapping[str, Any]) -> None:
         """Send a whole response."""
-        content = b"".join(map(plain, json_parts(shown, orjson.dumps)))
+        content = orjson.dumps(shown)
         async with self._lock:
             await self._begin_once(200, (*JSON, _length(content)))
             await self._end(content)

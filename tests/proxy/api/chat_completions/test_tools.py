@@ -42,7 +42,7 @@ def test_allowed_tools(flat: bool) -> None:
     [
         ({"mode": "must", "tools": [{"name": "look"}]}, "tool_choice.allowed_tools.mode"),
         ({"mode": "auto", "tools": []}, "tool_choice.allowed_tools.tools"),
-        ({"mode": "auto", "tools": ["look"]}, "tool_choice.allowed_tools.tools"),
+        ({"mode": "auto", "tools": ["look"]}, "tool_choice.allowed_tools.tools[0]"),
     ],
 )
 def test_allowed_tools_that_are_none(allowed: dict[str, Any], param: str) -> None:

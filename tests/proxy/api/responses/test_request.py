@@ -72,7 +72,7 @@ def test_tool_choices(choice: Any, expected: Any) -> None:
         ({"name": "look"}, "tool_choice.type"),
         ({"type": "function"}, "tool_choice.name"),
         ({"type": "function", "function": {"name": "look"}}, "tool_choice.name"),
-        ({"type": "allowed_tools", "tools": []}, "tool_choice.mode"),
+        ({"type": "allowed_tools", "tools": []}, "tool_choice.tools"),
         (allowed("auto"), "tool_choice.tools"),
         (allowed("auto", "a"), "tool_choice.tools[0]"),
         (allowed("auto", {"type": "web_search"}), "tool_choice.tools[0].type"),

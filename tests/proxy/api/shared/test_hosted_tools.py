@@ -13,7 +13,7 @@ from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_proxy.api.messages.client_tools.table import TABLE
 from toolgate_proxy.api.messages.tools import TOOLSETS
-from toolgate_proxy.api.shared.hosted_tools import HostedTools
+from toolgate_proxy.api.shared.tools import HostedTools
 from toolgate_proxy.api.surface import Surface
 from toolgate_proxy.api.surfaces import SURFACES
 from toolgate_proxy.chat.constraints import schema_params

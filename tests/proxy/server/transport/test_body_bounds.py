@@ -37,7 +37,7 @@ def sends(*parts: bytes) -> Receive:
 
 async def refused(content: bytes) -> ToolgateError:
     with pytest.raises(ToolgateError) as refusal:
-        await body.RequestBody(content).parsed(PLAIN)
+        await body.RequestBody(content).parsed(PLAIN, body_guard.check_bounds)
     return refusal.value
 
 
@@ -121,11 +121,11 @@ def test_values_are_counted_in_blocks_as_in_the_whole_text(
 async def test_commas_and_brackets_inside_strings_are_not_values() -> None:
     text = '[{,\\"' * json_values.MAX_VALUES
     content = json.dumps({"a": text, "b": [1, 2]}).encode()
-    values = await body.RequestBody(content).parsed(PLAIN)
+    values = await body.RequestBody(content).parsed(PLAIN, body_guard.check_bounds)
     assert values == {"a": text, "b": [1, 2]}
 
 
-@pytest.mark.parametrize(("size", "off_loop"), [(10, False), (body.LARGE + 10, True)])
+@pytest.mark.parametrize(("size", "off_loop"), [(10, False), (body.IN_THREAD + 10, True)])
 async def test_large_bodies_are_parsed_in_a_thread(
     size: int, off_loop: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +138,7 @@ async def test_large_bodies_are_parsed_in_a_thread(
 
     monkeypatch.setattr(body, "from_json", noted)
     content = json.dumps({"a": "x" * size}).encode()
-    await body.RequestBody(content).parsed(PLAIN)
+    await body.RequestBody(content).parsed(PLAIN, body_guard.check_bounds)
     assert [each != threading.get_ident() for each in threads] == [off_loop]
 
 
@@ -148,7 +148,7 @@ async def test_integers_of_more_than_64_bits_are_floats_in_every_body(other: str
         *(2**64, -(2**63) - 1, 2**64 - 1),
         other.encode(),
     )
-    values = await body.RequestBody(content).parsed(PLAIN)
+    values = await body.RequestBody(content).parsed(PLAIN, body_guard.check_bounds)
     assert values["a"] == [2.0**64, {"b": -(2.0**63)}]
     assert [type(each) for each in values["a"]] == [float, dict]
     assert values["c"] == [2**64 - 1, True, None]

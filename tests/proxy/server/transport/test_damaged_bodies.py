@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest, RequestTooLarge
+from toolgate_proxy.server.body_guard import check_bounds
 from toolgate_proxy.server.transport import body
 
 WORDS = (
@@ -36,7 +37,7 @@ contents = st.lists(st.sampled_from(WORDS), max_size=30).map(b"".join) | st.bina
 async def parsed(content: bytes) -> Any:
     scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
     try:
-        return await body.RequestBody(content).parsed(scope)
+        return await body.RequestBody(content).parsed(scope, check_bounds)
     except (InvalidRequest, RequestTooLarge):
         return None
 

@@ -11,7 +11,7 @@ from toolgate_core.deltas import Finish
 
 from ....chat.response import ChatResponse, TokenCounts
 from ...shared.output import finish_fields, prompt_fields
-from ..shown_tools import offered
+from ..tools import offered
 from .collector import Output
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed"]

@@ -27,7 +27,7 @@ from ...shared.tool_search import Found
 from ...shared.web_search import NAME as WEB_SEARCH
 from ...shared.web_search import FoundPages, Results
 from ..builtin_tools.table import BY_TYPE
-from ..shown_tools import SEARCH, found
+from ..tools import SEARCH, found
 from .calls import CUSTOM, FUNCTION, BuiltinCall, CallItem, Execution, SearchCallItem
 from .gateway_calls import (
     ApprovalItem,

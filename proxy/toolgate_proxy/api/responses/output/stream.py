@@ -9,7 +9,7 @@ from toolgate_core.errors import ClientDisconnected
 
 from ....chat.response import ChatResponse, ResponseEvent
 from ....response_store.live import LiveResponse
-from ...shared.output import event_parts, typed_events
+from ...shared.output import typed_events
 from ...surface import ANY_CLIENT, Client
 from ..state.history import begin, store
 from .body import Body, failed_response, is_summarized
@@ -49,10 +49,7 @@ class ResponseStream:
         first: list[bytes] = []
         if not self._sent:
             start = self._body.at_start()
-            # Not joined yet: they may repeat thousands of tools.
-            begun = first_events(start)
-            first = [*event_parts(_with_numbers(begun, 0))]
-            self._sent = len(begun)
+            first = self._numbered(first_events(start))
             self._live = begin(start, self._repeated, self._client)
         added = list(self._output.add(events))
         written = self._numbered(added)

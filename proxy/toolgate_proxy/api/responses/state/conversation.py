@@ -19,7 +19,7 @@ from ....response_store.conversations import StoredConversation, too_large
 from ....response_store.sealed_store import StoreUnavailable
 from ....sealing import OwnerSeal
 from ...shared.history import History
-from ...shared.hosted_tools import HostedTools
+from ...shared.tools import HostedTools
 from ...surface import Client
 from ..approvals import Approvals
 from ..items import parse_input
