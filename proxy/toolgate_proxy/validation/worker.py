@@ -8,12 +8,13 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolgate_core.custom_tools import INPUT, Grammar
+from toolgate_core.killable import Work
 from toolgate_core.schema.canonical import GRAMMAR
-from toolgate_proxy.killable.process import LimitedJob, serve
+from toolgate_proxy.validation.grammar_reader import read_grammar
 from toolgate_proxy.validation.validator import InvalidSchema, Validator, Violation
 
 
-class Job(LimitedJob):
+class Job(BaseModel):
     tool_schema: dict[str, Any]
     grammar: Grammar | None = None
     """Read the arguments' input by this grammar instead of validating the arguments."""
@@ -43,9 +44,6 @@ def run(job: Job) -> JobResult:
 
 
 def _read(grammar: Grammar, text: str) -> JobResult:
-    # Imported here, so that workers start fast where no tool has a grammar.
-    from toolgate_proxy.validation.grammar_reader import read_grammar
-
     matches = read_grammar(grammar)
     if matches is None:
         return JobResult(is_read=False)
@@ -53,5 +51,5 @@ def _read(grammar: Grammar, text: str) -> JobResult:
     return JobResult(violation=None if matches(text) else violation)
 
 
-if __name__ == "__main__":
-    serve(Job, run)
+def work(_: bytes) -> Work:
+    return Work(Job, lambda job: [run(job)])

@@ -42,12 +42,12 @@ def _validation_workers(fleet: Fleet) -> list[psutil.Process]:
 
 
 def _fork_servers(fleet: Fleet) -> list[psutil.Process]:
-    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "grammars.examination")
     return [each for each in found if not _is_forked(each, found)]
 
 
 def _quarantine_workers(fleet: Fleet) -> list[psutil.Process]:
-    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "grammars.examination")
     return [each for each in found if _is_forked(each, found)]
 
 
