@@ -11,7 +11,10 @@ PARAMETERS = {
 }
 """By place in the body."""
 
-SETTINGS = {"RECEIPT_KEY": "Receipts were removed, so no key is needed."}
+SETTINGS = {
+    "RECEIPT_KEY": "Receipts were removed, so no key is needed.",
+    "TRACES": "Set OpenTelemetry's own OTEL_TRACES_EXPORTER to `otlp` or `console`.",
+}
 """By name, without the prefix TOOLGATE_."""
 
 COMMANDS = {

@@ -23,7 +23,7 @@ from .rendering import Renderer, continues_message
 from .sampling import make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
 from .trace import Tracer
-from .tracing import GenerationSpan
+from .tracing import generation_span
 from .turn_start import TurnStart
 
 logger = init_logger(__name__)
@@ -146,7 +146,7 @@ class Service:
         first event. Closing the generator aborts the request in the engine. `headers`: those of
         the HTTP request, which may have a trace context."""
         async with AsyncExitStack() as stack:
-            span = stack.enter_context(GenerationSpan(request, headers or {}))
+            span = stack.enter_context(generation_span(request, headers or {}))
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             enforcement = request.enforcement

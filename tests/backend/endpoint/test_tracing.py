@@ -13,9 +13,8 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from toolgate_backend.endpoint import tracing
-from toolgate_backend.endpoint.tracing import GenerationSpan
-from toolgate_core import wire
+from toolgate_backend.endpoint.tracing import GenerationSpan, generation_span
+from toolgate_core import tracing, wire
 from toolgate_core.errors import ContextLengthExceeded
 
 HEADERS = {
@@ -42,7 +41,7 @@ class Stats:
 @pytest.fixture
 def exported() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    tracing.start_with(SimpleSpanProcessor(exporter))
+    tracing.start_with(SimpleSpanProcessor(exporter), "toolgate-backend")
     yield exporter
     tracing.stop()
 
@@ -65,7 +64,7 @@ def seconds(span: ReadableSpan) -> tuple[float, float]:
 async def test_a_generation_has_the_engines_queue_prefill_and_decoding(
     exported: InMemorySpanExporter,
 ) -> None:
-    with GenerationSpan(REQUEST, HEADERS) as span:
+    with generation_span(REQUEST, HEADERS) as span:
         assert await read(span, None, Stats()) == 2
         carried = span.carried
     spans = {each.name: each for each in exported.get_finished_spans()}
@@ -93,7 +92,7 @@ async def test_a_generation_has_the_engines_queue_prefill_and_decoding(
 
 
 async def test_phases_that_did_not_begin_have_no_span(exported: InMemorySpanExporter) -> None:
-    with GenerationSpan(REQUEST, {}) as span:
+    with generation_span(REQUEST, {}) as span:
         await read(span, Stats(first_token_ts=0.0, last_token_ts=0.0))
     names = [each.name for each in exported.get_finished_spans()]
     assert names == ["engine.queue", "toolgate.generate"]
@@ -102,9 +101,9 @@ async def test_phases_that_did_not_begin_have_no_span(exported: InMemorySpanExpo
 def test_an_error_has_its_code_and_a_closed_generation_is_none(
     exported: InMemorySpanExporter,
 ) -> None:
-    with pytest.raises(ContextLengthExceeded), GenerationSpan(REQUEST, {}):
+    with pytest.raises(ContextLengthExceeded), generation_span(REQUEST, {}):
         raise ContextLengthExceeded("Too long.")
-    with pytest.raises(GeneratorExit), GenerationSpan(REQUEST, {}):
+    with pytest.raises(GeneratorExit), generation_span(REQUEST, {}):
         raise GeneratorExit
     failed, closed = exported.get_finished_spans()
     assert failed.status.status_code is StatusCode.ERROR
@@ -113,7 +112,7 @@ def test_an_error_has_its_code_and_a_closed_generation_is_none(
 
 
 async def test_without_tracing_the_context_is_passed_on_and_outputs_are_untouched() -> None:
-    with GenerationSpan(REQUEST, HEADERS) as span:
+    with generation_span(REQUEST, HEADERS) as span:
         assert span.carried == {"traceparent": HEADERS["traceparent"]}
         stream = outputs()
         assert span.observed(stream) is stream
