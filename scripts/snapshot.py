@@ -48,6 +48,20 @@ TYPES = {"a": "string", "n": "integer", "ok": "boolean", "l": "array", "o": "obj
 SCHEMA = {"type": "object", "properties": {name: {"type": kind} for name, kind in TYPES.items()}}
 TOOLS = [{"type": "function", "function": {"name": n, "parameters": SCHEMA}} for n in "fg"]
 APIS = ("chat/completions", "responses", "messages")
+OURS = [
+    *("/", "/docs", "/toolgate/ready", "/toolgate/ready/{model}", "/v1/none", "/none"),
+    *(
+        "/v1/models",
+        "/v1/models/{id}",
+        "/v1/messages/count_tokens",
+        *(f"/v1/{api}" for api in APIS),
+    ),
+    *("/v1/responses/input_tokens", "/v1/responses/compact", "/v1/responses/{id}"),
+    *("/v1/responses/{id}/cancel", "/v1/responses/{id}/input_items", "/v1/conversations"),
+    *("/v1/conversations/{id}", "/v1/conversations/{id}/items"),
+    "/v1/conversations/{id}/items/{item_id}",
+]
+"""Paths of the gateway's own, besides those of the administrator."""
 CHANGING = re.compile(
     r'("(?:created\w*|completed_at|signature|encrypted_content|obfuscation)": ?)([\d.]+|"[^"]*")'
 )
@@ -204,15 +218,12 @@ async def responses(http: httpx.AsyncClient, backend: Backend) -> dict[str, Any]
 
 
 async def routes(http: httpx.AsyncClient) -> dict[str, Any]:
-    """The answer of each path of the OpenAPI documents to each method without a key, and with one
+    """The answer of each path of the OpenAPI document to each method without a key, and with one
     if the path is ours."""
-    ours, theirs = [
-        (await http.get(path, headers=AUTHORIZED)).json()["paths"]
-        for path in ("/toolgate/openapi.json", "/openapi.json")
-    ]
-    found: dict[str, Any] = {f"openapi{path}": about for path, about in ours.items()}
-    ours |= dict.fromkeys(["/", "/docs", "/toolgate/openapi.json", "/v1/none", "/none"])
-    for path in {**ours, **theirs}:
+    paths = (await http.get("/openapi.json", headers=AUTHORIZED)).json()["paths"]
+    ours = {*OURS, *(path for path in paths if path.startswith("/toolgate/"))}
+    found: dict[str, Any] = {}
+    for path in sorted({*ours, *paths}):
         url = re.sub(r"\{[^}]*\}", "x", path)
         for method in ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
             for key, headers in [

@@ -23,7 +23,6 @@ from .server import absent_routes, conversations, model_retrieval, probes, store
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.transport.connection import Reply
-from .state import gateway
 
 
 def paths(litellm: Forwarding) -> list[Path]:
@@ -80,5 +79,5 @@ def _api(shown: str, pipeline: Pipeline) -> Path:
     return Path(shown, operation.path, pipeline, whole_path)
 
 
-async def _page(scope: Scope, context: RequestContext) -> Response | None:
-    return files.answer(scope, scope[MATCH][0]) if gateway().settings.page else None
+async def _page(scope: Scope, _: RequestContext) -> Response | None:
+    return files.answer(scope, scope[MATCH][0])

@@ -12,6 +12,7 @@ PARAMETERS = {
 """By place in the body."""
 
 SETTINGS = {
+    "PAGE": "The page needs no key and has no data, so the gateway always serves it.",
     "RECEIPT_KEY": "Receipts were removed, so no key is needed.",
     "TRACES": "Set OpenTelemetry's own OTEL_TRACES_EXPORTER to `otlp` or `console`.",
 }

@@ -36,10 +36,6 @@ class ServerSettings(Section):
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
     `/health/liveliness`, `/health/readiness` and `/toolgate/ready` are always open. With LiteLLM's
     database, LiteLLM decides, and this setting has no effect."""
-    page: bool = True
-    """Whether the gateway serves [its page](start.md#the-page) at `/` and the reference of its API
-    at `/docs`. Both need no key and have no data. LiteLLM's API documentation is then at
-    `/litellm/docs`, and otherwise at `/`."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members

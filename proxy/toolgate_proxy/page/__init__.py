@@ -1,1 +1,1 @@
-"""The page at `/`: its files, and the reference of our own API at `/docs`."""
+"""The page at `/`."""

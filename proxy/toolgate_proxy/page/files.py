@@ -17,12 +17,8 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Scope
 
-from .openapi import document
-
 ASSETS = "/toolgate/page/"
-OPENAPI = "/toolgate/openapi.json"
-PAGES: Mapping[str, str] = {"/": "index.html", "/docs": "reference.html"}
-PATHS = re.compile(rf"/|/docs|{re.escape(OPENAPI)}|{ASSETS}.+", re.DOTALL)
+PATHS = re.compile(rf"/|{ASSETS}.+", re.DOTALL)
 MEDIA_TYPES: Mapping[str, str] = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -63,15 +59,15 @@ class File:
 def answer(scope: Scope, path: str) -> Response | None:
     """Return the file at one of PATHS, or None if there is no such file. `path`: without the root
     path."""
-    found = _files().get(PAGES.get(path, path.removeprefix(ASSETS)))
+    found = _files().get("index.html" if path == "/" else path.removeprefix(ASSETS))
     return found.response(scope) if found is not None else None
 
 
 @cache
 def _files() -> Mapping[str, File]:
-    """Return the files of the page by their path below the folder, and the reference."""
+    """Return the files of the page by their path below the folder."""
     folder = Path(__file__).with_name("static")
-    return {OPENAPI: File(document(), "application/json")} | {
+    return {
         each.relative_to(folder).as_posix(): File(each.read_bytes(), MEDIA_TYPES[each.suffix])
         for each in folder.rglob("*.*")
     }

@@ -34,10 +34,9 @@ HOST_ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
     "CHECKPOINT_DISABLE": "1",  # prisma's program would report its use
+    "DOCS_URL": "/docs",  # LiteLLM's default is `/`, where our page is
 }
 """Defaults for LiteLLM's environment variables."""
-LITELLM_DOCS = "/litellm/docs"
-"""Path of LiteLLM's API documentation while our page is at `/`, its usual place."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +104,6 @@ def prepare(config: Path) -> None:
     """Set the environment variables that LiteLLM reads, also for child processes."""
     os.environ["CONFIG_FILE_PATH"] = str(config)
     set_defaults()
-    if settings().page:
-        os.environ.setdefault("DOCS_URL", LITELLM_DOCS)
 
 
 def set_defaults() -> None:

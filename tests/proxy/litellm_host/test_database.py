@@ -34,7 +34,7 @@ def test_the_tables_are_migrated_before_the_gateway_starts(
     monkeypatch.setattr("faulthandler.enable", lambda: None)
     monkeypatch.setattr("toolgate_proxy.server.logs.set_up", lambda **_: None)
     monkeypatch.setattr(PrismaManager, "build_request_log_indexes", lambda: True, raising=False)
-    for name in ("CONFIG_FILE_PATH", "DOCS_URL", "WORKER_CONFIG", "NUM_WORKERS", "DATABASE_URL"):
+    for name in ("CONFIG_FILE_PATH", "WORKER_CONFIG", "NUM_WORKERS", "DATABASE_URL"):
         monkeypatch.setenv(name, "")  # what the start sets is restored
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", "sk-0123456789abcdef")
     monkeypatch.setenv("URL", URL)

@@ -21,7 +21,7 @@ from unittest.mock import patch
 import httpx
 
 from tests.support.servers.fake_backend import KEY
-from toolgate_proxy.server.launcher import LITELLM_DOCS
+from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 from toolgate_proxy.stack.processes import free_port
 
 MASTER_KEY = "sk-test-0f3a9c5b7d1e4862a0c4"
@@ -32,10 +32,8 @@ START_TIMEOUT = 400.0
 
 _PRELOADED = "tests.support.servers.forked_gateways"
 _READ_ON_IMPORT = {
-    "DOCS_URL": LITELLM_DOCS,
+    **HOST_ENVIRONMENT,
     "LITELLM_CORS_ORIGINS": BROWSER_ORIGIN,
-    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-    "LITELLM_LOG": "ERROR",
 }
 _fork_context = multiprocessing.get_context("forkserver")
 

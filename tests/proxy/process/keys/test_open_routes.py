@@ -1,5 +1,5 @@
 """Requests without a key: every route of LiteLLM's app is closed, except health probes. The files
-of our own page take the place of some."""
+of our own page are at `/`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,11 @@ from tests.support.litellm.routes_of_app import http_routes, routes_without_key,
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
-from toolgate_proxy.page.files import PAGES
 from toolgate_proxy.server.authorization import HEALTH
 from toolgate_proxy.server.launcher import Route, make_config
 
 ANONYMOUS = {
-    "/", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
+    "/docs", "/redoc", "/openapi.json", "/ui", "/public/model_hub", "/public/litellm_blog_posts",
     "/.well-known/litellm-ui-config", "/sso/key/generate", "/get_image", "/login", "/robots.txt",
 }  # fmt: skip
 """Some of the routes that LiteLLM serves without a key."""
@@ -63,7 +62,7 @@ async def open_routes(url: str, routes: list[tuple[str, str]], *closed: int) -> 
     found = []
     async with http_client(url, timeout=30, follow_redirects=True) as http:
         for method, path in routes:
-            if path in HEALTH or (path in PAGES and method in ("GET", "HEAD")):
+            if path in HEALTH or (path == "/" and method in ("GET", "HEAD")):
                 continue
             body = {} if method in ("POST", "PUT", "PATCH") else None
             response = await http.request(method, path, json=body)
@@ -113,7 +112,7 @@ async def test_setting_opens_a_route_and_the_routes_below_it(
         async with http_client(gateway.url) as http:
             assert (await http.get("/redoc")).status_code == 200
             assert (await http.get("/.well-known/litellm-ui-config")).status_code == 200
-            for path in ("/litellm/docs", "/redocs", "/public/model_hub", "/v1/models"):
+            for path in ("/docs", "/redocs", "/public/model_hub", "/v1/models"):
                 assert (await http.get(path)).status_code == 401
 
 

@@ -48,10 +48,6 @@ def test_axe_finds_no_violation(
                 expect(page.locator("#schema-report .card").first).to_be_visible()
             assert violations(page) == [], name
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
-        view(page, "API reference")
-        expect(page.get_by_role("article").first).to_be_visible()
-        page.get_by_text("Body", exact=True).first.click()
-        assert violations(page) == [], "reference"
 
 
 def test_the_page_is_used_with_the_keyboard_alone(
@@ -313,16 +309,3 @@ def test_the_inspector_reports_while_one_types(
         page.get_by_label("Arguments to check").fill('{"n": "three"}')
         expect(report).to_contain_text("Not valid.")
         expect(report).to_contain_text("type at /n")
-
-
-def test_the_reference_has_our_paths_and_their_parameters(browser: Any, gateway: str) -> None:
-    with opened(browser, f"{gateway}/docs") as page:
-        expect(page.locator("#state")).to_have_text(re.compile(r"^\d\d paths\.$"))
-        article = page.get_by_role("article").filter(has_text="POST /v1/chat/completions")
-        article.get_by_text("Body", exact=True).click()
-        expect(article).to_contain_text("parallel_tool_calls boolean")
-        expect(article).to_contain_text("any key")
-        schema = page.get_by_role("article").filter(has_text="POST /toolgate/schema")
-        expect(schema).to_contain_text("master key")
-        page.get_by_role("link", name="Status", exact=True).click()
-        expect(page.get_by_role("heading", name="Status")).to_be_visible()
