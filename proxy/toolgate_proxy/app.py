@@ -80,4 +80,4 @@ def _api(shown: str, pipeline: Pipeline) -> Path:
 
 
 async def _page(scope: Scope, _: RequestContext) -> Response | None:
-    return files.answer(scope, scope[MATCH][0])
+    return await files.answer(scope, scope[MATCH][0])

@@ -15,7 +15,7 @@ from tests.support.litellm.router import reset_litellm, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.script import Script
-from toolgate_proxy import app, pipeline
+from toolgate_proxy import pipeline
 from toolgate_proxy.litellm_host import auth
 from toolgate_proxy.litellm_host.callbacks import response_guard
 from toolgate_proxy.litellm_host.deployments import choice
@@ -60,7 +60,6 @@ async def own_route(
     here = GatewayState(settings)
     selection, known = Selection(here.deployments, here.affinity), ModelRoutes(settings)
     for module in (
-        app,
         auth,
         authorization,
         background_request,
