@@ -53,15 +53,19 @@ OUT_OF_MEMORY = 3
 PR_SET_PDEATHSIG = 1
 
 Limit = Literal["cpu", "wall", "memory", "crash"]
-_TIMERS: Mapping[int, Limit] = {signal.SIGPROF: "cpu", signal.SIGALRM: "wall"}
-_CRASHES: Mapping[int, Limit] = {
+_ENDS: Mapping[int, Limit] = {
+    -OUT_OF_MEMORY: "memory",
+    signal.SIGPROF: "cpu",
+    signal.SIGALRM: "wall",
     signal.SIGABRT: "memory",  # the result of a failed allocation in Rust or C++
     signal.SIGSEGV: "crash",  # the result of a stack overflow
     signal.SIGBUS: "crash",
     signal.SIGILL: "crash",
     signal.SIGFPE: "crash",
 }
-"""Signals that native code causes itself."""
+"""By the signal of a worker's end: what the job exceeded, if nothing but the job caused it."""
+_CERTAIN = (-OUT_OF_MEMORY, signal.SIGPROF, signal.SIGALRM)
+"""The ends that need no second attempt."""
 _JOB = struct.Struct("!ddQI")
 """Limits, and the length of the job that follows."""
 _REPLY = struct.Struct("!cI")
@@ -101,11 +105,17 @@ class LimitExceeded(Exception):
 
 
 class _Ended(Exception):
-    """A worker ended without a result. `crash`: what it counts as, if native code caused it."""
+    """A worker ended without a result."""
 
-    def __init__(self, reason: str, crash: Limit | None = None) -> None:
+    def __init__(
+        self, reason: str, limit: Limit | None = None, *, certain: bool = False, all_: bool = False
+    ) -> None:
+        """`limit`: what the job exceeded, if it was the cause. `certain`: a second attempt would
+        end in the same way. `all_`: the template and all its workers ended."""
         super().__init__(reason)
-        self.crash = crash
+        self.limit = limit
+        self.certain = certain
+        self.all = all_
 
 
 class _Worker:
@@ -121,10 +131,14 @@ class _Worker:
             socket.send_fds(control, [b"f"], [theirs.fileno()])
 
     async def ready(self) -> None:
-        """Raise EOFError if the template died, and TimeoutError."""
-        if not self._pid:
+        """Raise _Ended."""
+        if self._pid:
+            return
+        try:
             async with asyncio.timeout(START_SECONDS):
                 _, self._pid, _ = await self._read()
+        except TimeoutError as error:
+            raise _Ended("did not start in time", all_=True) from error
 
     async def send(self, job: bytes, limits: Limits) -> None:
         with contextlib.suppress(OSError):  # it died, which the next reply says
@@ -132,19 +146,14 @@ class _Worker:
             await asyncio.get_running_loop().sock_sendall(self._connection, frame)
 
     async def reply(self) -> tuple[bytes, bytes]:
-        """Return what it is, and the result. Raise LimitExceeded or _Ended if the worker ended, and
-        EOFError if the template died."""
+        """Return what it is, and the result. Raise _Ended."""
         kind, number, body = await self._read()
         if kind != ENDED:
             return kind, body
         self._pid = 0
         code = os.waitstatus_to_exitcode(number)
-        if code == OUT_OF_MEMORY:
-            raise LimitExceeded("memory")
-        if -code in _TIMERS:
-            raise LimitExceeded(_TIMERS[-code])
-        how = f"killed by signal {-code}" if code < 0 else f"ended with status {code}"
-        raise _Ended(how, _CRASHES.get(-code))
+        how = f"were killed by signal {-code}" if code < 0 else f"ended with status {code}"
+        raise _Ended(how, _ENDS.get(-code), certain=-code in _CERTAIN)
 
     def kill(self) -> None:
         self._connection.close()
@@ -155,15 +164,18 @@ class _Worker:
     async def _read(self) -> tuple[bytes, int, bytes]:
         kind, number = _REPLY.unpack(await self._exactly(_REPLY.size))
         if kind == RESULT and number > MAX_RESULT_BYTES:
-            raise _Ended("returned too much", "memory")
+            raise _Ended("returned too much", "memory", certain=True)
         return kind, number, await self._exactly(number) if kind == RESULT else b""
 
     async def _exactly(self, size: int) -> bytes:
         data, loop = bytearray(size), asyncio.get_running_loop()
         view = memoryview(data)
         while view:
-            if not (count := await loop.sock_recv_into(self._connection, view)):
-                raise EOFError
+            count = 0
+            with contextlib.suppress(OSError):
+                count = await loop.sock_recv_into(self._connection, view)
+            if not count:
+                raise _Ended("did not start, or ended with their template", all_=True)
             view = view[count:]
         return bytes(data)
 
@@ -210,30 +222,31 @@ class WorkerPool(Generic[ResultT]):
         ended them, which is no verdict on the job."""
         # pydantic's serializer fails on lone surrogates, which the callers keep out of jobs.
         body = job.model_dump_json().encode()
-        crashes: list[Limit] = []
+        ends: list[_Ended] = []
         try:
             async with self._slots.slot(owner, self._wait_seconds):
-                for _ in range(MAX_ATTEMPTS):
+                while len(ends) < MAX_ATTEMPTS and not (ends and ends[-1].certain):
                     try:
                         return await self._attempt(body, limits or self.limits)
                     except _Ended as ended:
-                        failure = ended
-                        crashes += [ended.crash] if ended.crash else []
+                        ends.append(ended)
         except TimeoutError as error:
             raise ChecksBusy(
                 f"All processes that {self._task} are busy with other requests, or those that one "
                 "key may have are busy with others of this key. Send the request again.",
                 retry_after=RETRY_SECONDS,
             ) from error
-        if len(crashes) == MAX_ATTEMPTS:  # one may be chance, if the machine is out of memory
-            raise LimitExceeded(crashes[-1])
-        raise self._failed(failure) from failure
+        last = ends[-1]
+        # One crash may be chance, for example of a machine that is out of memory.
+        if last.limit and (last.certain or all(each.limit for each in ends)):
+            raise LimitExceeded(last.limit)
+        raise self._failed(last) from last
 
     async def warm_up(self) -> None:
         """Start the template and all workers before the first job. Raise ChecksFailed."""
         try:
             self._idle += [await self._fork() for _ in range(self._workers)]
-            await self._ready(self._idle[-1])
+            await self._idle[-1].ready()
         except _Ended as ended:
             raise self._failed(ended) from ended
 
@@ -253,7 +266,7 @@ class WorkerPool(Generic[ResultT]):
         result: ResultT | None = None
         kind = LEAVING
         try:
-            await self._ready(worker)
+            await worker.ready()
             while True:
                 async with asyncio.timeout(limits.wall_seconds + GRACE_SECONDS):
                     if result is None:
@@ -262,14 +275,13 @@ class WorkerPool(Generic[ResultT]):
                 if kind != RESULT:
                     break
                 result = self._result_type.model_validate_json(body)
-        except (LimitExceeded, _Ended) as ended:
-            if result is None or (isinstance(ended, _Ended) and ended.crash is None):
+        except _Ended as ended:
+            if ended.all and worker.control is self._control:  # there is no new template yet
+                self.close()
+            if result is None or ended.limit is None:
                 raise
-        except TimeoutError as error:
+        except (TimeoutError, ValidationError) as error:
             raise _Ended("did not respond") from error
-        except (EOFError, OSError, ValidationError) as error:
-            self._template_died(worker)
-            raise _Ended("ended with the process that forked them") from error
         finally:
             if kind == DONE:
                 self._idle.append(worker)
@@ -279,17 +291,6 @@ class WorkerPool(Generic[ResultT]):
         if result is None:
             raise _Ended("returned nothing")
         return result
-
-    async def _ready(self, worker: _Worker) -> None:
-        try:
-            await worker.ready()
-        except (EOFError, OSError) as error:  # a TimeoutError is an OSError
-            self._template_died(worker)
-            raise _Ended("did not start") from error
-
-    def _template_died(self, worker: _Worker) -> None:
-        if worker.control is self._control:  # there is no new template yet
-            self.close()
 
     def _replace(self) -> None:
         """Fork a worker before the next job arrives: its start takes longer than most jobs."""
@@ -371,7 +372,7 @@ def serve(control_fd: str, target: str, niceness: str, renew_seconds: str) -> No
 def _become_worker(work: Work, connection: socket.socket, renew_seconds: float) -> None:
     """Run jobs until the socket closes. Never returns."""
     try:
-        for number in (signal.SIGCHLD, *_TIMERS):
+        for number in (signal.SIGCHLD, signal.SIGPROF, signal.SIGALRM):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())  # masks are inherited through exec
         parent = os.getppid()

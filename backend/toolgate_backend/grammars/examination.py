@@ -62,14 +62,15 @@ def work(setup: bytes) -> Work:
     made = CompilerSetup(**json.loads(setup))
     compiler, completion = made.compiler(cache_bytes=COMPILER_CACHE_BYTES), made.completion()
     compiler.warm_cache()
-    # A worker compiles a typical tool first: each page that a compile writes in a new fork is
-    # copied, which takes three times as long as the compile.
     usual = CompileJob(key="", name="usual", parameters=canonical_json(COMMON_SCHEMA))
-    return Work(
-        CompileJob,
-        lambda job: examine(compiler, completion, job),
-        warm_up=lambda: list(examine(compiler, completion, usual)),
-    )
+
+    def warm_up() -> None:
+        """Compile a typical tool. In a new fork, each page that a compile writes is copied first,
+        which takes twice as long as the compile."""
+        list(examine(compiler, completion, usual))
+
+    warm_up()  # what it builds from the vocabulary is shared with the forks
+    return Work(CompileJob, lambda job: examine(compiler, completion, job), warm_up)
 
 
 def examine(compiler: Compiler, completion: Completion, job: CompileJob) -> Iterator[Examined]:

@@ -34,8 +34,8 @@ CPU_SECONDS = 5.0
 WALL_SECONDS = 45.0
 """The same in wall-clock time. It is longer, so that a busy machine does not cause a refusal, and
 shorter than the 60 s that a gateway waits for grammars."""
-RENEW_SECONDS = 0.05
-"""A process is replaced after a compile that took longer. This frees its memory, and the next tool
+RENEW_SECONDS = 0.1
+"""A process is replaced after a schema that took longer. This frees its memory, and the next tool
 with the same expensive parts is measured as in a new process."""
 ENVIRONMENT = {
     "TOKENIZERS_PARALLELISM": "false",  # no threads, because a fork does not copy them
