@@ -88,17 +88,14 @@ def begin(
     attributes: Mapping[str, Value] | None = None,
     *,
     headers: Mapping[str, str] | None = None,
-    parent: Span | None = None,
-    at: float | None = None,
 ) -> Span:
-    """Return a new span: a child of the current one, of `parent`, or of the one in `headers`. The
-    caller ends it. `at`: when it begins, in seconds since the epoch."""
-    context = None if parent is None else trace.set_span_in_context(parent)
+    """Return a new span: a child of the current one, or of the one in `headers`. The caller ends
+    it."""
+    context = None
     if headers is not None:
         carried = {each: headers[each] for each in _CONTEXT.fields if each in headers}
         context = _CONTEXT.extract(carried)
-    time = None if at is None else int(at * 1e9)
-    return note(_tracer.start_span(name, context, kind, start_time=time), attributes or {})
+    return note(_tracer.start_span(name, context, kind), attributes or {})
 
 
 def note(span: Span, attributes: Mapping[str, Value]) -> Span:
