@@ -21,10 +21,8 @@ from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
-from . import worker
 from .cost import UNBOUNDED, steps
-from .validator import InvalidSchema, Validator, Violation
-from .worker import Job, JobResult
+from .validator import InvalidSchema, Job, JobResult, Validator, Violation
 
 MAX_VALIDATORS = 4096
 """Schemas that are kept compiled. The one used least recently is compiled again when it returns."""
@@ -65,7 +63,7 @@ class ValidationService:
         self._capacity = capacity
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._pool = WorkerPool(
-            f"{worker.__name__}:work",
+            f"{Validator.__module__}:work",
             JobResult,
             Limits(cpu_seconds, wall_seconds),
             task="validate schemas and calls",

@@ -38,7 +38,7 @@ def _valkey(fleet: Fleet) -> list[psutil.Process]:
 
 
 def _validation_workers(fleet: Fleet) -> list[psutil.Process]:
-    return _named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.worker")
+    return _named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.validator")
 
 
 def _fork_servers(fleet: Fleet) -> list[psutil.Process]:

@@ -9,9 +9,9 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Scope
 
-from toolgate_proxy.page import files
+from toolgate_proxy import page
 
-STATIC = Path(files.__file__).with_name("static")
+STATIC = Path(page.__file__).with_name("static")
 NAMES = sorted(str(each.relative_to(STATIC)) for each in STATIC.rglob("*") if each.is_file())
 ELSEWHERE = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[a-z]{2,}""", re.I)
 """An address of another host. The name of SVG's namespace is none that is loaded."""
@@ -20,7 +20,7 @@ ELSEWHERE = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[
 async def ask(path: str, **headers: str) -> Response | None:
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": pairs}
-    return await files.answer(scope, path)
+    return await page.answer(scope, path)
 
 
 async def found(path: str, **headers: str) -> Response:
@@ -29,7 +29,7 @@ async def found(path: str, **headers: str) -> Response:
     return response
 
 
-@pytest.mark.parametrize("path", ["/", *(files.ASSETS + n for n in NAMES)])
+@pytest.mark.parametrize("path", ["/", *(page.ASSETS + n for n in NAMES)])
 async def test_each_file_has_a_strict_policy_and_is_revalidated(path: str) -> None:
     response = await found(path)
     policy = dict(
@@ -96,5 +96,5 @@ async def test_other_paths_are_not_the_pages(path: str) -> None:
 
 
 async def test_a_release_with_other_files_has_other_tags() -> None:
-    tags = {(await found(path)).headers["etag"] for path in ("/", f"{files.ASSETS}app.js")}
+    tags = {(await found(path)).headers["etag"] for path in ("/", f"{page.ASSETS}app.js")}
     assert len(tags) == 2
