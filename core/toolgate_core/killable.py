@@ -303,7 +303,7 @@ class WorkerPool(Generic[ResultT]):
             async with self._starting:
                 if not self._alive():
                     self.close()
-                    await asyncio.to_thread(self._start)
+                    self._template, self._control = await asyncio.to_thread(self._started)
             assert self._control is not None
             return _Worker(self._control)
         except OSError as error:  # no processes, descriptors or memory left, or the template died
@@ -312,13 +312,13 @@ class WorkerPool(Generic[ResultT]):
     def _alive(self) -> bool:
         return self._template is not None and self._template.poll() is None
 
-    def _start(self) -> None:
-        """Raise OSError."""
-        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    def _started(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        """Start a template. If nobody takes it, its socket is closed, so it ends. Raise OSError."""
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, tempfile.TemporaryFile() as setup:
             setup.write(self._setup())
             setup.seek(0)
-            self._template = subprocess.Popen(
+            template = subprocess.Popen(
                 [sys.executable, "-m", __name__, str(theirs.fileno()), *self._arguments],
                 stdin=setup,
                 stdout=subprocess.DEVNULL,
@@ -329,6 +329,7 @@ class WorkerPool(Generic[ResultT]):
                 # other, and niceness only counts within one (sched(7)).
                 process_group=0,
             )
+        return template, control
 
     def _failed(self, failure: _Ended) -> ChecksFailed:
         return ChecksFailed(

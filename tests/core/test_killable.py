@@ -208,3 +208,27 @@ async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool: Po
     assert sum(link.startswith("socket:") for link in links) == 1
     assert os.getsid(int(worker)) == os.getsid(0)
     assert os.getpgid(int(worker)) != os.getpgid(0)  # so that Ctrl-C does not end it
+
+
+async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(pool: Pool) -> None:
+    for _ in range(3):
+        starting = asyncio.create_task(done(pool, "a"))
+        await asyncio.sleep(0.05)
+        starting.cancel()
+        await asyncio.wait([starting])
+    assert await done(pool, "a") == "a"
+    assert pool._template is not None
+    async with asyncio.timeout(60):
+        while templates() != {pool._template.pid}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def templates() -> set[int]:
+    """The template processes of this process, whichever thread has started them."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+            for child in (task / "children").read_text().split():
+                if b"toolgate_core.killable" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.add(int(child))
+    return found

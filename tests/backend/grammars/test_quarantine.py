@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import resource
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -102,17 +101,6 @@ async def test_tools_are_compiled_under_a_limit_on_address_space(
         while quarantine.pool._idle:  # they were forked before the limit
             quarantine.pool._idle.pop().kill()
         assert (await quarantine.examine(source({}))).status == "ready"
-
-
-@pytest.mark.exhaustive
-async def test_other_schemas_are_examined_during_a_slow_compile(
-    quarantine: Quarantine,
-) -> None:
-    slow = asyncio.create_task(quarantine.examine(source(hostile_schemas.PROCESSOR, "slow")))
-    for i in range(20):
-        assert (await quarantine.examine(source({}, f"quick{i}"))).status == "ready"
-        assert not slow.done()
-    await slow
 
 
 async def test_verdicts_of_both_engines_include_measurements(quarantine: Quarantine) -> None:
