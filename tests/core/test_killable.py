@@ -224,11 +224,11 @@ async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(
 
 
 def templates() -> set[int]:
-    """The template processes of this process, whichever thread has started them."""
+    """The templates of these tests in this process, whichever thread has started them."""
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
             for child in (task / "children").read_text().split():
-                if b"toolgate_core.killable" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if killable_work.__name__.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
                     found.add(int(child))
     return found
