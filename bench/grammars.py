@@ -24,14 +24,13 @@ from bench.support.local_workers import LocalWorkers, key_parts, local_registry
 from tests.support.shared_data import BFCL, MASKBENCH, records
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars.compiler import Compiler, RewrittenSchema
-from toolgate_backend.grammars.quarantine.fork_server import ForkServer, WorkerEnded
-from toolgate_backend.grammars.quarantine.protocol import CompileJob, CompileLimits
-from toolgate_backend.grammars.quarantine.service import Quarantine
+from toolgate_backend.grammars.quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
 from toolgate_core.errors import ToolgateError
+from toolgate_core.killable import Limits
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict
@@ -74,15 +73,16 @@ def _schemas() -> Iterator[tuple[str, str, Any]]:
         yield "MaskBench", "call", case["schema"]
 
 
-async def measure(
-    tools: Sequence[Tool], fork_server: ForkServer, compiler: Compiler, limits: CompileLimits
-) -> list[Row]:
+async def measure(tools: Sequence[Tool], quarantine: Quarantine, compiler: Compiler) -> list[Row]:
     """Examine each tool in a new quarantine process, as a backend does after its start."""
     rows = []
     for at, tool in enumerate(tools):
         if at % 200 == 0:
             print(f"{at}/{len(tools)}", file=sys.stderr)
-        verdict, round_trip = await _examined(fork_server, tool.source, limits)
+        _end_workers(quarantine)
+        began = time.perf_counter()
+        verdict = await quarantine.examine(tool.source)
+        round_trip = (time.perf_counter() - began) * 1e3
         recompile_ms, load_ms, size = _reload_costs(compiler, tool.source, verdict)
         rows.append(
             Row(
@@ -100,24 +100,6 @@ async def measure(
         if verdict.status == "ready":
             tool.source = tool.source.after(verdict)
     return rows
-
-
-async def _examined(
-    fork_server: ForkServer, source: GrammarSource, limits: CompileLimits
-) -> tuple[GrammarVerdict, float]:
-    parameters = canonical_json(source.parameters)
-    job = CompileJob(key=source.key, name=source.name, parameters=parameters, limits=limits)
-    began = time.perf_counter()
-    worker = await fork_server.fork()
-    try:
-        verdict = (await worker.examine(job)).verdict
-    except WorkerEnded:
-        verdict = None
-    round_trip = (time.perf_counter() - began) * 1e3
-    worker.close()
-    if verdict is None:
-        verdict = GrammarVerdict(key=source.key, status="refused", code="schema_too_complex")
-    return verdict, round_trip
 
 
 def _reload_costs(
@@ -144,25 +126,24 @@ def _reload_costs(
 
 @asynccontextmanager
 async def fresh_backend(
-    vocabulary: Vocabulary, fork_server: ForkServer, limits: CompileLimits
+    vocabulary: Vocabulary, quarantine: Quarantine
 ) -> AsyncIterator[GrammarRegistry]:
-    async def started() -> ForkServer:
-        return fork_server
-
     workers = LocalWorkers(vocabulary)
     await asyncio.to_thread(workers.wait_until_warm)
-    quarantine = Quarantine(started, limits)
-    quarantine.start()
-    await asyncio.sleep(0.2)  # until the quarantine has forked its workers
+    _end_workers(quarantine)
+    await quarantine.warm_up()
     yield local_registry(workers, vocabulary, quarantine)
-    await quarantine.end_workers()  # `close` would end the shared fork server
+
+
+def _end_workers(quarantine: Quarantine) -> None:
+    while quarantine.pool._idle:
+        quarantine.pool._idle.pop().kill()
 
 
 async def sets(
     tools: Sequence[Tool],
     vocabulary: Vocabulary,
-    fork_server: ForkServer,
-    limits: CompileLimits,
+    quarantine: Quarantine,
     rng: random.Random,
 ) -> list[SetTime]:
     """Time until a set of tools is ready on a fresh backend.
@@ -179,7 +160,7 @@ async def sets(
             chosen = rng.sample(ready, size)
             for new in dict.fromkeys((size, 1, 0)):
                 sources = [_new(s) if at < new else s for at, s in enumerate(chosen)]
-                async with fresh_backend(vocabulary, fork_server, limits) as registry:
+                async with fresh_backend(vocabulary, quarantine) as registry:
                     times.append(SetTime(size, new, await _timed(registry, sources)))
                     if new == 0:
                         times.append(SetTime(size, None, await _timed(registry, sources)))
@@ -213,13 +194,14 @@ async def run(arguments: argparse.Namespace) -> None:
     rng.shuffle(tools)
     tools = tools[: arguments.sample]
     configured = Settings()
-    limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
+    limits = Limits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
+    quarantine = Quarantine(vocabulary, limits)
     compiler = Compiler.from_vocabulary(vocabulary, cache_bytes=configured.rules_bytes)
     compiler.warm_cache()
-    fork_server = await ForkServer.start(vocabulary)
+    await quarantine.warm_up()
     try:
-        rows = await measure(tools, fork_server, compiler, limits)
-        times = await sets(tools, vocabulary, fork_server, limits, rng)
+        rows = await measure(tools, quarantine, compiler)
+        times = await sets(tools, vocabulary, quarantine, rng)
     finally:
-        fork_server.kill()
+        quarantine.pool.close()
     print(report(rows, times, vocabulary=vocabulary.size, left_out=left_out))

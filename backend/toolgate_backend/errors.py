@@ -4,7 +4,6 @@ BackendError
 ├── GrammarRefused          no engine can enforce the schema; has the keyword's JSON Pointer
 │   └── NotRepresentable    the form in which the model writes calls has no text for any value
 ├── BlobRejected            a compiled grammar from the gateway is damaged or of another key
-├── QuarantineUnavailable   the quarantine process died or did not respond; not the schema's fault
 ├── IncompatibleServer      vLLM's version or flags would disable enforcement; stops the server
 ├── GrammarNotLoaded        a sequence needs a grammar that is not loaded in this process
 ├── GrammarNotCreated       the engine could not create the grammar of a request
@@ -31,10 +30,6 @@ class NotRepresentable(GrammarRefused):
 
 
 class BlobRejected(BackendError):
-    pass
-
-
-class QuarantineUnavailable(BackendError):
     pass
 
 

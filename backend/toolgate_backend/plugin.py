@@ -57,9 +57,9 @@ class ToolgateEndpoints:
         attach(app)
 
     async def init_state(self, engine_client: Any, state: State, args: Namespace) -> None:
-        from .endpoint import tracing
-        from .endpoint.service import Service
-        from .settings import settings
+        from toolgate_core import tracing
 
-        tracing.start(settings().traces)
+        from .endpoint.service import Service
+
+        tracing.start("toolgate-backend")
         state.toolgate = await Service.start(engine_client, state, args)

@@ -36,14 +36,11 @@ class EngineSettings(Section):
     Retry-After."""
 
 
-class TraceSettings(Section):
-    """Metrics and traces"""
+class MetricsSettings(Section):
+    """Metrics"""
 
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token with which a scraper reads `/metrics`, besides the backend's key."""
-
-    traces: Literal["off", "otlp", "console"] = "off"
-    """Spans of OpenTelemetry, as of the gateway ([traces](traces.md))."""
 
 
 class GrammarSettings(Section):
@@ -73,7 +70,7 @@ class QuarantineSettings(Section):
 
 class Settings(
     EngineSettings,
-    TraceSettings,
+    MetricsSettings,
     GrammarSettings,
     QuarantineSettings,
     BaseSettings,

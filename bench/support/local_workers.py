@@ -5,7 +5,7 @@ from typing import Any
 
 from toolgate_backend.grammars import store
 from toolgate_backend.grammars.engines.xgrammar_engine import XGrammarEngine
-from toolgate_backend.grammars.quarantine.service import Examined
+from toolgate_backend.grammars.examination import Examined
 from toolgate_backend.grammars.registry import Examiner, GrammarRegistry
 from toolgate_backend.grammars.worker_rpc import WorkerRpc
 from toolgate_backend.settings import Settings

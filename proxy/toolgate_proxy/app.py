@@ -15,9 +15,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from toolgate_core.errors import ToolgateError
 
+from . import page
 from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, surface_of
 from .context import RequestContext, context_of
-from .page import files
 from .pipeline import Pipeline
 from .server import absent_routes, conversations, model_retrieval, probes, stored_responses
 from .server.forwarding import Forwarding
@@ -30,7 +30,7 @@ def paths(litellm: Forwarding) -> list[Path]:
     app that answers. `unless`: LiteLLM answers where the function returns None."""
     answered = litellm.unless
     return [
-        Path("GET|HEAD /", files.PATHS, answered(_page)),
+        Path("GET|HEAD /", page.PATHS, answered(_page)),
         _api("POST /v1/chat/completions", Pipeline(COMPLETIONS, litellm)),
         _api("POST /v1/responses", Pipeline(RESPONSES, litellm)),
         _api("POST /v1/responses/input_tokens", Pipeline(RESPONSES, litellm, RESPONSES.counting)),
@@ -80,4 +80,4 @@ def _api(shown: str, pipeline: Pipeline) -> Path:
 
 
 async def _page(scope: Scope, _: RequestContext) -> Response | None:
-    return files.answer(scope, scope[MATCH][0])
+    return await page.answer(scope, scope[MATCH][0])

@@ -47,10 +47,6 @@ class ServerSettings(Section):
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
     `Authorization: Bearer …`. It opens nothing else."""
-    traces: Literal["off", "otlp", "console"] = "off"
-    """Spans of OpenTelemetry, which need the extra `traces`. `otlp` exports them by OTLP over HTTP,
-    `console` writes one JSON line for each to the standard output. `OTEL_…` variables configure
-    the rest: exporter, service name, sampler ([traces](traces.md))."""
     log_format: Literal["text", "json"] = "text"
     """Format of the lines in the log: `name=value` pairs, or JSON, also for what LiteLLM prints."""
     keepalive_seconds: float = Field(default=15.0, ge=0)

@@ -10,9 +10,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolgate_core.errors import ChecksBusy, ChecksFailed
+from toolgate_core.killable import LimitExceeded, Limits, Work, WorkerPool
 
-from .killable.pool import LimitExceeded, WorkerPool
-from .killable.process import LimitedJob, serve
 from .tool_index import Catalogue, InvalidPattern, Texts, texts_of, whole
 
 WORKERS = 2
@@ -28,7 +27,7 @@ LIMITED = "The search takes too long. Search with other words, or with a simpler
 BUSY = "Other searches are running. Search again."
 
 
-class SearchJob(LimitedJob):
+class SearchJob(BaseModel):
     owner: str
     """The sender. Each has catalogues of its own, so that nobody can tell from the time of a search
     which tools another one has searched."""
@@ -44,10 +43,14 @@ class SearchResult(BaseModel):
     """Why the query can't be read, for the model."""
 
 
-@lru_cache(maxsize=1)
-def _pool(_loop: asyncio.AbstractEventLoop) -> WorkerPool[SearchResult]:
-    limits: dict[str, Any] = {"cpu_seconds": CPU_SECONDS[False], "wall_seconds": WALL_SECONDS}
-    return WorkerPool(__name__, SearchResult, work="search for tools", workers=WORKERS, **limits)
+_POOL = WorkerPool(
+    f"{__name__}:work",
+    SearchResult,
+    Limits(CPU_SECONDS[False], WALL_SECONDS),
+    task="search for tools",
+    workers=WORKERS,
+    wait_seconds=WALL_SECONDS,
+)
 
 
 async def search(
@@ -55,12 +58,10 @@ async def search(
 ) -> SearchResult:
     """As Catalogue.matching for a regular expression, and as Catalogue.ranked for words."""
     texts = await asyncio.to_thread(texts_of, tools)
-    seconds = CPU_SECONDS[regex]
-    job = SearchJob(
-        cpu_seconds=seconds, owner=owner, texts=texts, query=whole(query), limit=limit, regex=regex
-    )
+    job = SearchJob(owner=owner, texts=texts, query=whole(query), limit=limit, regex=regex)
+    limits = Limits(CPU_SECONDS[regex], WALL_SECONDS)
     try:
-        return await _pool(asyncio.get_running_loop()).run(job, owner)
+        return await _POOL.run(job, owner, limits)
     except LimitExceeded:
         return SearchResult(error=LIMITED)
     except (ChecksBusy, ChecksFailed):
@@ -81,5 +82,5 @@ def run(job: SearchJob) -> SearchResult:
         return SearchResult(error=str(error))
 
 
-if __name__ == "__main__":
-    serve(SearchJob, run)
+def work(_: bytes) -> Work:
+    return Work(SearchJob, lambda job: [run(job)])

@@ -62,6 +62,7 @@ async def test_a_search_at_its_limit_is_an_error_while_others_are_served(
 
 async def test_a_search_that_gets_no_process_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """One key has one process, in which its other search runs."""
+    monkeypatch.setattr(tool_searches._POOL, "_wait_seconds", 1.0)
     monkeypatch.setattr(tool_searches, "WALL_SECONDS", 1.0)
     endless = [found(LARGE, ENDLESS, "a") for _ in range(2)]
     assert sorted(await asyncio.gather(*endless)) == [BUSY, LIMITED]
@@ -70,9 +71,7 @@ async def test_a_search_that_gets_no_process_is_an_error(monkeypatch: pytest.Mon
 def test_catalogues_are_kept_for_each_sender() -> None:
     _catalogue.cache_clear()
     for owner in ("me", "other", "me"):
-        job = SearchJob(
-            cpu_seconds=9, owner=owner, texts=texts_of(TOOLS), query="record", limit=1, regex=False
-        )
+        job = SearchJob(owner=owner, texts=texts_of(TOOLS), query="record", limit=1, regex=False)
         assert run(job).names == ["lookup"]
     kept = _catalogue.cache_info()
     assert (kept.hits, kept.misses, kept.maxsize) == (1, 2, MAX_CATALOGUES)

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
+from opentelemetry.trace import SpanKind
 from vllm.logger import init_logger
 from vllm.lora.request import LoRARequest
 
-from toolgate_core import wire
+from toolgate_core import tracing, wire
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest, UnsupportedParameter
 
 from ..adapters import vllm_host
@@ -23,7 +24,6 @@ from .rendering import Renderer, continues_message
 from .sampling import make_spec, sampling_params
 from .token_stream import LogprobFormat, raw_events, with_client_errors
 from .trace import Tracer
-from .tracing import GenerationSpan
 from .turn_start import TurnStart
 
 logger = init_logger(__name__)
@@ -146,7 +146,15 @@ class Service:
         first event. Closing the generator aborts the request in the engine. `headers`: those of
         the HTTP request, which may have a trace context."""
         async with AsyncExitStack() as stack:
-            span = stack.enter_context(GenerationSpan(request, headers or {}))
+            attributes: dict[str, tracing.Value] = {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": request.model,
+                "gen_ai.request.choice.count": request.sampling.n,
+                "toolgate.request_id": request.request_id,
+            }
+            kind = SpanKind.SERVER
+            span = tracing.begin("toolgate.generate", kind, attributes, headers=headers or {})
+            stack.enter_context(tracing.ended(span))
             stack.enter_context(self._in_flight.track())
             lora = self._lora(request.model)
             enforcement = request.enforcement
@@ -206,7 +214,7 @@ class Service:
                 request.request_id,
                 lora_request=lora,
                 priority=request.priority,
-                trace_headers=span.carried or None,
+                trace_headers=tracing.outgoing(span) or None,
                 # Mask from the first token on, whichever reasoning parser vLLM uses.
                 reasoning_ended=True,
             )
@@ -216,7 +224,7 @@ class Service:
                 sources = [*map(self._registry.with_verdict, request.trace.grammars)]
                 trace = await stack.enter_async_context(self._tracer.trace(spec, sources))
             events = raw_events(
-                with_client_errors(span.observed(outputs)),
+                with_client_errors(outputs),
                 self._vocabulary,
                 start=start,
                 logprob_format=self._logprob_format(request),

@@ -18,22 +18,22 @@ from typing import Any, Protocol
 from toolgate_core import grammar_key
 from toolgate_core.errors import (
     BackendUnavailable,
+    ChecksFailed,
     GrammarUnknown,
     InvalidRequest,
     SchemaNotEnforceable,
     SchemaTooComplex,
 )
+from toolgate_core.killable import Limits
 from toolgate_core.schema.limits import check_limits
 from toolgate_core.wire import GrammarSource, GrammarVerdict, InstanceWalks
 
-from ..errors import QuarantineUnavailable
 from ..settings import Settings
 from ..tokens.vocabulary import Vocabulary
 from . import metrics
 from .blob import BlobCache
-from .quarantine.fork_server import ForkServer
-from .quarantine.protocol import CompileLimits
-from .quarantine.service import Examined, Quarantine
+from .examination import Examined
+from .quarantine import CPU_SECONDS, WALL_SECONDS, Quarantine
 from .store import grammar_format
 from .worker_rpc import Rpc, WorkerRpc
 
@@ -44,7 +44,7 @@ may have been busy."""
 
 
 class Examiner(Protocol):
-    """The check of new schemas before the workers compile them (quarantine/service.py)."""
+    """The check of new schemas before the workers compile them (quarantine.py)."""
 
     async def examine(self, source: GrammarSource) -> GrammarVerdict: ...
 
@@ -121,7 +121,7 @@ class GrammarRegistry:
         self._check_key(source)
         try:
             examined = await self._quarantine.walk(source, instances)
-        except QuarantineUnavailable as error:
+        except ChecksFailed as error:
             raise _not_compiled() from error
         return InstanceWalks(verdict=examined.verdict, walks=examined.walks)
 
@@ -234,7 +234,7 @@ class GrammarRegistry:
             return await self._load_in_workers(source)
         try:
             examined = await self._quarantine.examine(source)
-        except QuarantineUnavailable as error:
+        except ChecksFailed as error:
             raise _not_compiled() from error
         if examined.status == "refused":
             return examined
@@ -280,8 +280,8 @@ def make_registry(
     rpc: Rpc, vocabulary: Vocabulary, configured: Settings
 ) -> tuple[GrammarRegistry, Quarantine]:
     """Return the registry of this API process, and the quarantine in which it examines schemas."""
-    limits = CompileLimits(memory_bytes=configured.quarantine_memory_mb * 2**20)
-    quarantine = Quarantine(lambda: ForkServer.start(vocabulary), limits)
+    limits = Limits(CPU_SECONDS, WALL_SECONDS, configured.quarantine_memory_mb * 2**20)
+    quarantine = Quarantine(vocabulary, limits)
     registry = GrammarRegistry(
         WorkerRpc(rpc),
         quarantine,

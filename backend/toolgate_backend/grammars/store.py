@@ -33,7 +33,7 @@ from ..tokens.vocabulary import Vocabulary
 from .compiled_grammar import MeasuredGrammar, limits_of
 from .compiler import Compiler, CompileResult, RewrittenSchema
 from .loader_threads import Abandoned, FreedMemory, LoaderThreads, LoadLimits, return_freed
-from .quarantine.protocol import CPU_SECONDS, WALL_SECONDS
+from .quarantine import CPU_SECONDS, WALL_SECONDS
 
 logger = logging.getLogger(__name__)
 

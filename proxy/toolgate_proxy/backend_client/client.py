@@ -12,7 +12,7 @@ import aiohttp
 from pydantic import SecretStr, ValidationError
 from pydantic_core import from_json
 
-from toolgate_core import wire
+from toolgate_core import tracing, wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
@@ -22,7 +22,6 @@ from toolgate_core.errors import (
     ToolgateError,
 )
 
-from .. import tracing
 from ..background import without_owner
 from ..settings import Settings
 from .body import ADVICE, GRAMMARS, SMALL, Body, Bound, BoundedResponse, bound_of, fitting

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from toolgate_core import wire
+from toolgate_core import tracing, wire
 from toolgate_core.chat_request import ChatRequest, DeferredTool
 from toolgate_core.errors import InvalidRequest, ToolgateError
 from toolgate_core.plan import EnforcementPlan, make_plan
@@ -14,7 +14,6 @@ from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import Tool, refuse
 from toolgate_core.toolset import PREPARED
 
-from .. import tracing
 from ..background import in_background
 from ..context import RequestContext
 from ..grammars.service import LoadedGrammars
@@ -91,11 +90,12 @@ class ConstraintLoader:
         optional = prepared.request.optional_tools
         invalid = InvalidTools(context, omit=self._omits_invalid, optional=optional)
         span = tracing.begin("toolgate.grammars") if tools else tracing.NONE
-        with span.ended(), span.current():
+        with tracing.ended(span), tracing.current(span):
             loaded = await deployment.grammars.ensure(
                 tools, params, prepared.info, owner, invalid.leave_out
             )
-            span.set({"toolgate.grammars": len(tools), "toolgate.grammar_tier": loaded.tier})
+            number = len(tools)
+            tracing.note(span, {"toolgate.grammars": number, "toolgate.grammar_tier": loaded.tier})
         schemas = [tool for tool in tools if TEXT not in tool.parameters]
         checked = [tool for tool in schemas if tool.hash in loaded.keys]
         await self.validators.prepare(checked, params, owner, invalid.leave_out)

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 
-from toolgate_core import wire
+from opentelemetry.trace import Span, SpanKind
+
+from toolgate_core import tracing, wire
 from toolgate_core.chat_request import HistoryChange
 
-from .. import tracing
 from ..backend_client.client import Backend
 from ..backend_client.event_stream import EventStream
 from ..context import RequestContext
@@ -30,7 +31,7 @@ class Generation:
 
     constraints: Constraints
     events: Source
-    span: tracing.Span
+    span: Span
     is_kept: bool = False
     """The events are of an earlier request. Nothing is computed."""
     name: str = ""
@@ -72,7 +73,8 @@ class Generation:
         """Yield the events of the response in batches: segment → validate. A batch contains
         everything that had arrived from the backend. Raise ToolgateError."""
         resample = self.constraints.resample
-        with self.span.ended():
+        first = True
+        with tracing.ended(self.span):
             async with aclosing(self.events) as batches:
                 async for batch in batches:
                     if isinstance(start := batch[0] if batch else None, wire.StartEvent):
@@ -87,8 +89,9 @@ class Generation:
                         counts = response.counts
                         await context.admit_prompt(counts.prompt)
                         context.note_tokens(counts.prompt, counts.completion)
-                    if events:
-                        self.span.first("first output")
+                    if events and first:
+                        self.span.add_event("first output")
+                        first = False
                     yield events
                     if response.complete:
                         break
@@ -134,11 +137,11 @@ async def begun(
 
 async def _sent(
     backend: Backend, message: wire.GenerateRequest, deadline: float | None
-) -> tuple[tracing.Span, EventStream]:
+) -> tuple[Span, EventStream]:
     """Send the request. Return its span, which ends with its events."""
     span = tracing.begin(
         f"chat {message.model}",
-        "client",
+        SpanKind.CLIENT,
         {
             "gen_ai.operation.name": "chat",
             "gen_ai.provider.name": "vllm",
@@ -150,10 +153,10 @@ async def _sent(
         },
     )
     try:
-        with span.current():
+        with tracing.current(span):
             return span, await backend.generate(message, deadline)
-    except BaseException:
-        span.end()
+    except BaseException as error:
+        tracing.end(span, error)
         raise
 
 

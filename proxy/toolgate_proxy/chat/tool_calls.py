@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal, get_args
 
+from opentelemetry.trace import SpanKind
+
+from toolgate_core import tracing
 from toolgate_core.errors import RateLimited
 from toolgate_core.gateway_tools import (
     CallResult,
@@ -24,7 +27,6 @@ from toolgate_core.gateway_tools import (
 )
 from toolgate_core.metric_series import begin_at_zero
 
-from .. import tracing
 from ..context import RequestContext
 from . import metrics
 
@@ -87,7 +89,7 @@ def _noting(label: ToolLabel, arguments: str, context: RequestContext) -> Iterat
     call, began = _Call(), time.monotonic()
     span = tracing.begin(
         f"execute_tool {label.tool}",
-        "client" if label.server else "internal",
+        SpanKind.CLIENT if label.server else SpanKind.INTERNAL,
         {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": label.tool,
@@ -96,12 +98,12 @@ def _noting(label: ToolLabel, arguments: str, context: RequestContext) -> Iterat
         },
     )
     try:
-        with span.current():
+        with tracing.current(span):
             yield call
     finally:
         seconds = time.monotonic() - began
         if call.ending != "ok":
-            span.fail(call.ending)
+            tracing.fail(span, call.ending)
         span.end()
         metrics.TOOL_CALLS.labels(label.kind, label.server, call.ending).inc()
         metrics.TOOL_SECONDS.labels(label.kind, label.server).observe(seconds)

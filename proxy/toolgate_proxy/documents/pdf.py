@@ -14,8 +14,6 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from ..killable.process import LimitedJob
-
 END = "\n</document>"
 PDF = "pdf"
 """Type of a content part with a PDF, and its member with the `Pdf`."""
@@ -67,7 +65,7 @@ class Pdf:
         return {"type": "text", "text": wrapped(text, self.title, self.context)}
 
 
-class PdfJob(LimitedJob):
+class PdfJob(BaseModel):
     data: str
     """The file in base64."""
     max_pages: int

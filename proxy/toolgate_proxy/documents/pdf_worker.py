@@ -1,24 +1,19 @@
 """Worker process that reads the text of PDFs with pypdf.
 
 A PDF is a program for a viewer: small ones can take any amount of time and memory. pypdf limits the
-size of decompressed streams. `killable/process.py` limits the rest.
+size of decompressed streams. The limits of its process limit the rest.
 """
 
 from __future__ import annotations
 
 import base64
-import os
 from io import BytesIO
 
 from pypdf import PageObject, PdfReader
 from pypdf.errors import FileNotDecryptedError, LimitReachedError
 
+from toolgate_core.killable import Work
 from toolgate_proxy.documents.pdf import PdfJob, PdfResult
-from toolgate_proxy.killable.process import serve
-
-MEMORY_BYTES = 2**29
-NICENESS = 10
-"""Requests of others come before PDFs, where the gateway has few cores."""
 
 
 def run(job: PdfJob) -> PdfResult:
@@ -75,6 +70,5 @@ def _shown(number: int, text: str | None) -> str:
     return f"[page {number}: {'can not be read' if text is None else 'no text'}]"
 
 
-if __name__ == "__main__":
-    os.nice(NICENESS)
-    serve(PdfJob, run, memory_bytes=MEMORY_BYTES)
+def work(_: bytes) -> Work:
+    return Work(PdfJob, lambda job: [run(job)])

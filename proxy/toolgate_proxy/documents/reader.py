@@ -14,9 +14,9 @@ from typing import Any
 
 from toolgate_core.chat_request import ChatRequest, HistoryChange
 from toolgate_core.errors import InvalidRequest
+from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 
 from ..context import RequestContext
-from ..killable.pool import LimitExceeded, WorkerPool
 from .pdf import PDF, Pdf, PdfJob, PdfResult, Problem
 
 MAX_BYTES = 20_000_000
@@ -35,8 +35,11 @@ REQUEST_SECONDS = 60.0
 """Time for all PDFs of a request. Further ones are not read."""
 CACHED_CHARACTERS = 4_000_000
 """Characters of the cached texts of a gateway process. The least recently used ones are dropped."""
-RESULT_BYTES = 6 * MAX_CHARACTERS + 2**16
-"""Maximum size of a result: a character of JSON has 6 bytes at most."""
+MEMORY_BYTES = 2**29
+NICENESS = 10
+"""Requests of others come before PDFs, where the gateway has few cores."""
+RENEW_SECONDS = 5.0
+"""A process is replaced after a PDF that took longer, which returns its memory."""
 NOT_VALID = "The PDF specified was not valid"
 PROBLEMS: dict[Problem, str] = {
     "base64": f"{NOT_VALID}: its data is not base64.",
@@ -66,13 +69,14 @@ class Documents:
     ) -> None:
         """`module`: what the processes run."""
         self._pool = WorkerPool(
-            module,
+            f"{module}:work",
             PdfResult,
-            work="read PDFs",
+            Limits(cpu_seconds, wall_seconds, MEMORY_BYTES),
+            task="read PDFs",
             workers=workers,
-            cpu_seconds=cpu_seconds,
-            wall_seconds=wall_seconds,
-            line_limit=RESULT_BYTES,
+            wait_seconds=wall_seconds,
+            niceness=NICENESS,
+            renew_seconds=RENEW_SECONDS,
         )
         self._cache: OrderedDict[tuple[str, bytes], PdfResult] = OrderedDict()
         self._cached = 0
@@ -117,12 +121,7 @@ class Documents:
             self._cached -= _size(dropped)
 
     async def _run(self, pdf: Pdf, owner: str) -> PdfResult:
-        job = PdfJob(
-            data=pdf.data,
-            max_pages=MAX_PAGES,
-            max_characters=MAX_CHARACTERS,
-            cpu_seconds=self._pool.cpu_seconds,
-        )
+        job = PdfJob(data=pdf.data, max_pages=MAX_PAGES, max_characters=MAX_CHARACTERS)
         return await self._pool.run(job, owner)
 
 

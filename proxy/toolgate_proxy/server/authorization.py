@@ -3,7 +3,7 @@
 LiteLLM answers dozens of its routes without a key: its UI, API documentation, single sign-on, OAuth
 discovery, public lists. Some of them fetch from the internet, and each release adds more. Without
 LiteLLM's database they have no use. So the gateway itself requires a key on every route, except
-health probes and the routes of `TOOLGATE_OPEN_ROUTES`. The files of our own page (page/files.py)
+health probes and the routes of `TOOLGATE_OPEN_ROUTES`. The files of our own page (page/)
 are answered before.
 
 If LiteLLM's configuration names another authentication than ours, its routes check the key.

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from .. import tracing
+from toolgate_core import tracing
+
 from ..admin.prewarm import prewarm_most_used
 from ..admin.routes import deployments_of
 from ..chat.tool_calls import begin_series
@@ -36,7 +37,7 @@ def extend_lifespan(app: Any) -> None:
     @asynccontextmanager
     async def with_ours(app: Any) -> AsyncIterator[Any]:
         async with lifespan(app) as state:
-            tracing.start(settings().traces)
+            tracing.start("toolgate-gateway")
             _freeze_heap()
             work = asyncio.gather(_prewarm_at_start(), warn_of_unused_keys(settings()))
             health = Health(gateway().deployments, lambda: placements(None))

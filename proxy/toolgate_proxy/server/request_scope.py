@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from toolgate_core import tracing
 from toolgate_core.errors import InvalidRequest, ToolgateError
 
 from ..admin.routes import exposition
@@ -91,7 +92,7 @@ class RequestScope:
         app = scraped(scope, gateway().settings.metrics_token) or app
         span = recording.begin(scope, surface)
         try:
-            with span.current():
+            with tracing.current(span):
                 await app(scope, receive, counted)
         except Exception as error:
             note_cause(context, error)

@@ -16,15 +16,13 @@ from typing import Any
 
 from toolgate_core.custom_tools import INPUT, Grammar, custom_parameters, grammar_of
 from toolgate_core.errors import ArgumentsNotChecked, SchemaNotEnforceable
+from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
 from toolgate_core.schema.canonical import TEXT
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
-from ..killable.pool import LimitExceeded, WorkerPool
-from . import worker
 from .cost import UNBOUNDED, steps
-from .validator import InvalidSchema, Validator, Violation
-from .worker import Job, JobResult
+from .validator import InvalidSchema, Job, JobResult, Validator, Violation
 
 MAX_VALIDATORS = 4096
 """Schemas that are kept compiled. The one used least recently is compiled again when it returns."""
@@ -65,12 +63,12 @@ class ValidationService:
         self._capacity = capacity
         self._cache: OrderedDict[str, _CachedSchema] = OrderedDict()
         self._pool = WorkerPool(
-            worker.__name__,
+            f"{Validator.__module__}:work",
             JobResult,
-            work="validate schemas and calls",
+            Limits(cpu_seconds, wall_seconds),
+            task="validate schemas and calls",
             workers=workers,
-            cpu_seconds=cpu_seconds,
-            wall_seconds=wall_seconds,
+            wait_seconds=wall_seconds,
         )
 
     async def prepare(
@@ -180,13 +178,7 @@ class ValidationService:
         unique: bool = False,
         grammar: Grammar | None = None,
     ) -> JobResult:
-        job = Job(
-            grammar=grammar,
-            tool_schema=tool.parameters,
-            arguments=arguments,
-            unique=unique,
-            cpu_seconds=self._pool.cpu_seconds,
-        )
+        job = Job(grammar=grammar, tool_schema=tool.parameters, arguments=arguments, unique=unique)
         return await self._pool.run(job, owner)
 
 

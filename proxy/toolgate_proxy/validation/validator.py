@@ -1,5 +1,5 @@
 """Validation of one call's arguments against its tool's schema by jsonschema-rs, without limits on
-its cost (service.py has them).
+its cost (service.py has them), and what workers do.
 
 Schemas are canonical (core/toolgate_core/schema/canonical.py): JSON Schema 2020-12, independent of
 their original `$schema`. Formats are asserted. References are resolved only inside the schema, and
@@ -18,8 +18,13 @@ from typing import Any
 import jsonschema_rs
 from pydantic import BaseModel, ConfigDict
 
+from toolgate_core.custom_tools import INPUT, Grammar
+from toolgate_core.killable import Work
 from toolgate_core.pointer import pointer_of
+from toolgate_core.schema.canonical import GRAMMAR
 from toolgate_core.schema.formats import WITH_YEAR, YEAR_ZERO
+
+from .grammar_reader import read_grammar
 
 BEYOND_DOUBLES = 400
 """A power of ten beyond the range of doubles (up to 1.8E+308)."""
@@ -163,3 +168,46 @@ def has_mark(text: str) -> bool:
 
 def _no_constant(name: str) -> None:
     raise _NotJson(name)
+
+
+class Job(BaseModel):
+    """A validation with unknown cost, for a worker process."""
+
+    tool_schema: dict[str, Any]
+    grammar: Grammar | None = None
+    """Read the arguments' input by this grammar instead of validating the arguments."""
+    arguments: str | None
+    """None: check only that the schema is valid."""
+    unique: bool = False
+
+
+class JobResult(BaseModel):
+    is_read: bool = True
+    """Whether the grammar could be read."""
+    violation: Violation | None = None
+    schema_error: str | None = None
+    schema_error_pointer: str = ""
+
+
+def run(job: Job) -> JobResult:
+    if job.grammar is not None and job.arguments is not None:
+        return _read(job.grammar, json.loads(job.arguments)[INPUT])
+    try:
+        validator = Validator(job.tool_schema)
+    except InvalidSchema as error:
+        return JobResult(schema_error=error.reason, schema_error_pointer=error.pointer)
+    if job.arguments is None:
+        return JobResult()
+    return JobResult(violation=validator.check(job.arguments, unique=job.unique))
+
+
+def _read(grammar: Grammar, text: str) -> JobResult:
+    matches = read_grammar(grammar)
+    if matches is None:
+        return JobResult(is_read=False)
+    violation = Violation(pointer=f"/{INPUT}", keyword=GRAMMAR, schema_pointer="")
+    return JobResult(violation=None if matches(text) else violation)
+
+
+def work(_: bytes) -> Work:
+    return Work(Job, lambda job: [run(job)])

@@ -8,6 +8,9 @@ from typing import Any
 
 import psutil
 import pytest
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import StatusCode
 from vllm.config import ModelConfig, VllmConfig
 from vllm.exceptions import VLLMValidationError
 from vllm.renderers import renderer_from_config
@@ -17,7 +20,7 @@ from toolgate_backend.adapters.engine_sequences import NO_GRAMMAR
 from toolgate_backend.endpoint.service import Service
 from toolgate_backend.settings import Settings
 from toolgate_backend.tokens.vocabulary import from_model_config
-from toolgate_core import wire
+from toolgate_core import tracing, wire
 from toolgate_core.errors import (
     BackendUnavailable,
     ContextLengthExceeded,
@@ -42,11 +45,13 @@ class Engine:
         self.engine_core = SimpleNamespace(core_engines=[b"0"])
         self.asked: list[tuple[list[int], int]] = []
         self.fault: Exception | None = None
+        self.trace_headers: dict[str, str] | None = None
 
     async def generate(
         self, prompt: Any, params: Any, request_id: str, **others: Any
     ) -> AsyncIterator[Any]:
         self.asked.append((prompt["prompt_token_ids"], params.max_tokens))
+        self.trace_headers = others["trace_headers"]
         if self.fault is not None:
             raise self.fault
         return
@@ -296,3 +301,40 @@ async def test_vllm_rejects_parameters_but_not_for_a_grammar_of_ours(
     engine.fault = VLLMValidationError(message)
     with pytest.raises(error):
         await prompt_and_budget(service, engine, cut(max_tokens=1))
+
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+CARRIED = {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+
+
+async def test_a_generation_is_a_span_between_the_gateways_and_the_engines(
+    service: Service, engine: Engine
+) -> None:
+    exporter = InMemorySpanExporter()
+    tracing.start_with(SimpleSpanProcessor(exporter), "toolgate-backend")
+    secret = chat("swordfish")
+    async for _ in service.generate(secret, CARRIED | {"authorization": "Bearer swordfish"}):
+        pass
+    carried = engine.trace_headers
+    engine.fault = ContextLengthExceeded("Too long.")
+    with pytest.raises(ContextLengthExceeded):
+        [each async for each in service.generate(secret, {})]
+    tracing.stop()
+    span, failed = exporter.get_finished_spans()
+    assert span.context is not None
+    assert span.parent is not None
+    assert f"{span.parent.span_id:016x}" in CARRIED["traceparent"]
+    assert carried == {"traceparent": f"00-{TRACE}-{span.context.span_id:016x}-01"}
+    assert dict(span.attributes or {})["gen_ai.request.model"] == "tiny"
+    assert "swordfish" not in span.to_json()
+    assert dict(failed.attributes or {})["error.type"] == ContextLengthExceeded("").code
+    assert failed.status.status_code is StatusCode.ERROR
+
+
+async def test_without_an_exporter_the_engine_gets_the_gateways_context(
+    service: Service, engine: Engine
+) -> None:
+    for headers in (CARRIED, None):
+        async for _ in service.generate(chat("t"), headers):
+            pass
+        assert engine.trace_headers == headers

@@ -19,7 +19,7 @@ from toolgate_backend.errors import BlobRejected
 from toolgate_backend.grammars import blob
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.engines.engine import CompiledGrammar
-from toolgate_backend.grammars.quarantine.protocol import CompilerSetup
+from toolgate_backend.grammars.examination import CompilerSetup
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row
 from toolgate_backend.tokens.vocabulary import Vocabulary

@@ -17,7 +17,7 @@ import pytest
 from toolgate_backend.grammars import loader_threads
 from toolgate_backend.grammars.compiler import NICENESS
 from toolgate_backend.grammars.loader_threads import LoaderThreads, LoadLimits
-from toolgate_backend.grammars.quarantine import child
+from toolgate_core import killable
 
 Result = TypeVar("Result")
 FAR = LoadLimits(cpu_seconds=1_000, wall_seconds=1_000)
@@ -35,7 +35,7 @@ def test_loading_threads_have_more_stack_than_the_quarantine() -> None:
     before = threading.stack_size()
     threads = LoaderThreads(2, FAR)
     sizes = {result_of(threads, _stack_of_this_thread).result() for _ in range(8)}
-    assert min(sizes) >= loader_threads.STACK_BYTES > child.STACK_BYTES
+    assert min(sizes) >= loader_threads.STACK_BYTES > killable.STACK_BYTES
     assert threading.stack_size() == before
 
 

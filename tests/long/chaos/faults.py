@@ -38,16 +38,16 @@ def _valkey(fleet: Fleet) -> list[psutil.Process]:
 
 
 def _validation_workers(fleet: Fleet) -> list[psutil.Process]:
-    return _named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.worker")
+    return _named(fleet.families(fleet.gateways[:1]), "toolgate_proxy.validation.validator")
 
 
 def _fork_servers(fleet: Fleet) -> list[psutil.Process]:
-    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "grammars.examination")
     return [each for each in found if not _is_forked(each, found)]
 
 
 def _quarantine_workers(fleet: Fleet) -> list[psutil.Process]:
-    found = _named(fleet.families(fleet.backends[:1]), "quarantine.child")
+    found = _named(fleet.families(fleet.backends[:1]), "grammars.examination")
     return [each for each in found if _is_forked(each, found)]
 
 

@@ -24,7 +24,7 @@ PER_HOUR = {
 }
 """Most growth per hour in the second half of a run. Other values are only reported: records of new
 grammars are kept in Redis for days."""
-ON_DEMAND = ("toolgate_proxy.validation.worker", "toolgate_backend.grammars.quarantine")
+ON_DEMAND = ("toolgate_proxy.validation.validator", "toolgate_backend.grammars.examination")
 """Processes that come and go, each with its memory and descriptors. They are not counted."""
 SHORTEST = 1200.0
 """Seconds of a run from which growth is judged. Before, caches fill."""

@@ -20,7 +20,7 @@ def read(content: bytes, **limits: int) -> PdfResult:
     from toolgate_proxy.documents.pdf_worker import run
 
     bounds = {"max_pages": 10, "max_characters": 1000} | limits
-    return run(PdfJob.model_validate({"data": in_base64(content), "cpu_seconds": 9} | bounds))
+    return run(PdfJob.model_validate({"data": in_base64(content)} | bounds))
 
 
 def encrypted(content: bytes, password: str) -> bytes:
@@ -54,7 +54,7 @@ def test_damaged_files(content: bytes) -> None:
 def test_data_that_is_not_base64() -> None:
     from toolgate_proxy.documents.pdf_worker import run
 
-    job = PdfJob(data="JVBE!", max_pages=1, max_characters=1, cpu_seconds=9)
+    job = PdfJob(data="JVBE!", max_pages=1, max_characters=1)
     assert run(job).problem == "base64"
 
 

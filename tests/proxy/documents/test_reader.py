@@ -117,7 +117,7 @@ async def test_the_cache_is_bounded(documents: Documents, monkeypatch: pytest.Mo
 
 async def test_a_pdf_that_waits_too_long_is_a_503() -> None:
     documents = Documents(module=worker.__name__, workers=1, wall_seconds=0.1)
-    async with documents._pool._slot("b"):
+    async with documents._pool._slots.slot("b"):
         with pytest.raises(ChecksBusy) as busy:
             await texts(documents, "Lamp 4")
     assert (busy.value.status, busy.value.retry_after) == (503, 1)

@@ -20,7 +20,7 @@ from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
-from toolgate_proxy import tracing
+from toolgate_core import tracing
 from toolgate_proxy.chat.tool_calls import ENDINGS
 from toolgate_proxy.keys.key import Key, new_key
 from toolgate_proxy.limits.limiter import Limiter
@@ -60,7 +60,7 @@ def lines(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
     exporter = InMemorySpanExporter()
-    tracing.start_with(SimpleSpanProcessor(exporter))
+    tracing.start_with(SimpleSpanProcessor(exporter), "toolgate")
     yield exporter
     tracing.stop()
 

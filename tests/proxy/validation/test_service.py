@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
+import sys
 from typing import Any
 
 import pytest
 
-from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, SchemaNotEnforceable
+from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.validation.cost import UNBOUNDED, steps
 from toolgate_proxy.validation.service import ValidationService
-from toolgate_proxy.validation.worker import Job
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
 TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}}}
@@ -97,17 +96,6 @@ async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> Non
     assert await validators.check(tree, "{}") is None
 
 
-async def test_dead_workers_are_replaced() -> None:
-    pool = ValidationService(workers=1, cpu_seconds=5, wall_seconds=20)._pool
-    job = Job(tool_schema={"maxProperties": 0}, arguments='{"a": 1}', cpu_seconds=5)
-    assert (await pool.run(job)).violation is not None
-    [worker] = pool._idle
-    os.kill(worker.pid, 9)
-    await worker.wait()
-    results = await asyncio.gather(*(pool.run(job) for _ in range(3)))
-    assert all(result.violation is not None for result in results)
-
-
 @pytest.mark.parametrize("recursive", [False, True])
 async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> None:
     bad: dict[str, Any] = {"properties": {"a": {"type": "text"}}}
@@ -147,11 +135,23 @@ async def test_long_chains_of_references_are_validated_in_a_worker() -> None:
 
 async def test_waiting_for_a_worker_is_limited() -> None:
     validators = ValidationService(workers=1, wall_seconds=0.2)
-    pool, tree = validators._pool, tool(TREE)
-    async with pool._slot(""):
-        with pytest.raises(ChecksBusy):
-            await pool.run(Job(tool_schema={}, arguments="{}", cpu_seconds=1))
+    tree = tool(TREE)
+    async with validators._pool._slots.slot(""):
         with pytest.raises(ChecksBusy) as busy:
             await validators.prepare([tree], {"t": "tools"})
         assert (busy.value.status, busy.value.retry_after) == (503, 1)
         assert tree.hash not in validators._cache
+
+
+async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next request with the schema checks it again."""
+    validators, new = ValidationService(), tool(doubling(40))
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(ChecksFailed) as failed:
+            await validators.prepare([new], {"t": "tools"})
+    assert failed.value.status == 503
+    assert new.hash not in validators._cache
+    await validators.prepare([new], {"t": "tools"})

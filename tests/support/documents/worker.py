@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from typing import get_args
 
+from toolgate_core.killable import Work
 from toolgate_proxy.documents.pdf import PdfJob, PdfResult, Problem
-from toolgate_proxy.killable.process import serve
 
 ENDLESS, LARGE = "endless", "large"
 
@@ -22,5 +22,5 @@ def run(job: PdfJob) -> PdfResult:
     return PdfResult(text=text, pages=1)
 
 
-if __name__ == "__main__":
-    serve(PdfJob, run)
+def work(_: bytes) -> Work:
+    return Work(PdfJob, lambda job: [run(job)])

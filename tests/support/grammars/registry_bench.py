@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from toolgate_backend.errors import QuarantineUnavailable
 from toolgate_backend.grammars import store, worker_rpc
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_backend.grammars.loader_threads import LoadLimits
@@ -14,7 +13,7 @@ from toolgate_backend.grammars.registry import GrammarRegistry
 from toolgate_backend.grammars.store import GrammarStore, grammar_format
 from toolgate_backend.tokens.vocabulary import Vocabulary
 from toolgate_core import grammar_key
-from toolgate_core.errors import SchemaTooComplex
+from toolgate_core.errors import ChecksFailed, SchemaTooComplex
 from toolgate_core.schema.canonical import canonical_json, canonical_parameters
 from toolgate_core.wire import GrammarSource, GrammarVerdict
 
@@ -52,7 +51,7 @@ class Bench:
         self.examined.append(source.key)
         await self.held.wait()
         if self.down:
-            raise QuarantineUnavailable("down")
+            raise ChecksFailed("down")
         if self.too_dear:
             return GrammarVerdict(
                 key=source.key, status="refused", reason="slow", code=SchemaTooComplex.code

@@ -10,12 +10,13 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
+from opentelemetry.trace import Span, SpanKind
 from starlette.datastructures import Headers
 from starlette.types import Message, Scope, Send
 
+from toolgate_core import tracing
 from toolgate_core.metric_series import begin_at_zero
 
-from ... import tracing
 from ...api.surfaces import SURFACES
 from ...context import RequestContext
 from ...state import gateway
@@ -58,7 +59,7 @@ def surface_of(scope: Scope) -> str | None:
     return None
 
 
-def begin(scope: Scope, surface: str | None) -> tracing.Span:
+def begin(scope: Scope, surface: str | None) -> Span:
     """Return the span of a request. Only those to an API with a model have one."""
     if surface is None:
         return tracing.NONE
@@ -70,7 +71,7 @@ def begin(scope: Scope, surface: str | None) -> tracing.Span:
         "toolgate.surface": surface,
     }
     name = f"{scope['method']} {scope['path']}"
-    return tracing.begin(name, "server", attributes, Headers(scope=scope))
+    return tracing.begin(name, SpanKind.SERVER, attributes, headers=Headers(scope=scope))
 
 
 def begin_models(models: Iterable[str]) -> None:
@@ -78,7 +79,7 @@ def begin_models(models: Iterable[str]) -> None:
     begin_at_zero(metrics.FAILED, [MODELS.of(model) for model in models])
 
 
-def end(context: RequestContext, surface: str | None, span: tracing.Span = tracing.NONE) -> None:
+def end(context: RequestContext, surface: str | None, span: Span = tracing.NONE) -> None:
     _end_span(span, context)
     if surface is not None:
         metrics.IN_FLIGHT.labels(surface).dec()
@@ -111,12 +112,13 @@ def end(context: RequestContext, surface: str | None, span: tracing.Span = traci
         gateway().recent_requests.note(status, first, tier, omitted=bool(omissions))
 
 
-def _end_span(span: tracing.Span, context: RequestContext) -> None:
-    if span is tracing.NONE:
+def _end_span(span: Span, context: RequestContext) -> None:
+    if not span.is_recording():
         return
     status = status_of(context)
     first = context.first_event
-    span.set(
+    tracing.note(
+        span,
         {
             "http.response.status_code": context.status,
             "gen_ai.request.model": context.model,
@@ -129,12 +131,12 @@ def _end_span(span: tracing.Span, context: RequestContext) -> None:
             "toolgate.grammar_tier": context.grammars.tier,
             "toolgate.resamples": context.resamples or None,
             "toolgate.status": status,
-        }
+        },
     )
     if not status.startswith(("2", "4")):
-        span.fail(context.error_code or status)
+        tracing.fail(span, context.error_code or status)
     elif status.startswith("4"):  # by convention an error of the client is none of the server
-        span.set({"error.type": context.error_code or status})
+        span.set_attribute("error.type", context.error_code or status)
     span.end()
 
 

@@ -12,7 +12,7 @@ from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from toolgate_proxy.page.files import POLICY
+from toolgate_proxy.page import POLICY
 
 
 @pytest.mark.parametrize(

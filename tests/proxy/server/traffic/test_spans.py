@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +20,7 @@ from tests.support.litellm.own_route import CHAT, MASTER, Gateway, chat
 from tests.support.servers.http_client import bearer
 from tests.support.servers.script import Script, call
 from tests.tools import tool
-from toolgate_proxy import tracing
+from toolgate_core import tracing
 from toolgate_proxy.app import Gateway as App
 from toolgate_proxy.server import request_scope
 from toolgate_proxy.server.request_scope import RequestScope
@@ -33,7 +35,7 @@ SECRET = "swordfish"
 def exported(monkeypatch: pytest.MonkeyPatch) -> Iterator[InMemorySpanExporter]:
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment=tests")
     exporter = InMemorySpanExporter()
-    tracing.start_with(SimpleSpanProcessor(exporter))
+    tracing.start_with(SimpleSpanProcessor(exporter), "toolgate-gateway")
     yield exporter
     tracing.stop()
 
@@ -98,7 +100,7 @@ async def test_a_request_is_one_trace_from_the_client_to_the_backend(
     assert ("gen_ai.response.time_to_first_chunk" in attributes) == stream
     assert dict(client.attributes or {})["gen_ai.request.max_tokens"] == 99
     assert [event.name for event in client.events] == ["first output"]
-    assert server.resource.attributes["service.name"] == tracing.SERVICE
+    assert server.resource.attributes["service.name"] == "toolgate-gateway"
     assert server.resource.attributes["deployment.environment"] == "tests"
     assert not any(SECRET in span.to_json() for span in exported.get_finished_spans())
     assert not any(MASTER in span.to_json() for span in exported.get_finished_spans())
@@ -131,34 +133,47 @@ async def test_requests_without_a_context_begin_traces_of_their_own(
     assert {ids(span)[1] for span in roots} == {None}
 
 
-async def test_without_tracing_there_are_no_spans_and_no_headers(
+async def test_without_an_exporter_the_context_is_passed_on(
     http: httpx.AsyncClient, gateway: Gateway
 ) -> None:
-    assert tracing.begin("x") is tracing.NONE
     response = await http.post(CHAT, json=chat(), headers={"traceparent": TRACEPARENT})
     assert response.status_code == 200
+    assert gateway.backend.headers[-1]["traceparent"] == TRACEPARENT
+    await http.post(CHAT, json=chat())
     assert "traceparent" not in gateway.backend.headers[-1]
 
 
-def test_while_tracing_is_off_its_packages_are_not_imported() -> None:
+def run(exporter: str, *forbidden: str) -> subprocess.CompletedProcess[str]:
+    """Two spans of a process. `forbidden`: modules that can't be imported."""
     script = (
-        "import sys; from toolgate_proxy import tracing; tracing.start('off'); "
-        "tracing.begin('x').end(); assert tracing.outgoing() == {}; "
-        "print([name for name in sys.modules if name.startswith('opentelemetry')])"
+        f"import sys; sys.modules.update(dict.fromkeys({forbidden}))\n"
+        "from toolgate_core import tracing; tracing.start('service')\n"
+        "span = tracing.begin('outer')\n"
+        "with tracing.current(span):\n    tracing.begin('inner', attributes={'a': 1}).end()\n"
+        "span.end(); tracing.stop(); print('opentelemetry.sdk' in sys.modules)"
     )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert run.stdout.strip() == "[]"
+    environment = os.environ | {"OTEL_TRACES_EXPORTER": exporter}
+    command = [sys.executable, "-c", script]
+    return subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
 
 
 def test_the_exporter_console_writes_one_json_line_per_span() -> None:
-    script = (
-        "from toolgate_proxy import tracing; tracing.start('console'); "
-        "span = tracing.begin('outer'); "
-        "\nwith span.current():\n    tracing.begin('inner', 'client', {'a': 1}).end()"
-        "\nspan.end(); tracing.stop()"
-    )
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    lines = run.stdout.strip().splitlines()
-    assert [
-        f'"name": "{name}"' in line for name, line in zip(("inner", "outer"), lines, strict=True)
-    ]
+    *lines, _ = run("console").stdout.splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["inner", "outer"]
+
+
+@pytest.mark.parametrize(
+    ("exporter", "forbidden", "warned"),
+    [
+        ("none", (), ""),
+        ("zipkin", (), "only otlp, console and none"),
+        ("otlp", ("opentelemetry.sdk.trace.export",), "has no effect on Toolgate: opentelemetry"),
+    ],
+)
+def test_without_an_exporter_no_spans_are_recorded(
+    exporter: str, forbidden: tuple[str, ...], warned: str
+) -> None:
+    result = run(exporter, *forbidden)
+    assert len(result.stdout.splitlines()) == 1
+    assert warned in result.stderr
+    assert bool(result.stderr) == bool(warned)

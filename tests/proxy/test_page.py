@@ -9,29 +9,29 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Scope
 
-from toolgate_proxy.page import files
+from toolgate_proxy import page
 
-STATIC = Path(files.__file__).with_name("static")
+STATIC = Path(page.__file__).with_name("static")
 NAMES = sorted(str(each.relative_to(STATIC)) for each in STATIC.rglob("*") if each.is_file())
 ELSEWHERE = re.compile(r"""(?:https?:)?//(?!www\.w3\.org/2000/svg)[a-z0-9.-]+\.[a-z]{2,}""", re.I)
 """An address of another host. The name of SVG's namespace is none that is loaded."""
 
 
-def ask(path: str, **headers: str) -> Response | None:
+async def ask(path: str, **headers: str) -> Response | None:
     pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope: Scope = {"type": "http", "method": "GET", "path": path, "headers": pairs}
-    return files.answer(scope, path)
+    return await page.answer(scope, path)
 
 
-def found(path: str, **headers: str) -> Response:
-    response = ask(path, **headers)
+async def found(path: str, **headers: str) -> Response:
+    response = await ask(path, **headers)
     assert response is not None, path
     return response
 
 
-@pytest.mark.parametrize("path", ["/", *(files.ASSETS + n for n in NAMES)])
-def test_each_file_has_a_strict_policy_and_is_revalidated(path: str) -> None:
-    response = found(path)
+@pytest.mark.parametrize("path", ["/", *(page.ASSETS + n for n in NAMES)])
+async def test_each_file_has_a_strict_policy_and_is_revalidated(path: str) -> None:
+    response = await found(path)
     policy = dict(
         part.strip().split(" ", 1)
         for part in response.headers["content-security-policy"].split(";")
@@ -48,7 +48,7 @@ def test_each_file_has_a_strict_policy_and_is_revalidated(path: str) -> None:
     }
     assert response.headers["x-content-type-options"] == "nosniff"
     assert response.headers["cache-control"] == "no-cache"
-    again = found(path, if_none_match=response.headers["etag"])
+    again = await found(path, if_none_match=response.headers["etag"])
     assert (again.status_code, bytes(again.body)) == (304, b"")
     assert again.headers["content-security-policy"] == response.headers["content-security-policy"]
 
@@ -84,14 +84,17 @@ def test_files_refer_to_files_that_exist(name: str) -> None:
         "/index.html",
         "/toolgate/page/",
         "/toolgate/page/../files.py",
+        "/toolgate/page//etc/passwd",
+        "/toolgate/page/connect",
+        "/toolgate/page/\0",
         "/toolgate/page/%2e%2e",
         "/ui",
     ],
 )
-def test_other_paths_are_not_the_pages(path: str) -> None:
-    assert ask(path) is None
+async def test_other_paths_are_not_the_pages(path: str) -> None:
+    assert await ask(path) is None
 
 
-def test_a_release_with_other_files_has_other_tags() -> None:
-    tags = {found(path).headers["etag"] for path in ("/", f"{files.ASSETS}app.js")}
+async def test_a_release_with_other_files_has_other_tags() -> None:
+    tags = {(await found(path)).headers["etag"] for path in ("/", f"{page.ASSETS}app.js")}
     assert len(tags) == 2

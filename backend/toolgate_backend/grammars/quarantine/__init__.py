@@ -1,1 +1,0 @@
-"""Compilation of new schemas in a subprocess with resource limits."""

@@ -1,0 +1,234 @@
+"""Killable workers: what they do to jobs over a limit, and when something else kills them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.support import killable_work
+from tests.support.killable_work import Job, Result
+from toolgate_core.errors import ChecksBusy, ChecksFailed
+from toolgate_core.killable import LimitExceeded, Limits, WorkerPool
+
+pytestmark = pytest.mark.timed
+
+AMPLE = Limits(60, 120)
+Pool = WorkerPool[Result]
+
+
+def made(
+    workers: int = 1, target: str = f"{killable_work.__name__}:work", **options: float
+) -> Pool:
+    return WorkerPool(
+        target,
+        Result,
+        AMPLE,
+        task="work",
+        workers=workers,
+        setup=lambda: b"given",
+        environment={"EXTRA": " too"},
+        **options,  # type: ignore[arg-type]
+    )
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    pool = made()
+    yield pool
+    pool.close()
+
+
+async def done(pool: Pool, *steps: str, path: Path | None = None, limits: Limits = AMPLE) -> str:
+    return (await pool.run(Job(steps=steps, path=str(path or "")), limits=limits)).text
+
+
+async def ended(pid: int) -> None:
+    """Wait for the end of a process that is not our child."""
+    status = Path(f"/proc/{pid}/stat")
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        while status.read_text().rpartition(") ")[2][0] not in "ZX":  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_worker_runs_one_job_after_another_and_the_last_result_counts(pool: Pool) -> None:
+    assert await done(pool, "a", "b") == "b"
+    assert await done(pool, "setup") == "given too"
+    assert await done(pool, "pid") == await done(pool, "pid")
+
+
+@pytest.mark.parametrize(
+    ("step", "limits", "limit"),
+    [
+        ("spin", Limits(0.2, 120), "cpu"),
+        ("spin", Limits(60, 0.2), "wall"),
+        ("sleep", Limits(60, 0.2), "wall"),
+        ("allocate", Limits(60, 120, 2**26), "memory"),
+        ("large", AMPLE, "memory"),
+        ("SIGSEGV", AMPLE, "crash"),  # of both attempts
+        ("SIGABRT", AMPLE, "memory"),
+    ],
+)
+async def test_a_job_over_a_limit_ends_with_it_and_others_go_on(
+    step: str, limits: Limits, limit: str
+) -> None:
+    pool = made(workers=2)
+    over = asyncio.create_task(done(pool, step, limits=limits))
+    assert await done(pool, "a") == "a"
+    with pytest.raises(LimitExceeded) as exceeded:
+        await over
+    assert exceeded.value.limit == limit
+    assert await done(pool, "b") == "b"
+    pool.close()
+
+
+async def test_a_job_over_a_limit_after_its_first_result_has_this_result(pool: Pool) -> None:
+    for step in ("spin", "allocate", "SIGSEGV"):
+        assert await done(pool, "a", step, limits=Limits(0.2, 120, 2**26)) == "a"
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT", "SIGSEGV"])
+async def test_the_job_of_a_killed_worker_is_repeated(
+    pool: Pool, tmp_path: Path, name: str
+) -> None:
+    assert await done(pool, f"once {name}", "a", path=tmp_path / "attempts") == "a"
+    first = await done(pool, "a", f"once {name}", "b", path=tmp_path / "after the first result")
+    assert first == ("a" if name == "SIGSEGV" else "b")
+
+
+@pytest.mark.parametrize("step", ["SIGKILL", "fail"])
+async def test_a_job_whose_workers_end_twice_has_no_result(pool: Pool, step: str) -> None:
+    with pytest.raises(ChecksFailed, match=r"killed by signal 9|ended with status 1") as failed:
+        await done(pool, step)
+    assert (failed.value.status, failed.value.retry_after) == (503, 1)
+    assert await done(pool, "a") == "a"
+
+
+@pytest.mark.parametrize("of_template", [False, True])
+async def test_what_is_killed_between_jobs_is_replaced(pool: Pool, of_template: bool) -> None:
+    worker = int(await done(pool, "pid"))
+    assert pool._template is not None
+    os.kill(pool._template.pid if of_template else worker, signal.SIGKILL)
+    await ended(worker)  # workers end with their template
+    assert await done(pool, "pid") != str(worker)
+
+
+async def test_the_job_of_a_killed_template_is_repeated(pool: Pool) -> None:
+    busy = asyncio.create_task(done(pool, "busy", "a"))
+    await asyncio.sleep(0)
+    while not pool._idle and pool._template is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert pool._template is not None
+    pool._template.kill()
+    assert await busy == "a"
+
+
+async def test_the_worker_of_a_cancelled_job_is_killed(pool: Pool) -> None:
+    worker = int(await done(pool, "pid"))
+    running = asyncio.create_task(done(pool, "spin"))
+    await asyncio.sleep(0.2)
+    running.cancel()
+    await asyncio.wait([running])
+    await ended(worker)
+    assert await done(pool, "a") == "a"
+
+
+async def test_a_worker_is_replaced_after_an_expensive_job() -> None:
+    pool = made(renew_seconds=0.2)
+    first = await done(pool, "pid")
+    assert await done(pool, "busy", "pid") == first
+    await ended(int(first))
+    assert await done(pool, "pid") != first
+    pool.close()
+
+
+@pytest.mark.parametrize("target", ["no_such_module:work", f"{killable_work.__name__}:none"])
+async def test_workers_that_do_not_start_give_no_result(target: str) -> None:
+    pool = made(target=target)
+    for attempt in (pool.warm_up(), done(pool, "a")):
+        with pytest.raises(ChecksFailed, match="did not start"):
+            await attempt
+
+
+async def test_jobs_that_get_no_worker_in_time_are_refused() -> None:
+    """One owner has all workers but one, and no more than one of two here."""
+    pool = made(workers=2, wait_seconds=0.1)
+    await pool.warm_up()
+    slow = asyncio.create_task(done(pool, "sleep"))
+    await asyncio.sleep(0)
+    with pytest.raises(ChecksBusy):
+        await done(pool, "a")
+    assert (await pool.run(Job(steps=("a",)), "other")).text == "a"
+    slow.cancel()
+    await asyncio.wait([slow])
+    pool.close()
+
+
+async def test_workers_do_not_pile_up() -> None:
+    pool = made(workers=3, renew_seconds=0)
+    await asyncio.gather(*(pool.run(Job(steps=("busy", "a")), str(at)) for at in range(6)))
+    assert pool._template is not None
+    pid = pool._template.pid
+    while len(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()) > 3:  # noqa: ASYNC110
+        await asyncio.sleep(0.05)
+    pool.close()
+
+
+async def test_nothing_is_left_when_the_host_is_killed() -> None:
+    """Not even a worker that would run for long."""
+    code = (
+        "import asyncio\nfrom tests.core.test_killable import done, made\n"
+        "async def main():\n    pool = made(2)\n"
+        "    print(await done(pool, 'pid'), pool._template.pid, flush=True)\n"
+        "    await done(pool, 'spin')\nasyncio.run(main())"
+    )
+    host = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)  # noqa: ASYNC220
+    assert host.stdout is not None
+    pids = [int(pid) for pid in host.stdout.readline().split()]
+    await asyncio.sleep(0.3)
+    host.kill()
+    async with asyncio.timeout(30):
+        await asyncio.gather(*map(ended, pids))
+    assert len(pids) == 2
+    host.wait()
+    host.stdout.close()
+
+
+async def test_workers_share_no_socket_with_each_other_or_with_the_host(pool: Pool) -> None:
+    await pool.warm_up()
+    worker = await done(pool, "pid")
+    links = [str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir()]
+    assert sum(link.startswith("socket:") for link in links) == 1
+    assert os.getsid(int(worker)) == os.getsid(0)
+    assert os.getpgid(int(worker)) != os.getpgid(0)  # so that Ctrl-C does not end it
+
+
+async def test_a_job_that_is_cancelled_while_the_template_starts_leaves_nothing(pool: Pool) -> None:
+    for _ in range(3):
+        starting = asyncio.create_task(done(pool, "a"))
+        await asyncio.sleep(0.05)
+        starting.cancel()
+        await asyncio.wait([starting])
+    assert await done(pool, "a") == "a"
+    assert pool._template is not None
+    async with asyncio.timeout(60):
+        while templates() != {pool._template.pid}:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+def templates() -> set[int]:
+    """The templates of these tests in this process, whichever thread has started them."""
+    found = set()
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it has ended since
+            for child in (task / "children").read_text().split():
+                if killable_work.__name__.encode() in Path(f"/proc/{child}/cmdline").read_bytes():
+                    found.add(int(child))
+    return found
