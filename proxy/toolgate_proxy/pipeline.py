@@ -120,14 +120,13 @@ class _Exchange:
         with nullcontext() if self.context.authenticated else disconnect.held():
             values = await self.host.admitted(self.content)
         surface, generates = self.pipeline.surface, self.pipeline.counting is None
-        client = client_of(self.scope, self.context, adds=generates and surface.stores)
-        async with client.turn or nullcontext():
-            values, recalled = await surface.recall(values, client)
-            if self.context.key is not None:
-                sent = gateway().reader.searching(surface, values)
-                await gateway().limiter.reserve(self.context, sent, output=generates)
-            client = await with_tools(client, values, self.host, self.sent.credentials)
-            await self._generate(values, client, recalled, disconnect)
+        client = client_of(self.scope, self.context)
+        values, recalled = await surface.recall(values, client)
+        if self.context.key is not None:
+            sent = gateway().reader.searching(surface, values)
+            await gateway().limiter.reserve(self.context, sent, output=generates)
+        client = await with_tools(client, values, self.host, self.sent.credentials)
+        await self._generate(values, client, recalled, disconnect)
 
     async def _generate(
         self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect

@@ -112,26 +112,6 @@ class ItemNotFound(InvalidRequest):
     code = "item_not_found"
 
 
-class ConversationNotFound(InvalidRequest):
-    """There is no conversation with this ID that this API key or its team stored.
-
-    Create a conversation, or correct the ID.
-    """
-
-    status = 404
-    code = "conversation_not_found"
-
-
-class ConversationLocked(InvalidRequest):
-    """Another request is adding a turn to the conversation, or is changing it.
-
-    Send the request again when the other one has ended.
-    """
-
-    status = 409
-    code = "conversation_locked"
-
-
 class SchemaNotEnforceable(InvalidRequest):
     """A schema can't be enforced. Examples: a tool with `strict: true` has a keyword that masks
     can't enforce, a reference leads out of the schema, or no finite value satisfies the schema.

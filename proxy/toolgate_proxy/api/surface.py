@@ -19,7 +19,6 @@ from ..chat.response import ChatResponse, ResponseEvent
 from ..form import Form
 from ..kept_values import KeptValues
 from ..response_store.background import BackgroundResponse
-from ..response_store.conversations import ConversationTurn
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.chat_request import Salt, as_sent
@@ -46,9 +45,6 @@ class Client:
     """What the MCP servers of the request offer, by the paths of their entries."""
     values: KeptValues | None = None
     """Keeps values for the owner of the seal."""
-    turn: ConversationTurn | None = None
-    """Locks the stored conversation that the request continues. None if the request adds nothing
-    to it."""
     background: BackgroundResponse | None = None
     """The response, if it is generated in the background."""
 
@@ -59,7 +55,7 @@ class Client:
 
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""
-        return replace(self, responses=None, turn=None, background=None)
+        return replace(self, responses=None, background=None)
 
 
 ANY_CLIENT = Client()
@@ -120,19 +116,16 @@ class Surface(Form, Protocol):
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
     counting: Counting | None
-    stores: bool
-    """Whether it stores conversations."""
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         """Return whether errors at this path are in the form of this API. `headers`: the names of
         the request's headers."""
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
-        """Return the body with the earlier items of its conversation, and their number, if the API
-        stores conversations.
+        """Return the body with the items of the responses that it continues, and their number, if
+        the API stores responses.
 
-        Raise PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound and
-        ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         """Return whether the response is generated without a client that waits for it."""
@@ -184,8 +177,6 @@ class Surface(Form, Protocol):
 
 class Stateless:
     """Base of the surface, the streams and the whole responses of an API that stores nothing."""
-
-    stores = False
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0

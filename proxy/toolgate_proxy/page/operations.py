@@ -47,7 +47,6 @@ class Operation:
 TAGS: Mapping[str, str] = {
     "Chat completions": "OpenAI's chat completions API.",
     "Responses": "OpenAI's Responses API.",
-    "Conversations": "Stored conversations of OpenAI's Responses API.",
     "Messages": "Anthropic's Messages API.",
     "Models": "The models that a key may use.",
     "Administration": "For the holder of the master key.",
@@ -102,18 +101,6 @@ OPERATIONS: tuple[Operation, ...] = (
         "/v1/responses/{id}/input_items",
         "Responses",
         "List the input items of a stored response.",
-    ),
-    Operation("post", "/v1/conversations", "Conversations", "Create a conversation."),
-    Operation("get", "/v1/conversations/{id}", "Conversations", "Retrieve a conversation."),
-    Operation("post", "/v1/conversations/{id}", "Conversations", "Replace the metadata."),
-    Operation("delete", "/v1/conversations/{id}", "Conversations", "Delete a conversation."),
-    Operation("post", "/v1/conversations/{id}/items", "Conversations", "Add items."),
-    Operation("get", "/v1/conversations/{id}/items", "Conversations", "List the items."),
-    Operation(
-        "get", "/v1/conversations/{id}/items/{item_id}", "Conversations", "Retrieve an item."
-    ),
-    Operation(
-        "delete", "/v1/conversations/{id}/items/{item_id}", "Conversations", "Delete an item."
     ),
     Operation(
         "post",

@@ -14,7 +14,6 @@ from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
 from .background import BackgroundStore
-from .conversations import ConversationStore
 from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .record import (
@@ -59,7 +58,6 @@ class ResponseStore:
         """Of one conversation."""
         self._ttl = settings.responses_ttl
         self.live = LiveResponses(settings)
-        self.conversations = ConversationStore(store, sealer, settings)
         self.background = BackgroundStore(store, sealer, settings, self.live)
 
     @classmethod

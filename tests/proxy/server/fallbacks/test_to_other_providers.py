@@ -127,18 +127,6 @@ async def test_another_provider_gets_the_turns_of_a_stored_response(
     assert not [item for item in sent["input"] if "id" in item]
 
 
-async def test_turns_of_a_conversation_go_on_to_our_models_only(
-    gateway: Gateway, hosted: FakeBackend
-) -> None:
-    """The response of another provider could not be added to it."""
-    made = await gateway.ask({}, path="/v1/conversations")
-    for turn in (1, 2):
-        response = await ask(gateway, "responses", conversation=made.json["id"])
-        assert (response.status, response.context.fallback) == (200, "large")
-        assert len(hosted.messages()) == 2 * turn - 1
-    assert not gateway.host.passed
-
-
 async def test_a_response_in_the_background_goes_on_to_our_models_only(
     gateway: Gateway, hosted: FakeBackend
 ) -> None:

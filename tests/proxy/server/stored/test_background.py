@@ -218,20 +218,6 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: 
     assert (await ask(gateway, key=sent)).status == 200
 
 
-async def test_it_adds_a_turn_to_its_conversation(gateway: Gateway, script: Script) -> None:
-    made = await gateway.ask({}, path="/v1/conversations", key=MASTER)
-    name = made.json["id"]
-    shown = await queued(gateway, conversation=name)
-    locked = await ask(gateway, "hi", conversation=name)
-    assert code(locked) == (409, "conversation_locked", "conversation")
-    script.hang_after = None
-    last = await ended(gateway, shown["id"])
-    listed = await gateway.ask(
-        b"", path=f"/v1/conversations/{name}/items", method="GET", key=MASTER, query="order=asc"
-    )
-    assert listed.json["data"][1:] == last["output"]
-
-
 async def test_without_stored_responses_it_is_refused(gateway: Gateway) -> None:
     store: Any = gateway.here.responses._store
     store._settings = store._settings.model_copy(update={"responses_quota": 0})

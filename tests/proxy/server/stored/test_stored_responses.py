@@ -22,6 +22,7 @@ from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy import removed
 from toolgate_proxy.response_store import memory_store
 from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 
@@ -220,3 +221,25 @@ async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None
     body = await created(gateway, "hi", sent)
     statuses = [(await get(gateway, body["id"], key=sent)).status for _ in range(3)]
     assert statuses == [200, 200, 429]
+
+
+@pytest.mark.parametrize("unknown", ["refuse", "ignore"])
+async def test_a_removed_conversation_is_refused_with_its_replacement(
+    gateway: Gateway, unknown: str
+) -> None:
+    gateway.configure(unknown_parameters=unknown)
+    refused = await ask(gateway, conversation="conv_1")
+    assert code(refused) == (400, "unsupported_parameter", "conversation")
+    assert "`previous_response_id`" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", removed.PATHS)
+@pytest.mark.parametrize("rest", ["", "/conv_1/items"])
+async def test_a_removed_path_is_refused_with_its_replacement(
+    gateway: Gateway, path: str, rest: str
+) -> None:
+    for prefix in ("/v1", "/openai/v1", ""):
+        response = await gateway.ask({}, path=f"{prefix}{path}{rest}")
+        assert code(response) == (404, "route_not_found", None)
+        assert response.json["error"]["message"] == removed.PATHS[path]
+    assert (await gateway.ask({}, path=f"/v1{path}{rest}", key="sk-wrong")).status == 401

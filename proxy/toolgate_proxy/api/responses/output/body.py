@@ -141,7 +141,6 @@ def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]
         "max_tool_calls": given.get("max_tool_calls"),
         "parallel_tool_calls": given.get("parallel_tool_calls", True),
         "previous_response_id": given.get("previous_response_id"),
-        "conversation": given.get("conversation"),
         "prompt": None,
         "prompt_cache_key": given.get("prompt_cache_key"),
         "prompt_cache_retention": given.get("prompt_cache_retention"),

@@ -15,17 +15,17 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.conversations import too_large
 from ....response_store.live import LiveResponse
 from ....response_store.record import UNFINISHED, EventLog, StoredResponse
 from ....response_store.sealed_store import StoreUnavailable
 from ....response_store.store import ResponseStore
 from ...surface import Client
 from .background import finish
-from .conversation import CONVERSATION, MAX_ITEMS, add_turn, id_of, items_of
 from .item_ids import response_of, with_ids
 
 PREVIOUS = "previous_response_id"
+MAX_ITEMS = 10_000
+"""Most items of a request with those of the responses that it continues."""
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
 
@@ -35,27 +35,23 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     of the type `item_reference` are replaced by the items that they name. What is invalid stays
     as it is: the parser reports it.
 
-    Raises PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound,
-    RequestTooLarge and ResponsesUnavailable."""
+    Raises PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
     items = as_items(body.get("input"))
-    previous, conversation = body.get(PREVIOUS), id_of(body.get(CONVERSATION))
-    both = previous is not None and conversation is not None
-    if not items or both or client.responses is None or client.seal is None:
+    previous = body.get(PREVIOUS)
+    if not items or client.responses is None or client.seal is None:
         return dict(body), 0
-    if previous is None and conversation is None and not any(map(_is_reference, items)):
+    if previous is None and not any(map(_is_reference, items)):
         return dict(body), 0
     earlier: Sequence[Any] = ()
     history = StoredHistory(client.responses, client.seal.owner)
     try:
         if isinstance(previous, str):
             earlier = await history.before(previous)
-        elif conversation is not None:
-            earlier = await items_of(conversation, client)
         items = await history.resolved(items, "input")
     except StoreUnavailable as error:
         raise unavailable(error) from error
     if len(earlier) + len(items) > MAX_ITEMS:
-        raise too_large() if conversation is not None else too_long()
+        raise too_long()
     return {**body, "input": [*earlier, *items]}, len(earlier)
 
 
@@ -151,20 +147,12 @@ class StoredHistory:
 
 
 def _check_continuable(turns: Sequence[StoredResponse]) -> None:
-    """Raise InvalidRequest for a response of the background that has no output, and for one that
-    continues a conversation: its history is that of the conversation at that time, which is not
-    stored with it."""
+    """Raise InvalidRequest for a response of the background that has no output."""
     for turn in turns:
         if (status := turn.body.get("status")) in UNFINISHED:
             raise InvalidRequest(
                 f"The response {turn.id!a} can't be continued, because its status is {status!r}. "
                 "Continue one that is completed.",
-                param=PREVIOUS,
-            )
-        if (conversation := turn.body.get(CONVERSATION)) is not None:
-            raise InvalidRequest(
-                f"The response {turn.id!a} is part of the conversation {conversation['id']!a}. "
-                f"Continue it by {CONVERSATION!r} instead of {PREVIOUS!r}.",
                 param=PREVIOUS,
             )
 
@@ -186,10 +174,8 @@ async def store(
     body: dict[str, Any], repeated: Mapping[str, Any], client: Client, log: EventLog | None
 ) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. `log`: of a stream. Raises ToolgateError if it can't be added
-    to its conversation."""
+    reason in `toolgate.not_stored`. `log`: of a stream."""
     turn = turn_of(body, repeated)
-    await add_turn(turn.items, client)
     if client.background is not None:
         return await finish(client.background, turn, log)
     if not body["store"] or client.responses is None or client.seal is None:
