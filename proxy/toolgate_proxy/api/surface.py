@@ -18,13 +18,23 @@ from toolgate_core.tools import OnInvalid, refuse
 from ..chat.response import ChatResponse, ResponseEvent
 from ..form import Form
 from ..kept_values import KeptValues
-from ..response_store.background import BackgroundResponse
+from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.chat_request import Salt, as_sent
 from .shared.mcp import Listing
 from .shared.web_fetch import PageFetcher
 from .shared.web_search import SearchEngine
+
+
+class Background(Protocol):
+    """A response that is generated in the background."""
+
+    turn: StoredResponse | None
+    """As it was queued."""
+
+    async def queue(self, owner: str, turn: StoredResponse) -> None:
+        """Store it before it is generated. Raise ToolgateError."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +55,7 @@ class Client:
     """What the MCP servers of the request offer, by the paths of their entries."""
     values: KeptValues | None = None
     """Keeps values for the owner of the seal."""
-    background: BackgroundResponse | None = None
+    background: Background | None = None
     """The response, if it is generated in the background."""
 
     @property
@@ -53,9 +63,16 @@ class Client:
         """Who may use the data that a request creates. Empty without a seal."""
         return "" if self.seal is None else self.seal.owner
 
+    @property
+    def queued(self) -> int | None:
+        """When the response was queued, in seconds since 1970, if it is generated in the
+        background."""
+        turn = None if self.background is None else self.background.turn
+        return None if turn is None else turn.created
+
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""
-        return replace(self, responses=None, background=None)
+        return replace(self, responses=None)
 
 
 ANY_CLIENT = Client()
@@ -89,9 +106,6 @@ class Stream(Protocol):
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """Return the bytes to send instead of further events. `error` is the object that the
         surface returns for the error, without the object around it."""
-
-    def close(self) -> None:
-        """End the response for other readers. Called last, also if the client disconnected."""
 
 
 class Whole(Protocol):
@@ -191,9 +205,6 @@ class Stateless:
         return body
 
     async def keep(self) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 

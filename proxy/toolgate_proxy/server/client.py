@@ -18,7 +18,7 @@ from ..sealing import OwnerSeal
 from ..state import gateway
 
 BACKGROUND = "toolgate.background"
-"""Key of the BackgroundResponse in the ASGI scope of a request that is generated as one."""
+"""Key in the ASGI scope of a request that is served in the background (background/run.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)

@@ -22,6 +22,7 @@ from ..litellm_host.web_search import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
+from .background.run import stop_all
 from .traffic.recording import begin_models
 
 MOST_PREWARMED = 256
@@ -55,6 +56,7 @@ def extend_lifespan(app: Any) -> None:
             finally:
                 work.cancel()
                 await health.aclose()
+                await stop_all()
                 await gateway().aclose()
                 await asyncio.to_thread(tracing.stop)
 

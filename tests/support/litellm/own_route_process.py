@@ -24,7 +24,6 @@ from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     authorization,
-    background_request,
     client,
     forwarding,
     incoming,
@@ -32,9 +31,9 @@ from toolgate_proxy.server import (
     probes,
     request_scope,
     sending,
-    storage_access,
     stored_responses,
 )
+from toolgate_proxy.server.background import run
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -62,12 +61,11 @@ async def own_route(
         app,
         auth,
         authorization,
-        background_request,
+        run,
         client,
         forwarding,
         incoming,
         model_retrieval,
-        storage_access,
         stored_responses,
         pipeline,
         probes,

@@ -33,9 +33,9 @@ from .compaction import is_trigger, read_compaction
 from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
 from .shown_tools import SEARCH
-from .state.background import BACKGROUND
 from .tools import WEB_SEARCHES, ToolReader
 
+BACKGROUND = "background"
 FORMAT = "text.format"
 FORMAT_FIELDS = {
     "json_schema": ("type", "name", "schema", "strict", "description"),

@@ -22,8 +22,7 @@ from .output.body import queued_response, usage_of
 from .output.collector import Output
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
-from .request import parse_request
-from .state.background import BACKGROUND, queue
+from .request import BACKGROUND, parse_request
 from .state.history import PREVIOUS, as_items, recall, turn_of
 from .state.item_ids import with_ids
 
@@ -93,7 +92,7 @@ class Responses:
     async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
         if client.background is not None:
             turn = turn_of(queued_response(request, model), request.repeated)
-            await queue(client.background, client.owner, turn)
+            await client.background.queue(client.owner, turn)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return body

@@ -20,7 +20,7 @@ CUT = {"reason": "max_output_tokens"}
 
 class Body:
     """The response objects of one response. `model` is the name that the client sent. `created`:
-    the time at which it was queued, if it waited in the background."""
+    when it was queued, if it is generated in the background."""
 
     def __init__(self, response: ChatResponse, model: str, created: int | None = None) -> None:
         self._response = response

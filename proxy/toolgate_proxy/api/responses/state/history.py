@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from toolgate_core.errors import (
@@ -15,12 +14,9 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.live import LiveResponse
-from ....response_store.record import UNFINISHED, EventLog, StoredResponse
-from ....response_store.sealed_store import StoreUnavailable
+from ....response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
 from ....response_store.store import ResponseStore
 from ...surface import Client
-from .background import finish
 from .item_ids import response_of, with_ids
 
 PREVIOUS = "previous_response_id"
@@ -64,8 +60,8 @@ def as_items(given: object) -> list[Any]:
 
 def unavailable(error: StoreUnavailable) -> ResponsesUnavailable:
     return ResponsesUnavailable(
-        f"Stored responses can't be read, because {error}. Try again shortly, or send the whole "
-        "conversation in `input`.",
+        f"Stored responses can't be read or written, because {error}. Try again shortly, or send "
+        "the whole conversation in `input`, without `background`.",
         retry_after=1,
     )
 
@@ -157,30 +153,16 @@ def _check_continuable(turns: Sequence[StoredResponse]) -> None:
             )
 
 
-def begin(
-    start: dict[str, Any], repeated: Mapping[str, Any], client: Client
-) -> LiveResponse | None:
-    """What keeps the events of a stream, if the response is to be stored. `start`: the response
-    object of the first events. `repeated`: fields of the request."""
-    if client.background is not None:
-        return client.background.start(turn_of(start, repeated))
-    if not start["store"] or client.responses is None or client.seal is None:
-        return None
-    turn = partial(turn_of, start, repeated)
-    return client.responses.live.begin(client.seal.owner, start, turn)
-
-
 async def store(
-    body: dict[str, Any], repeated: Mapping[str, Any], client: Client, log: EventLog | None
+    body: dict[str, Any], repeated: Mapping[str, Any], client: Client
 ) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. `log`: of a stream."""
-    turn = turn_of(body, repeated)
-    if client.background is not None:
-        return await finish(client.background, turn, log)
-    if not body["store"] or client.responses is None or client.seal is None:
+    reason in `toolgate.not_stored`. One of the background is stored when its last event was sent.
+    """
+    waits = client.background is None and client.responses is not None
+    if not (waits and body["store"]) or client.responses is None or client.seal is None:
         return body
-    reason = await client.responses.put(client.seal.owner, turn, log)
+    reason = await client.responses.put(client.seal.owner, turn_of(body, repeated))
     if reason is None:
         return body
     added = {**body.get("toolgate", {}), "not_stored": reason}

@@ -1,20 +1,17 @@
-"""What clients retrieve of a response, stored or in flight: the response object, its events, its
-input."""
+"""What clients retrieve of a stored response: the response object and its input."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import InvalidRequest
 
-from ....response_store.live import LiveResponse
-from ....response_store.record import EventLog, StoredResponse
+from ....response_store.record import StoredResponse
 from ....sealing import OwnerSeal
 from ...shared.history import text_of
 from ..items import encrypt
-from ..output.stream import first_events, last_event, numbered
 from ..parameters import ENCRYPTED
 
 Json = dict[str, Any]
@@ -35,41 +32,6 @@ def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal
     return response.body | {
         "output": [with_encrypted(item, seal) for item in response.body["output"]]
     }
-
-
-def replayed(response: StoredResponse, log: EventLog, after: int) -> bytes:
-    """The stream's events whose sequence number is greater than `after`."""
-    events = [*first_events(log.start), *log.events(), last_event(response.body)]
-    return b"".join(numbered(events, 0)[max(0, after + 1) :])
-
-
-def log_of(response: StoredResponse) -> EventLog | None:
-    """The events of a response of the background that ended without output; None if it had some."""
-    if not response.body.get("background") or response.body["output"]:
-        return None
-    unset = dict.fromkeys(("error", "usage", "completed_at", "incomplete_details"))
-    return EventLog({**response.body, "status": "in_progress", **unset})
-
-
-async def followed(live: LiveResponse, after: int) -> AsyncIterator[tuple[bytes, int]]:
-    """The events of a response in flight whose sequence number is greater than `after`: those so
-    far and then further ones, to its end. Yields some of them, and the number of the next one.
-    Raises EventsTooLarge."""
-    number = 0
-    async for batch in _batches(live):
-        skipped = min(max(0, after + 1 - number), len(batch))
-        if data := b"".join(numbered(batch[skipped:], number + skipped)):
-            yield data, number + len(batch)
-        number += len(batch)
-
-
-async def _batches(live: LiveResponse) -> AsyncIterator[list[Json]]:
-    *announced, _ = first_events(live.start)
-    yield announced
-    if await live.starts():
-        yield first_events(live.start)[-1:]
-    async for batch in live.batches():
-        yield batch
 
 
 @dataclass(frozen=True)
