@@ -6,10 +6,9 @@ import asyncio
 import json
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import orjson
@@ -20,16 +19,9 @@ from toolgate_core.errors import InvalidRequest, RateLimited, ToolgateError, Uns
 from ...api.responses.output.stream import ENDS, error_event, first_events, numbered
 from ...api.responses.state.history import unavailable
 from ...api.surface import is_streamed
-from ...background import in_background
 from ...context import REQUEST_ID, SCOPE, context_of
-from ...response_store.record import (
-    STOPPED,
-    StoredResponse,
-    StoreUnavailable,
-    cancelled,
-    failed,
-    sealed,
-)
+from ...response_store import record
+from ...response_store.record import StoredResponse, StoreUnavailable
 from ...state import gateway
 from ..client import BACKGROUND, owner_of
 from ..request_scope import RequestScope
@@ -78,25 +70,26 @@ class Run:
         context.model = context.free_memory = None  # those of the other request have them
         self.turn: StoredResponse | None = None
         self.place: Place | None = None
-        self.stopped, self.ended, self._arrived = (asyncio.Event() for _ in range(3))
-        self._queued: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.stopped, self._known, self._arrived = (asyncio.Event() for _ in range(3))
+        """Set when the generation must end, when the response is queued or refused, and when there
+        is something to write."""
         self._refusal: list[Message] = []
         self._pending: list[bytes] = []
         self._last, self._next, self._bytes = b"", 0, 0
-        self._until: float | None = None
-        """When nothing is tried any more. Set at the end."""
+        self._final: StoredResponse | None = None
+        self._until = float("inf")
+        self.task = asyncio.create_task(self._generate())
+        RUNNING.add(self)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Respond when the response is queued, or follow it if the request asks for a stream. If
         the client disconnects before, nothing is generated."""
-        RUNNING.add(self)
-        in_background(self._generate())
         async with Disconnect(receive) as disconnect:
             try:
-                await asyncio.shield(self._queued)
+                await self._known.wait()
             finally:
                 disconnect.ignore()
-                if not self._queued.done():
+                if not self._known.is_set():
                     self.stopped.set()
             context_of(scope).show(context_of(self._scope))
             for message in self._refusal if self.turn is None else ():
@@ -119,7 +112,7 @@ class Run:
                 param="background",
             )
         content, place = (
-            (await sealed(store.sealer, owner, turn)).record,
+            (await record.sealed(store.sealer, owner, turn)).record,
             Place(store, owner, turn.id),
         )
         if len(content) > store.shared.most:
@@ -134,20 +127,19 @@ class Run:
         self.turn, self.place = turn, place
         self._add(b"".join(numbered(first_events(turn.body)[:2], 0)))
         self._writing = asyncio.create_task(self._write(place))
-        self._queued.set_result(None)
+        self._known.set()
 
     async def _generate(self) -> None:
         try:
             await self._app(self._scope, self._receive, self._send)
         finally:
             try:
-                if self.turn is not None and self.place is not None:
-                    await self._end(self.turn, self.place)
+                if self.turn is not None:
+                    self._end(self.turn)
+                    await self._writing
             finally:
                 RUNNING.discard(self)
-                self.ended.set()
-                if not self._queued.done():
-                    self._queued.set_result(None)
+                self._known.set()
 
     async def _receive(self) -> Message:
         await self.stopped.wait()
@@ -170,38 +162,35 @@ class Run:
                 self._pending.append(event + b"\n\n" if self._bytes <= MOST_BYTES else CUT)
         self._arrived.set()
 
-    async def _write(self, place: Place) -> None:
-        """Write events as they come, and renew the lease, until the end."""
-        while self._pending or self._until is None:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._arrived.wait(), place.lease / 3)
-            self._arrived.clear()
-            sent, self._pending, last = b"".join(self._pending), [], self._next - 1
-            add = partial(place.add, "queued" if last < 2 else "in_progress", sent, last)
-            if not await self._patiently(add):
-                self.stopped.set()
-                return
-            await asyncio.sleep(FLUSH_SECONDS)
-
-    async def _end(self, turn: StoredResponse, place: Place) -> None:
-        self._until = time.monotonic() + (0 if self.stopped.is_set() else PATIENCE)
-        self._arrived.set()
-        await self._writing
+    def _end(self, turn: StoredResponse) -> None:
         refused = b"".join(message.get("body", b"") for message in self._refusal)
-        body = failed(turn.body, orjson.loads(refused)["error"] if refused else STOPPED)
+        error = orjson.loads(refused)["error"] if refused else record.STOPPED
+        body = record.failed(turn.body, error)
         if self._last:
             body = json.loads(self._last.partition(b"data: ")[2])["response"]
-        await self._patiently(partial(place.end, replace(turn, body=body)))
+        self._until = time.monotonic() + (2 if self.stopped.is_set() else PATIENCE)
+        self._final = replace(turn, body=body)
+        self._arrived.set()
 
-    async def _patiently(self, work: Callable[[], Awaitable[Any]]) -> Any:
-        """Return the result. While Redis does not respond, try again; return None at the end."""
-        while True:
+    async def _write(self, place: Place) -> None:
+        """Write events as they come, and then the record. Renew the lease until then."""
+        while time.monotonic() < self._until:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._arrived.wait(), place.lease / 3)
+            sent, pause = [*self._pending], FLUSH_SECONDS
             try:
-                return await work()
+                if self._final is not None and not sent:
+                    await place.end(self._final)
+                    return
+                status = "queued" if self._next < 3 else "in_progress"
+                if not await place.add(status, b"".join(sent), self._next - 1):
+                    self.stopped.set()
+                del self._pending[: len(sent)]
             except StoreUnavailable:
-                if self._until is not None and time.monotonic() > self._until:
-                    return None
-                await asyncio.sleep(PAUSE)
+                pause = PAUSE
+            if self._final is None and not self._pending:
+                self._arrived.clear()
+            await asyncio.sleep(pause)
 
 
 RUNNING: set[Run] = set()
@@ -236,7 +225,7 @@ def follow(place: Place, after: int) -> ASGIApp:
 async def cancel(place: Place, response: StoredResponse) -> StoredResponse | None:
     """Cancel a response that has not ended, wherever it is generated. Return it as it is stored.
     Raise StoreUnavailable."""
-    ended = await place.end(replace(response, body=cancelled(response.body)))
+    ended = await place.end(replace(response, body=record.cancelled(response.body)))
     for run in RUNNING:
         if run.place is not None and run.place.record == place.record:
             run.stopped.set()  # it has ended, in one way or the other
@@ -247,7 +236,5 @@ async def stop_all() -> None:
     """End the responses of this process, as failed."""
     for run in RUNNING:
         run.stopped.set()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(3):
-            for run in [*RUNNING]:
-                await run.ended.wait()
+    if RUNNING:
+        await asyncio.wait([run.task for run in RUNNING], timeout=3)

@@ -148,7 +148,7 @@ async def test_an_end_that_can_not_be_stored_is_stored_later_or_a_failure(
     script.hang_after = None
     assert await gateway.backend.idle_within(5)
     if patience < 1:
-        await job.ended.wait()
+        await job.task
     else:
         await asyncio.sleep(0.3)
     unknown = await get(gateway, shown["id"])
