@@ -23,8 +23,7 @@ from toolgate_core.errors import (
 )
 
 from ..api.responses.parameters import INCLUDES
-from ..api.responses.state.history import unavailable
-from ..api.responses.state.retrieval import Page, listed, retrieved
+from ..api.responses.state import Page, listed, retrieved, unavailable
 from ..context import RequestContext
 from ..litellm_host import auth
 from ..litellm_host.context import identity_of

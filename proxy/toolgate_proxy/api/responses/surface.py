@@ -18,13 +18,13 @@ from ...form import RateLimitHeaders
 from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .compaction import TRIGGER, retained
+from .items import PREVIOUS
 from .output.body import queued_response, usage_of
 from .output.collector import Output
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
 from .request import BACKGROUND, parse_request
-from .state.history import PREVIOUS, as_items, recall, turn_of
-from .state.item_ids import with_ids
+from .state import as_items, recall, turn_of, with_ids
 
 SEALED = ("reasoning", "compaction")
 """Types of items that have encrypted content."""

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from toolgate_core.errors import InvalidRequest, RateLimited, ToolgateError, UnsupportedParameter
 
 from ...api.responses.output.stream import ENDS, error_event, first_events, numbered
-from ...api.responses.state.history import unavailable
+from ...api.responses.state import unavailable
 from ...api.surface import is_streamed
 from ...context import REQUEST_ID, SCOPE, context_of
 from ...response_store import record

@@ -8,7 +8,7 @@ from typing import Any
 from ....chat.response import ChatResponse, ResponseEvent
 from ...shared.output import event_parts, typed_events
 from ...surface import ANY_CLIENT, Client
-from ..state.history import store
+from ..state import store
 from .body import Body, failed_response, is_summarized
 from .collector import Output
 from .items import Event

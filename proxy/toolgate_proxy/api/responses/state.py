@@ -1,9 +1,15 @@
-"""What a request takes from stored responses (the earlier turns of its conversation, and items that
-`input` refers to), and what is stored of it."""
+"""Stored responses: what a request takes from them (the earlier turns of its conversation, and
+items that `input` refers to), what is stored of it, and what clients retrieve.
+
+IDs of items contain the ID of their response, so that a reference to an item leads to it:
+`<prefix>_<response>_<n>` for items of the output, `<prefix>_<response>_in<n>` for those of `input`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import (
@@ -14,16 +20,46 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
-from ....response_store.store import ResponseStore
-from ...surface import Client
-from .item_ids import response_of, with_ids
+from ...response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
+from ...response_store.store import ResponseStore
+from ...sealing import OwnerSeal
+from ..shared.history import text_of
+from ..surface import Client
+from .items import PREVIOUS, encrypt
+from .parameters import ENCRYPTED
 
-PREVIOUS = "previous_response_id"
+Json = dict[str, Any]
+
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "additional_tools": "at",
+    "web_search_call": "ws",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
+    "compaction": "cmp",
+}
+ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
 MAX_ITEMS = 10_000
 """Most items of a request with those of the responses that it continues."""
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
+STATUS_OF = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "tool_search_call",
+    "tool_search_output",
+)
+"""Types of items that have a status."""
 
 
 async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
@@ -178,3 +214,85 @@ def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse
         body["previous_response_id"],
         body["created_at"],
     )
+
+
+def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal) -> Json:
+    """The response object, with encrypted reasoning if `include` asks for it."""
+    if ENCRYPTED not in include:
+        return response.body
+    return response.body | {
+        "output": [_with_encrypted(item, seal) for item in response.body["output"]]
+    }
+
+
+@dataclass(frozen=True)
+class Page:
+    """Which items of a list a client asks for."""
+
+    limit: int
+    ascending: bool
+    """The oldest item first."""
+    after: str | None = None
+    """The ID of the item before the first one."""
+
+
+def listed(items: Sequence[Json], page: Page) -> Json:
+    """One page of items. Raises InvalidRequest."""
+    ordered = list(items) if page.ascending else list(reversed(items))
+    if page.after is not None:
+        at = next((at for at, item in enumerate(ordered) if item["id"] == page.after), None)
+        if at is None:
+            raise InvalidRequest(
+                f"'after' names no item of this list: {page.after!a}.", param="after"
+            )
+        ordered = ordered[at + 1 :]
+    data = [_shown(item) for item in ordered[: page.limit]]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(ordered) > page.limit,
+    }
+
+
+def _shown(item: Mapping[str, Any]) -> Json:
+    """An item with the fields that clients may leave out."""
+    made = {**item}
+    if item["type"] == "message" and isinstance(item.get("content"), str):
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        made["content"] = [{"type": kind, "text": item["content"]}]
+        if kind == "output_text":
+            made["content"][0] |= {"annotations": []}
+    if item["type"] in STATUS_OF:
+        made["status"] = item.get("status") or "completed"
+    return made
+
+
+def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
+    if item["type"] != "reasoning" or "encrypted_content" in item:
+        return item
+    parts = item.get("content") or item.get("summary") or ()
+    return {**item, "encrypted_content": encrypt(seal, "".join(map(text_of, parts)))}
+
+
+def item_id(prefix: str, response_id: str, index: int | str) -> str:
+    """The id of an item: the same in a stream and in a complete response."""
+    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
+
+
+def response_of(item: str) -> str | None:
+    """The ID of the response that the item belongs to; None if the ID is not one of ours."""
+    found = ITEM_ID.fullmatch(item)
+    return f"resp_{found['response']}" if found is not None else None
+
+
+def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
+    """Items of `input` as they are stored: each with a type and an ID."""
+    named = []
+    for at, given in enumerate(items):
+        item = {"role": "user", "content": given} if isinstance(given, str) else given
+        kind = item.get("type") or "message"
+        own = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
+        named.append({**item, "id": item.get("id") or own, "type": kind})
+    return named
