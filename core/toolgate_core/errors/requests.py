@@ -92,8 +92,7 @@ class PreviousResponseNotFound(InvalidRequest):
 
 class ResponseNotFound(InvalidRequest):
     """This API key or its team stored no response with this ID, or it was deleted, dropped or has
-    expired. One in flight can be retrieved if it is streamed, from the gateway process that
-    generates it.
+    expired. One in flight is unknown until it has ended, unless it is generated in the background.
 
     Correct the ID, or create the response with `store: true`.
     """

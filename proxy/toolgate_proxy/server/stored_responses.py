@@ -205,7 +205,7 @@ class _Work:
 
     async def _input_items(self) -> ASGIApp:
         self._query.include()
-        page, last, earlier = self._query.page(), await self._find(), list[Any]()
+        page, last, earlier = self._query.page(), await self._find(whole=True), list[Any]()
         if last.previous is not None:
             conversation = await self._responses.conversation(self._seal.owner, last.previous)
             if conversation.missing is not None:
@@ -222,15 +222,15 @@ class _Work:
                 "the connection of another request to cancel it."
             )
         if self._place is not None and is_active(response):
-            response = await cancel(self._place, response)
+            response = await cancel(self._place)
         if response is None:
             raise self._missing(self._id)
         return _json(response.body)
 
-    async def _find(self) -> StoredResponse:
+    async def _find(self, *, whole: bool = False) -> StoredResponse:
         found = await self._responses.find(self._seal.owner, self._id)
         if found is None and self._place is not None:
-            found = await self._place.find()
+            found = await self._place.find(whole=whole)
         if found is None:
             raise self._missing(self._id)
         return found

@@ -33,8 +33,9 @@ from ...response_store.store import ResponseStore
 from ...sealing import SealBroken
 
 WRITE = Script(__package__, "write.lua")
-FIRST = "0-1"
-"""ID of the entry with the queued response."""
+FIRST, WHOLE = "0-1", "0-2"
+"""IDs of the entries with the queued response: without its input, which polls do not read, and with
+it."""
 POLL_SECONDS = 0.1
 LIFE_MS, ENDED_MS = 86_400_000, 600_000
 """How long the events are kept after the last write, and after the end."""
@@ -91,18 +92,24 @@ class Place:
         if reason not in (None, "exists"):
             raise StoreUnavailable("Redis does not respond or refuses the write")
         expire = ("PEXPIRE", self._events, ENDED_MS)
-        await self._redis.commands(("DEL", self._state), ("XDEL", self._events, FIRST), expire)
+        await self._redis.commands(
+            ("DEL", self._state), ("XDEL", self._events, FIRST, WHOLE), expire
+        )
         return ended if reason is None else await self._store.find(*self._named)
 
-    async def find(self) -> StoredResponse | None:
-        """Return the response, which has failed if its process is gone."""
+    async def find(self, *, whole: bool = False) -> StoredResponse | None:
+        """Return the response, which has failed if its process is gone. It has its input if it has
+        ended, or for `whole`."""
+        entry = WHOLE if whole else FIRST
         state, entries = await self._redis.commands(
-            ("GET", self._state), ("XRANGE", self._events, "-", "+", "COUNT", 1)
+            ("GET", self._state), ("XRANGE", self._events, entry, entry)
         )
-        if not entries or entries[0][0] != FIRST.encode():
+        if not entries:
             return await self._store.find(*self._named)
         found = await self._store.opened(*self._named, [entries[0][1][b"data"]])
         for queued in found.turns:
+            if state is None and not whole:
+                return await self.find(whole=True)
             if state is None:
                 return await self.end(replace(queued, body=gateway_stopped(queued.body)))
             return replace(queued, body={**queued.body, "status": state.decode()})
@@ -114,7 +121,7 @@ class Place:
     async def events(self, after: int) -> AsyncIterator[tuple[bytes, int]]:
         """Yield the events behind the number `after` as they are written, to the last one: some of
         them, and the number of the next one. Raise InvalidRequest and ResponseNotFound."""
-        cursor, following = FIRST if after < 0 else str(after + 1), after + 1
+        cursor, following = WHOLE if after < 0 else str(after + 1), after + 1
         while True:
             has_ended, read, state, top = await self._redis.commands(
                 ("EXISTS", self.record),

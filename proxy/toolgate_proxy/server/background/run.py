@@ -27,7 +27,7 @@ from ..client import BACKGROUND, owner_of
 from ..request_scope import RequestScope
 from ..transport.body import READ, RESERVED, RequestBody
 from ..transport.connection import Disconnect, Reply
-from .place import CUT, FIRST, TOO_LARGE, Place, number_of
+from .place import CUT, FIRST, TOO_LARGE, WHOLE, Place, number_of
 
 MOST_RUNNING = 64
 """Most responses of one owner that a process generates at once."""
@@ -44,11 +44,8 @@ class Run:
 
     def __init__(self, app: ASGIApp, scope: Scope, values: Mapping[str, Any], size: int) -> None:
         """Raise RateLimited."""
-        context, self.sender, self.size = (
-            context_of(scope),
-            owner_of(scope, context_of(scope)),
-            size,
-        )
+        context = context_of(scope)
+        self.sender, self.size = owner_of(scope, context), size
         mine = [run.size for run in RUNNING if run.sender == self.sender]
         if len(mine) >= MOST_RUNNING or sum(mine) + size > gateway().bodies.limit:
             raise RateLimited(
@@ -111,14 +108,13 @@ class Run:
                 "TOOLGATE_FLEET_SECRET is not set, or TOOLGATE_RESPONSES_QUOTA is 0. Remove it.",
                 param="background",
             )
-        content, place = (
-            (await record.sealed(store.sealer, owner, turn)).record,
-            Place(store, owner, turn.id),
-        )
-        if len(content) > store.shared.most:
+        made, place = await record.sealed(store.sealer, owner, turn), Place(store, owner, turn.id)
+        if len(made.record) > store.shared.most:
             raise TOO_LARGE
         try:
-            is_new = await place.write("queued", FIRST, content)
+            shown = await record.sealed(store.sealer, owner, replace(turn, input=()))
+            is_new = await place.write("queued", FIRST, shown.record)
+            is_new = is_new and await place.write("queued", WHOLE, made.record)
         except StoreUnavailable as error:
             raise unavailable(error) from error
         if not is_new:
@@ -222,10 +218,12 @@ def follow(place: Place, after: int) -> ASGIApp:
     return app
 
 
-async def cancel(place: Place, response: StoredResponse) -> StoredResponse | None:
+async def cancel(place: Place) -> StoredResponse | None:
     """Cancel a response that has not ended, wherever it is generated. Return it as it is stored.
     Raise StoreUnavailable."""
-    ended = await place.end(replace(response, body=record.cancelled(response.body)))
+    ended = await place.find(whole=True)
+    if ended is not None and record.is_active(ended):
+        ended = await place.end(replace(ended, body=record.cancelled(ended.body)))
     for run in RUNNING:
         if run.place is not None and run.place.record == place.record:
             run.stopped.set()  # it has ended, in one way or the other
