@@ -126,6 +126,7 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
 }
 REFUSED = {
     "previous_response_id": "there is no such response",
+    "background": "this gateway has no Redis: server/background/",
     "model": "there is no such model",
 }
 """Examples of supported parameters that are refused, and why."""
