@@ -19,7 +19,7 @@ from . import page
 from .api.surfaces import COMPACT, COMPLETIONS, MESSAGES, RESPONSES, surface_of
 from .context import RequestContext, context_of
 from .pipeline import Pipeline
-from .server import absent_routes, conversations, model_retrieval, probes, stored_responses
+from .server import absent_routes, model_retrieval, probes, stored_responses
 from .server.forwarding import Forwarding
 from .server.paths import MATCH, Path, whole_path
 from .server.transport.connection import Reply
@@ -38,7 +38,7 @@ def paths(litellm: Forwarding) -> list[Path]:
         _api("POST /v1/messages", Pipeline(MESSAGES, litellm)),
         _api("POST /v1/messages/count_tokens", Pipeline(MESSAGES, litellm, MESSAGES.counting)),
         Path("* /v1/responses/resp_0", stored_responses.PATHS, answered(stored_responses.answer)),
-        Path("* /v1/conversations", conversations.PATHS, conversations.respond),
+        Path("* /v1/conversations", absent_routes.REMOVED, answered(absent_routes.removed_path)),
         Path("* /v1/messages/batches", absent_routes.BATCHES, answered(absent_routes.batches)),
         Path("* /v1/v1/models", absent_routes.REPEATED, answered(absent_routes.repeated)),
         Path("* /key/info", absent_routes.DATABASE, answered(absent_routes.without_database)),

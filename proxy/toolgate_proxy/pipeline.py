@@ -25,7 +25,7 @@ from .litellm_host.callbacks.host_side import HostSide
 from .litellm_host.callbacks.request_events import report_refused
 from .litellm_host.offered_tools import with_tools
 from .server import incoming
-from .server.background_request import BackgroundRequest
+from .server.background.run import Run
 from .server.client import BACKGROUND, client_of
 from .server.forwarding import Forwarding
 from .server.incoming import Arrived
@@ -51,9 +51,9 @@ class Pipeline:
         reply = Reply(send, context)
         try:
             sent = await incoming.arrive(scope, receive, context)
-            waits = self.counting is not None or not self.surface.runs_in_background(sent.values)
             # A request of the background comes here a second time, on its own.
-            begins = not waits and BACKGROUND not in scope
+            waits = self.counting is None and BACKGROUND not in scope
+            begins = waits and self.surface.runs_in_background(sent.values)
             if sent.route is None:
                 streamed = await self.litellm.check_model(scope, sent.values, sent.asker)
             elif not begins:
@@ -68,7 +68,7 @@ class Pipeline:
             return
         if begins:
             sent.body.free()
-            await BackgroundRequest(self, scope, sent.values, sent.body.size).run(receive, send)
+            await Run(self, scope, sent.values, sent.body.size)(scope, receive, send)
             return
         content = b"" if context.authenticated else sent.body.content
         sent.body.free()
@@ -76,7 +76,7 @@ class Pipeline:
         body = {**body, "model": context.model or ""}  # which may come from the path
         host = HostSide(self.surface, scope, context, sent.route, sent.asker, body)
         exchange = _Exchange(self, scope, context, host, reply, content, sent)
-        is_stream = self.counting is None and waits and is_streamed(body)
+        is_stream = waits and is_streamed(body)
         await exchange.run(receive, is_stream=is_stream)
 
 
@@ -102,7 +102,6 @@ class _Exchange:
         async with (
             self.reply.kept_alive(seconds, comment) if is_stream else nullcontext(),
             Disconnect(receive) as disconnect,
-            self.reply,
         ):
             try:
                 await self._respond(disconnect)
@@ -120,14 +119,13 @@ class _Exchange:
         with nullcontext() if self.context.authenticated else disconnect.held():
             values = await self.host.admitted(self.content)
         surface, generates = self.pipeline.surface, self.pipeline.counting is None
-        client = client_of(self.scope, self.context, adds=generates and surface.stores)
-        async with client.turn or nullcontext():
-            values, recalled = await surface.recall(values, client)
-            if self.context.key is not None:
-                sent = gateway().reader.searching(surface, values)
-                await gateway().limiter.reserve(self.context, sent, output=generates)
-            client = await with_tools(client, values, self.host, self.sent.credentials)
-            await self._generate(values, client, recalled, disconnect)
+        client = client_of(self.scope, self.context)
+        values, recalled = await surface.recall(values, client)
+        if self.context.key is not None:
+            sent = gateway().reader.searching(surface, values)
+            await gateway().limiter.reserve(self.context, sent, output=generates)
+        client = await with_tools(client, values, self.host, self.sent.credentials)
+        await self._generate(values, client, recalled, disconnect)
 
     async def _generate(
         self, values: Mapping[str, Any], client: Client, recalled: int, disconnect: Disconnect

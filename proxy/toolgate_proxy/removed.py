@@ -1,17 +1,25 @@
 """What earlier releases had, and what to use instead.
 
-Whoever still sends, sets or calls one of these gets one answer that names it: a parameter is
-refused, a setting is reported at start, and a command ends with status 2.
+Whoever still sends, sets or calls one of these gets one answer that names it: a parameter or
+path is refused, a setting is reported at start, and a command ends with status 2.
 """
 
 from __future__ import annotations
 
+CONVERSATIONS = "Conversations were removed. Continue a response by `previous_response_id`."
+
 PARAMETERS = {
+    "conversation": CONVERSATIONS,
     "toolgate.on_budget": "Calls are no longer closed at `max_tokens`; a call that needs more ends "
     "with `finish_reason: length`. Raise `max_tokens`.",
     "toolgate.receipt": "Receipts were removed. `toolgate verify` tests what an endpoint enforces.",
 }
 """By place in the body."""
+
+PATHS = {
+    "/conversations": CONVERSATIONS,
+}
+"""By the beginning of the path behind the version."""
 
 SETTINGS = {
     **dict.fromkeys(

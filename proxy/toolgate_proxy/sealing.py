@@ -21,8 +21,6 @@ from .settings import Settings
 
 NONCE_BYTES = 12
 VERSION = b"\x01"
-HEAD_BYTES = len(VERSION) + NONCE_BYTES
-"""Bytes at the beginning of sealed data, which no other sealed data begins with."""
 MASTER_KEY = "master key"
 """The owner of what the master key creates."""
 

@@ -36,8 +36,6 @@ from .calls import (
 from .requests import (
     BudgetTooSmall,
     ContextLengthExceeded,
-    ConversationLocked,
-    ConversationNotFound,
     InvalidRequest,
     InvalidTools,
     ItemNotFound,
@@ -77,8 +75,6 @@ __all__ = [
     "ClientDisconnected",
     "CompactionFailed",
     "ContextLengthExceeded",
-    "ConversationLocked",
-    "ConversationNotFound",
     "EnforcementFailed",
     "GatewayMisconfigured",
     "GatewayStopped",

@@ -92,8 +92,7 @@ class PreviousResponseNotFound(InvalidRequest):
 
 class ResponseNotFound(InvalidRequest):
     """This API key or its team stored no response with this ID, or it was deleted, dropped or has
-    expired. One in flight can be retrieved if it is streamed, from the gateway process that
-    generates it.
+    expired. One in flight is unknown until it has ended, unless it is generated in the background.
 
     Correct the ID, or create the response with `store: true`.
     """
@@ -110,26 +109,6 @@ class ItemNotFound(InvalidRequest):
 
     status = 404
     code = "item_not_found"
-
-
-class ConversationNotFound(InvalidRequest):
-    """There is no conversation with this ID that this API key or its team stored.
-
-    Create a conversation, or correct the ID.
-    """
-
-    status = 404
-    code = "conversation_not_found"
-
-
-class ConversationLocked(InvalidRequest):
-    """Another request is adding a turn to the conversation, or is changing it.
-
-    Send the request again when the other one has ended.
-    """
-
-    status = 409
-    code = "conversation_locked"
 
 
 class SchemaNotEnforceable(InvalidRequest):

@@ -18,14 +18,23 @@ from toolgate_core.tools import OnInvalid, refuse
 from ..chat.response import ChatResponse, ResponseEvent
 from ..form import Form
 from ..kept_values import KeptValues
-from ..response_store.background import BackgroundResponse
-from ..response_store.conversations import ConversationTurn
+from ..response_store.record import StoredResponse
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from .shared.chat_request import Salt, as_sent
 from .shared.mcp import Listing
 from .shared.web_fetch import PageFetcher
 from .shared.web_search import SearchEngine
+
+
+class Background(Protocol):
+    """A response that is generated in the background."""
+
+    turn: StoredResponse | None
+    """As it was queued."""
+
+    async def queue(self, owner: str, turn: StoredResponse) -> None:
+        """Store it before it is generated. Raise ToolgateError."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +55,7 @@ class Client:
     """What the MCP servers of the request offer, by the paths of their entries."""
     values: KeptValues | None = None
     """Keeps values for the owner of the seal."""
-    turn: ConversationTurn | None = None
-    """Locks the stored conversation that the request continues. None if the request adds nothing
-    to it."""
-    background: BackgroundResponse | None = None
+    background: Background | None = None
     """The response, if it is generated in the background."""
 
     @property
@@ -57,9 +63,16 @@ class Client:
         """Who may use the data that a request creates. Empty without a seal."""
         return "" if self.seal is None else self.seal.owner
 
+    @property
+    def queued(self) -> int | None:
+        """When the response was queued, in seconds since 1970, if it is generated in the
+        background."""
+        turn = None if self.background is None else self.background.turn
+        return None if turn is None else turn.created
+
     def without_store(self) -> Client:
         """Return the sender for a response that is not stored."""
-        return replace(self, responses=None, turn=None, background=None)
+        return replace(self, responses=None)
 
 
 ANY_CLIENT = Client()
@@ -94,9 +107,6 @@ class Stream(Protocol):
         """Return the bytes to send instead of further events. `error` is the object that the
         surface returns for the error, without the object around it."""
 
-    def close(self) -> None:
-        """End the response for other readers. Called last, also if the client disconnected."""
-
 
 class Whole(Protocol):
     """A response that is sent as one JSON object."""
@@ -120,19 +130,16 @@ class Surface(Form, Protocol):
     keep_alive: bytes
     """What is sent in a stream while it is silent."""
     counting: Counting | None
-    stores: bool
-    """Whether it stores conversations."""
 
     def owns(self, path: str, headers: Container[str]) -> bool:
         """Return whether errors at this path are in the form of this API. `headers`: the names of
         the request's headers."""
 
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
-        """Return the body with the earlier items of its conversation, and their number, if the API
-        stores conversations.
+        """Return the body with the items of the responses that it continues, and their number, if
+        the API stores responses.
 
-        Raise PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound and
-        ResponsesUnavailable."""
+        Raise PreviousResponseNotFound, ItemNotFound and ResponsesUnavailable."""
 
     def runs_in_background(self, body: Mapping[str, Any]) -> bool:
         """Return whether the response is generated without a client that waits for it."""
@@ -185,8 +192,6 @@ class Surface(Form, Protocol):
 class Stateless:
     """Base of the surface, the streams and the whole responses of an API that stores nothing."""
 
-    stores = False
-
     async def recall(self, body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
         return dict(body), 0
 
@@ -200,9 +205,6 @@ class Stateless:
         return body
 
     async def keep(self) -> None:
-        pass
-
-    def close(self) -> None:
         pass
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Literal
 
 from .. import metrics
 from ..settings import Settings
-from .record import RESPONSE_MAX_BYTES, SealedResponse
-from .sealed_store import Kept, NotStored
+from .record import RESPONSE_MAX_BYTES, Kept, NotStored, SealedResponse
 
 MEMORY_BYTES = 64_000_000
 """Maximum size of all responses that a process stores. Who needs more has Redis."""
@@ -34,7 +32,7 @@ class _Owned:
         return found[0]
 
     def drop(self, response_id: str) -> None:
-        self.size -= self.responses.pop(response_id)[0].size
+        self.size -= len(self.responses.pop(response_id)[0].record)
 
 
 class MemoryResponses:
@@ -45,8 +43,6 @@ class MemoryResponses:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._owners: OrderedDict[str, _Owned] = OrderedDict()
-        self._leases: dict[tuple[str, str], tuple[str, float]] = {}
-        """By owner and name: the holder, and when the lease ends."""
 
     @property
     def _size(self) -> int:
@@ -60,19 +56,6 @@ class MemoryResponses:
             self._store(owner, response)
         return reason
 
-    async def replace(
-        self, owner: str, response: SealedResponse, former: bytes
-    ) -> NotStored | Literal["changed"] | None:
-        owned, reason = self._of(owner), self._refusal(response)
-        if reason is not None:
-            return reason
-        found = owned.find(response.id)
-        if found is None or found.record != former:
-            return "changed"
-        owned.drop(response.id)
-        self._store(owner, response)
-        return None
-
     async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
         owned, wanted = self._of(owner), response_id
         found: list[bytes] = []
@@ -84,10 +67,6 @@ class MemoryResponses:
             wanted = response.previous
         return found
 
-    async def events(self, owner: str, response_id: str) -> bytes | None:
-        found = self._of(owner).find(response_id)
-        return found.events or None if found is not None else None
-
     async def delete(self, owner: str, response_id: str) -> bool:
         owned = self._of(owner)
         if owned.find(response_id) is None:
@@ -95,25 +74,13 @@ class MemoryResponses:
         owned.drop(response_id)
         return True
 
-    async def hold(self, owner: str, name: str, holder: str, seconds: float) -> bool:
-        now = time.monotonic()
-        held_by, until = self._leases.get((owner, name), (holder, 0.0))
-        if held_by != holder and until > now:
-            return False
-        self._leases[owner, name] = (holder, now + seconds)
-        return True
-
-    async def release(self, owner: str, name: str, holder: str) -> None:
-        if self._leases.get((owner, name), ("", 0.0))[0] == holder:
-            del self._leases[owner, name]
-
     async def aclose(self) -> None:
         pass
 
     def _refusal(self, response: SealedResponse) -> NotStored | None:
         if not self._settings.responses_quota:
             return "disabled"
-        return "too_large" if response.size > min(RESPONSE_MAX_BYTES, self._most) else None
+        return "too_large" if len(response.record) > min(RESPONSE_MAX_BYTES, self._most) else None
 
     @property
     def _most(self) -> int:
@@ -123,7 +90,7 @@ class MemoryResponses:
     def _store(self, owner: str, response: SealedResponse) -> None:
         owned, expires = self._of(owner), time.monotonic() + self._settings.responses_ttl
         owned.responses[response.id] = (response, expires)
-        owned.size += response.size
+        owned.size += len(response.record)
         while len(owned.responses) > self._settings.responses_quota or owned.size > self._most:
             self._drop_first(owner)
         while self._size > MEMORY_BYTES:

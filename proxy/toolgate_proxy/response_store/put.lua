@@ -1,19 +1,17 @@
 -- Stores one response of an owner. At the owner's quota, the responses that were used least recently
 -- are dropped.
--- KEYS: record, events, index, total.
--- ARGV: record, events ("" for none), lifetime in ms, maximum number, maximum bytes, digest of the
---       ID, beginning of the names of records, beginning of the record that this one replaces
---       ("" for none).
--- Returns: 1, or 0 if there is a response with that ID, or not the one to replace; number of
---          responses dropped.
+-- KEYS: record, index, total.
+-- ARGV: record, lifetime in ms, maximum number, maximum bytes, digest of the ID, beginning of the
+--       names of records.
+-- Returns: 1, or 0 if there is a response with that ID; number of responses dropped.
 -- An error names an entry of a wrong type. Nothing is stored then.
 -- index: sorted set, `<digest>:<bytes>` → time of last use in ms. total: bytes of all of them.
-local record, events, index, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local life, most, bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local digest, prefix, former = ARGV[6], ARGV[7], ARGV[8]
+local record, index, total = KEYS[1], KEYS[2], KEYS[3]
+local life, most, bytes = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local digest, prefix = ARGV[5], ARGV[6]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local size = #ARGV[1] + #ARGV[2]
+local size = #ARGV[1]
 
 -- Before the first write: what a script has written stays if it fails later.
 for key, wanted in pairs({ [index] = 'zset', [total] = 'string' }) do
@@ -22,24 +20,12 @@ for key, wanted in pairs({ [index] = 'zset', [total] = 'string' }) do
         return redis.error_reply('WRONGTYPE ' .. key .. ' is a ' .. found .. ', but must be a ' .. wanted)
     end
 end
-local replaced
-if former == '' then
-    if redis.call('EXISTS', record) == 1 then
-        return { 0, 0 }
-    end
-elseif redis.call('GETRANGE', record, 0, #former - 1) ~= former then
+if redis.call('EXISTS', record) == 1 then
     return { 0, 0 }
-else
-    replaced = digest .. ':' .. (redis.call('STRLEN', record) + redis.call('STRLEN', events))
 end
 local used = tonumber(redis.call('GET', total) or 0) or 0
 -- First, so that Redis without memory refuses it before anything is dropped.
 redis.call('SET', record, ARGV[1], 'PX', life)
-if ARGV[2] ~= '' then
-    redis.call('SET', events, ARGV[2], 'PX', life)
-elseif replaced then
-    redis.call('DEL', events)
-end
 
 local count = redis.call('ZCARD', index)
 local function drop(member)
@@ -49,12 +35,9 @@ local function drop(member)
     if name then
         used = math.max(0, used - tonumber(length))
         if name ~= digest then -- otherwise the entry of an earlier record with the same ID
-            redis.call('DEL', prefix .. name, prefix .. name .. ':events')
+            redis.call('DEL', prefix .. name)
         end
     end
-end
-if replaced and redis.call('ZSCORE', index, replaced) then
-    drop(replaced)
 end
 for _, member in ipairs(redis.call('ZRANGEBYSCORE', index, '-inf', now - life, 'LIMIT', 0, 100)) do
     drop(member) -- expired

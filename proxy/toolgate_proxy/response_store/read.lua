@@ -21,8 +21,7 @@ while digest ~= none and #found < most do
         break
     end
     found[#found + 1] = record
-    local size = #record + redis.call('STRLEN', prefix .. digest .. ':events')
-    redis.pcall('ZADD', index, 'XX', now, digest .. ':' .. size) -- refused without memory
+    redis.pcall('ZADD', index, 'XX', now, digest .. ':' .. #record) -- refused without memory
     digest = string.sub(record, 1, length)
 end
 return found

@@ -8,19 +8,18 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
 
 from toolgate_core.errors import GatewayStopped
 
 from ..sealing import SealBroken, Sealer
 
-PURPOSE, EVENTS_PURPOSE = "response", "response events"
+PURPOSE = "response"
 RESPONSE_MAX_BYTES = 8_000_000
-"""Maximum size of one stored response with its input and events, compressed. Redis
-serves nobody else while it copies one."""
+"""Maximum size of one stored response with its input, compressed. Redis serves nobody
+else while it copies one."""
 INFLATED = 4
 """Most bytes of the JSON of a conversation, by those that a request may have. Records repeat tools
 and instructions, which are no part of the conversation."""
@@ -34,12 +33,13 @@ LEVEL = 1
 PLAIN, DEFLATED = b"\0", b"\1"
 
 Json = dict[str, Any]
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
 class StoredResponse:
-    """A response that has ended, with the items that its own request sent. The items of earlier
-    turns are in the records that `previous` leads to."""
+    """A response with the items that its own request sent. The items of earlier turns are in the
+    records that `previous` leads to."""
 
     id: str
     body: Json
@@ -64,71 +64,39 @@ class SealedResponse:
     id: str
     previous: str | None
     record: bytes
-    events: bytes = b""
-    """The stream's events, if the response was streamed."""
-
-    @property
-    def size(self) -> int:
-        return len(self.record) + len(self.events)
 
 
-@dataclass
-class EventLog:
-    """The events of a stream between its first two and its last one. Deltas that follow each other
-    differ in their text only, so they are one entry with many texts."""
-
-    start: Json
-    """The response object of the first events."""
-    entries: list[Json] = field(default_factory=list)
-
-    def add(self, event: Mapping[str, Any]) -> None:
-        if not event["type"].endswith(".delta") or event.get("logprobs"):
-            self.entries.append(dict(event))
-            return
-        rest = {**event, "delta": ""}  # its place, so that a replay has the same bytes
-        last = self.entries[-1] if self.entries else {}
-        if last.get("rest") == rest:
-            last["deltas"].append(event["delta"])
-        else:
-            self.entries.append({"rest": rest, "deltas": [event["delta"]]})
-
-    def events(self) -> list[Json]:
-        made: list[Json] = []
-        for entry in self.entries:
-            if "rest" in entry:
-                made += ({**entry["rest"], "delta": delta} for delta in entry["deltas"])
-            else:
-                made.append(entry)
-        return made
-
-
-def seal(
-    sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
-) -> SealedResponse:
-    events = b""
-    if log is not None:
-        values = {"id": response.id, **vars(log)}
-        events = seal_json(sealer, owner, EVENTS_PURPOSE, values)
-    record = seal_json(sealer, owner, PURPOSE, vars(response))
-    return SealedResponse(response.id, response.previous, record, events)
-
-
-async def sealed(
-    sealer: Sealer, owner: str, response: StoredResponse, log: EventLog | None
-) -> SealedResponse:
-    """As `seal`; in a thread if the response is large, so that other requests continue."""
-    work = partial(seal, sealer, owner, response, log)
+async def sealed(sealer: Sealer, owner: str, response: StoredResponse) -> SealedResponse:
     large = is_large(response.body) or is_large(response.input)
-    return await asyncio.to_thread(work) if large else work()
+    record = await apart(large, seal_json, sealer, owner, vars(response))
+    return SealedResponse(response.id, response.previous, record)
 
 
-def seal_json(sealer: Sealer, owner: str, purpose: str, value: Json) -> bytes:
-    return sealer.seal(_compressed(_json(value)), purpose=purpose, owner=owner)
+async def apart(large: bool, work: Callable[..., Result], *arguments: Any) -> Result:
+    """Return the result; of large work in a thread, so that other requests continue."""
+    return await asyncio.to_thread(work, *arguments) if large else work(*arguments)
+
+
+def seal_json(sealer: Sealer, owner: str, value: Json) -> bytes:
+    return sealer.seal(_compressed(_json(value)), purpose=PURPOSE, owner=owner)
 
 
 def _json(value: object) -> bytes:
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "surrogatepass")
+
+
+Kept = Literal["fleet", "process", "unavailable"]
+"""Where responses are stored: in Redis for all gateways, or in this process. `unavailable` while
+Redis does not respond."""
+NotStored = Literal["unavailable", "too_large", "exists", "disabled"]
+"""Why a response is not stored: Redis does not respond or refuses the write; it exceeds
+8 MB (`RESPONSE_MAX_BYTES`) or the quota alone; there is a response with the ID that the client set;
+TOOLGATE_RESPONSES_QUOTA is 0."""
+
+
+class StoreUnavailable(Exception):
+    """Redis does not respond, or refuses the command."""
 
 
 class RecordTooLarge(Exception):
@@ -140,34 +108,16 @@ def open_record(
 ) -> tuple[StoredResponse, int]:
     """Return the response, and the size of its JSON in bytes, which is at most `most`. Raises
     RecordTooLarge, and SealBroken, also if the record is another response's."""
-    values, size = open_json(sealer, owner, PURPOSE, sealed, most)
-    response = StoredResponse(**values)
-    if response.id != response_id:
-        raise SealBroken("The record is another response's.")
-    return response, size
-
-
-def open_events(sealer: Sealer, owner: str, response_id: str, sealed: bytes, most: int) -> EventLog:
-    """Open sealed events. Raises RecordTooLarge and SealBroken."""
-    values, _ = open_json(sealer, owner, EVENTS_PURPOSE, sealed, most)
-    if values.pop("id") != response_id:
-        raise SealBroken("The events are another response's.")
-    return EventLog(**values)
-
-
-def open_json(
-    sealer: Sealer, owner: str, purpose: str, sealed: bytes, most: int
-) -> tuple[Json, int]:
-    """Return the value, and the size of its JSON in bytes, which is at most `most`. Raises
-    RecordTooLarge and SealBroken."""
-    data = sealer.open(sealed, purpose=purpose, owner=owner)
+    data = sealer.open(sealed, purpose=PURPOSE, owner=owner)
     text = data[1:]
     if data.startswith(DEFLATED):
         text = zlib.decompressobj().decompress(text, most + 1)
         if len(text) > most:
             raise RecordTooLarge
-    value: Json = json.loads(text.decode("utf-8", "surrogatepass"))
-    return value, len(text)
+    response = StoredResponse(**json.loads(text.decode("utf-8", "surrogatepass")))
+    if response.id != response_id:
+        raise SealBroken("The record is another response's.")
+    return response, len(text)
 
 
 def _compressed(text: bytes) -> bytes:

@@ -1,10 +1,8 @@
 """Sealed responses in Redis.
 
-`toolgate:{responses:<owner>}:<response>`         digest of the previous response, sealed record
-`toolgate:{responses:<owner>}:<response>:events`  sealed events
-`toolgate:{responses:<owner>}:<response>:lease`   who changes the record
-`toolgate:{responses:<owner>}:index`              sorted set: response and its size → last use
-`toolgate:{responses:<owner>}:total`              bytes of all responses
+`toolgate:{responses:<owner>}:<response>`  digest of the previous response, sealed record
+`toolgate:{responses:<owner>}:index`       sorted set: response and its size → last use
+`toolgate:{responses:<owner>}:total`       bytes of all responses
 
 Owners and responses are named by keyed digests. The digest of the previous response lets one
 script read a conversation in one exchange; the record contains its ID as well.
@@ -13,20 +11,17 @@ script read a conversation in one exchange; the record contains its ID as well.
 from __future__ import annotations
 
 import logging
-from typing import Literal, cast
+from typing import Any, cast
 
 from .. import metrics
 from ..redis_client import Argument, Command, Script, SharedRedis
-from ..sealing import HEAD_BYTES, Sealer
+from ..sealing import Sealer
 from ..settings import Settings
-from .record import RESPONSE_MAX_BYTES, SealedResponse
-from .sealed_store import Kept, NotStored, StoreUnavailable
+from .record import RESPONSE_MAX_BYTES, Kept, NotStored, SealedResponse, StoreUnavailable
 
 logger = logging.getLogger(__name__)
 
-PUT, READ, DELETE, HOLD, RELEASE = (
-    Script(__package__, f"{name}.lua") for name in ("put", "read", "delete", "hold", "release")
-)
+PUT, READ, DELETE = (Script(__package__, f"{name}.lua") for name in ("put", "read", "delete"))
 TIMEOUT_SECONDS = 2.0
 """Of a command. Responses are large, so a command may take longer than one for keys or limits; a
 client whose response can't be stored should still not wait for long."""
@@ -59,85 +54,75 @@ class RedisResponses:
     def kept(self) -> Kept:
         return "fleet" if self._redis.available else "unavailable"
 
-    async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
-        reason = await self._put(owner, response, b"")
-        return "exists" if reason == "changed" else reason
-
-    async def replace(
-        self, owner: str, response: SealedResponse, former: bytes
-    ) -> NotStored | Literal["changed"] | None:
-        return await self._put(owner, response, former[:HEAD_BYTES])
-
-    async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
-        names = _Names(self._sealer, owner)
-        digest = names.digest(response_id)
-        reply = await self._run(READ, [names.index], names.prefix, digest, most, size, DIGEST)
-        # Only the mark of too many bytes is empty; a record that someone shortened does not open.
-        return [record and (record[DIGEST:] or BROKEN) for record in cast(list[bytes], reply)]
-
-    async def events(self, owner: str, response_id: str) -> bytes | None:
-        events = _Names(self._sealer, owner).all_of(response_id)[1]
-        reply = await self._command(("GET", events))
-        if isinstance(reply, Exception):
-            raise self._refused(reply)
-        return cast(bytes | None, reply)
-
-    async def delete(self, owner: str, response_id: str) -> bool:
-        names = _Names(self._sealer, owner)
-        reply = await self._run(DELETE, names.all_of(response_id), names.digest(response_id))
-        return bool(reply)
-
-    async def hold(self, owner: str, name: str, holder: str, seconds: float) -> bool:
-        lease = _Names(self._sealer, owner).lease(name)
-        return bool(await self._run(HOLD, [lease], holder, round(seconds * 1000)))
-
-    async def release(self, owner: str, name: str, holder: str) -> None:
-        await self._run(RELEASE, [_Names(self._sealer, owner).lease(name)], holder)
-
-    async def aclose(self) -> None:
-        await self._redis.aclose()
-
-    async def _put(
-        self, owner: str, response: SealedResponse, former: bytes
-    ) -> NotStored | Literal["changed"] | None:
-        """Store a record; in place of the one that begins with `former`, if that is not empty."""
+    @property
+    def most(self) -> int:
+        """Most bytes of a record. 0 if nothing is stored."""
         count, size = self._quota
-        if not count:
+        return min(RESPONSE_MAX_BYTES, size) if count else 0
+
+    async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
+        if not self.most:
             return "disabled"
-        if response.size > min(RESPONSE_MAX_BYTES, size):
+        if len(response.record) > self.most:
             return "too_large"
         names = _Names(self._sealer, owner)
         digest = names.digest(response.id)
         previous = NONE if response.previous is None else names.digest(response.previous).encode()
         try:
-            reply = await self._run(
+            reply = await self.run(
                 PUT, names.all_of(response.id),
-                previous + response.record, response.events,
-                self._life_ms, count, size, digest, names.prefix, former and previous + former,
+                previous + response.record, self._life_ms, *self._quota, digest, names.prefix,
             )  # fmt: skip
         except StoreUnavailable:
             return "unavailable"
         stored, dropped = cast(list[int], reply)
         metrics.RESPONSES_DROPPED.inc(dropped)
-        return None if stored else "changed"
+        return None if stored else "exists"
 
-    async def _run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
-        reply = await script.run(self._command, keys, *arguments)
-        if isinstance(reply, Exception):
-            raise self._refused(reply)
-        return reply
+    async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
+        names = _Names(self._sealer, owner)
+        digest = names.digest(response_id)
+        reply = await self.run(READ, [names.index], names.prefix, digest, most, size, DIGEST)
+        # Only the mark of too many bytes is empty; a record that someone shortened does not open.
+        return [record and (record[DIGEST:] or BROKEN) for record in cast(list[bytes], reply)]
 
-    async def _command(self, command: Command) -> object:
-        """Raise StoreUnavailable if Redis does not respond."""
-        replies = await self._redis.run([command])
+    async def delete(self, owner: str, response_id: str) -> bool:
+        names = _Names(self._sealer, owner)
+        reply = await self.run(DELETE, names.all_of(response_id), names.digest(response_id))
+        return bool(reply)
+
+    def record_of(self, owner: str, response_id: str) -> str:
+        """Return the name of a record."""
+        return _Names(self._sealer, owner).all_of(response_id)[0]
+
+    async def run(self, script: Script, keys: list[str], *arguments: Argument) -> object:
+        """Raise StoreUnavailable."""
+
+        async def command(sent: Command) -> object:
+            return (await self._replies(sent))[0]
+
+        return self._accepted([await script.run(command, keys, *arguments)])[0]
+
+    async def commands(self, *commands: Command) -> list[Any]:
+        """Return the replies. Raise StoreUnavailable."""
+        return self._accepted(await self._replies(*commands))
+
+    async def aclose(self) -> None:
+        await self._redis.aclose()
+
+    async def _replies(self, *commands: Command) -> list[Any]:
+        replies = await self._redis.run(commands)
         if replies is None:
             raise StoreUnavailable("Redis does not respond")
-        return replies[0]
+        return replies
 
-    def _refused(self, reply: Exception) -> StoreUnavailable:
-        """Log Redis' error. It contains names of entries and commands, not their values."""
-        logger.error("Redis refused a command for stored responses: %.300s", reply)
-        return StoreUnavailable("Redis refused the command")
+    def _accepted(self, replies: list[Any]) -> list[Any]:
+        for reply in replies:
+            if isinstance(reply, Exception):
+                # Redis' error contains names of entries and commands, not their values.
+                logger.error("Redis refused a command for stored responses: %.300s", reply)
+                raise StoreUnavailable("Redis refused the command")
+        return replies
 
 
 class _Names:
@@ -152,9 +137,5 @@ class _Names:
     def digest(self, response_id: str) -> str:
         return self._sealer.digest(f"{self._owner}\0{response_id}", purpose="response ID")
 
-    def lease(self, name: str) -> str:
-        return f"{self.prefix}{self.digest(name)}:lease"
-
     def all_of(self, response_id: str) -> list[str]:
-        record = self.prefix + self.digest(response_id)
-        return [record, f"{record}:events", self.index, f"{self.prefix}total"]
+        return [self.prefix + self.digest(response_id), self.index, f"{self.prefix}total"]

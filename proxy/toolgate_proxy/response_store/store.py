@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 from .. import metrics
 from ..sealing import SealBroken, Sealer
 from ..settings import Settings
-from .background import BackgroundStore
-from .conversations import ConversationStore
-from .live import LiveResponses
 from .memory_store import MemoryResponses
 from .record import (
     IN_THREAD,
     INFLATED,
-    EventLog,
+    Kept,
+    NotStored,
     RecordTooLarge,
+    SealedResponse,
     StoredResponse,
-    open_events,
+    apart,
     open_record,
     sealed,
 )
 from .redis_store import RedisResponses
-from .sealed_store import Kept, NotStored, SealedStore
 
 logger = logging.getLogger(__name__)
 
@@ -51,16 +47,34 @@ class Conversation:
         return [item for turn in self.turns for item in turn.items]
 
 
+class SealedStore(Protocol):
+    """Neither opens responses nor knows what they contain. Its methods raise StoreUnavailable if it
+    can't tell what it has."""
+
+    @property
+    def kept(self) -> Kept: ...
+
+    async def put(self, owner: str, response: SealedResponse) -> NotStored | None:
+        """Store a response. If the owner's quota is reached, the responses that were used least
+        recently are dropped. Return why it was not stored."""
+
+    async def read(self, owner: str, response_id: str, *, most: int, size: int) -> list[bytes]:
+        """Return the record and those that it continues, the newest first: at most `most`. If they
+        have more than `size` bytes, the last one is empty."""
+
+    async def delete(self, owner: str, response_id: str) -> bool:
+        """Return whether there was such a response."""
+
+    async def aclose(self) -> None: ...
+
+
 class ResponseStore:
     def __init__(self, store: SealedStore, sealer: Sealer, settings: Settings) -> None:
         self._store = store
-        self._sealer = sealer
+        self.sealer = sealer
         self._max_bytes = settings.max_body_bytes
         """Of one conversation."""
         self._ttl = settings.responses_ttl
-        self.live = LiveResponses(settings)
-        self.conversations = ConversationStore(store, sealer, settings)
-        self.background = BackgroundStore(store, sealer, settings, self.live)
 
     @classmethod
     def from_settings(cls, settings: Settings, sealer: Sealer) -> ResponseStore:
@@ -80,15 +94,14 @@ class ResponseStore:
     def kept(self) -> Kept:
         return self._store.kept
 
-    async def put(
-        self, owner: str, response: StoredResponse, log: EventLog | None
-    ) -> NotStored | None:
-        """Return why the response was not stored. It is stored without events if they are too
-        large."""
-        made = await sealed(self._sealer, owner, response, log)
-        reason = await self._store.put(owner, made)
-        if reason == "too_large" and made.events:
-            reason = await self._store.put(owner, replace(made, events=b""))
+    @property
+    def shared(self) -> RedisResponses | None:
+        """The store, if all gateways have it."""
+        return self._store if isinstance(self._store, RedisResponses) else None
+
+    async def put(self, owner: str, response: StoredResponse) -> NotStored | None:
+        """Return why the response was not stored."""
+        reason = await self._store.put(owner, await sealed(self.sealer, owner, response))
         metrics.RESPONSES_STORED.labels(reason or "stored").inc()
         return reason
 
@@ -101,47 +114,39 @@ class ResponseStore:
         """Return a conversation. Raises StoreUnavailable."""
         return await self._read(owner, response_id, most=MAX_TURNS)
 
-    async def events(self, owner: str, response_id: str) -> EventLog | None:
-        """Return the events of a streamed response. Raises StoreUnavailable."""
-        sealed = await self._store.events(owner, response_id)
-        if not sealed:
-            return None
-        try:
-            most = INFLATED * self._max_bytes
-            return open_events(self._sealer, owner, response_id, sealed, most)
-        except (SealBroken, RecordTooLarge):
-            metrics.RESPONSES_BROKEN.inc()
-            return None
-
     async def delete(self, owner: str, response_id: str) -> bool:
         """Return whether there was such a response. Raises StoreUnavailable."""
         return await self._store.delete(owner, response_id)
 
     async def aclose(self) -> None:
-        await self.background.aclose()
         await self._store.aclose()
 
     async def _read(self, owner: str, response_id: str, *, most: int) -> Conversation:
         found = await self._store.read(owner, response_id, most=most, size=self._max_bytes)
-        work = partial(self._opened, owner, response_id, found, most)
-        large = sum(map(len, found)) > IN_THREAD
-        return await asyncio.to_thread(work) if large else work()
+        return await self.opened(owner, response_id, found, most)
+
+    async def opened(
+        self, owner: str, response_id: str, records: Sequence[bytes], most: int = 1
+    ) -> Conversation:
+        """Return the conversation of records, the newest first."""
+        large = sum(map(len, records)) > IN_THREAD
+        return await apart(large, self._opened, owner, response_id, records, most)
 
     def _opened(
-        self, owner: str, response_id: str, found: Sequence[bytes], most: int
+        self, owner: str, response_id: str, records: Sequence[bytes], most: int
     ) -> Conversation:
         """Open the records. One that does not open counts as missing: someone with write access to
         Redis can delete it as well. So does one that someone has put back after its time."""
         turns: list[StoredResponse] = []
         wanted: str | None = response_id
         left = INFLATED * self._max_bytes
-        for record in found:
+        for record in records:
             if not record:
                 return Conversation(turns[::-1], too_long=True)
             if wanted is None:
                 break
             try:
-                turn, size = open_record(self._sealer, owner, wanted, record, left)
+                turn, size = open_record(self.sealer, owner, wanted, record, left)
             except RecordTooLarge:
                 return Conversation(turns[::-1], too_long=True)
             except SealBroken:

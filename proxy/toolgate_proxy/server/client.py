@@ -14,21 +14,18 @@ from ..api.surface import Client
 from ..context import RequestContext
 from ..keys.header import key_of
 from ..litellm_host.auth import is_master_key, is_ours
-from ..response_store.conversations import ConversationTurn
 from ..sealing import OwnerSeal
 from ..state import gateway
 
 BACKGROUND = "toolgate.background"
-"""Key of the BackgroundResponse in the ASGI scope of a request that is generated as one."""
+"""Key in the ASGI scope of a request that is served in the background (background/run.py)."""
 ANYONE = ""
 """Owner of the bodies without a valid key."""
 FEATURES = (b"anthropic-beta",)
 """Headers that select features of an API."""
 
 
-def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
-    """`adds`: whether the request may add a turn to a stored conversation, which its `turn` locks
-    if it continues one."""
+def client_of(scope: Scope, context: RequestContext) -> Client:
     owner = owner_of(scope, context)
     headers = {
         name.decode(): value.decode("latin-1")
@@ -41,7 +38,6 @@ def client_of(scope: Scope, context: RequestContext, *, adds: bool) -> Client:
         responses=gateway().responses,
         values=gateway().kept_values,
         fetcher=page_fetcher(),
-        turn=ConversationTurn(gateway().responses.conversations, owner) if adds else None,
         background=scope.get(BACKGROUND),
     )
 

@@ -23,6 +23,7 @@ from ..litellm_host.operator_tools import search_tools
 from ..routing.health import Health
 from ..settings import settings
 from ..state import gateway
+from .background.run import stop_all
 from .traffic.recording import begin_models
 
 MOST_PREWARMED = 256
@@ -56,6 +57,7 @@ def extend_lifespan(app: Any) -> None:
             finally:
                 work.cancel()
                 await health.aclose()
+                await stop_all()
                 await gateway().aclose()
                 await asyncio.to_thread(tracing.stop)
 

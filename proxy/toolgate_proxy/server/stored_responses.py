@@ -1,13 +1,17 @@
-"""Operations on responses that are stored or in flight, for their owner: retrieve, delete, cancel,
-list. Those on responses of other providers' models stay LiteLLM's."""
+"""Operations on stored responses, for their owner: retrieve, delete, cancel, list. Those on
+responses of other providers' models stay LiteLLM's."""
 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+import orjson
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
@@ -18,20 +22,23 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 
-from ..api.responses.state.history import unavailable
-from ..api.responses.state.retrieval import listed, log_of, replayed, retrieved
+from ..api.responses.parameters import INCLUDES
+from ..api.responses.state import Page, listed, retrieved, unavailable
 from ..context import RequestContext
+from ..litellm_host import auth
+from ..litellm_host.context import identity_of
 from ..litellm_host.deployments.router import are_all_ours
-from ..response_store.live import LiveResponse
-from ..response_store.record import EventLog, StoredResponse, is_active
-from ..response_store.sealed_store import StoreUnavailable
+from ..litellm_host.errors import own_errors
+from ..request_fields import invalid_value
+from ..response_store.record import StoredResponse, StoreUnavailable, is_active
 from ..response_store.store import ResponseStore
 from ..sealing import OwnerSeal
 from ..state import gateway
 from .authorization import check_key
-from .live_replay import LateEvents, LiveEvents, Replay
+from .background.place import NOT_KEPT, Place
+from .background.run import cancel, follow
+from .client import owner_of
 from .paths import MATCH
-from .storage_access import Query, admit, json_response
 
 PATHS = re.compile(r"(?:(?:/openai)?/v1)?/responses/(?P<id>[^/]+)(?P<rest>/.*)?", re.DOTALL)
 OWN_ID = re.compile(r"resp_[0-9a-f]{32}")
@@ -56,10 +63,10 @@ async def answer(scope: Scope, context: RequestContext) -> ASGIApp | None:
     await check_key(scope, context)
     if isinstance(operation, RouteClosed):
         raise operation
-    seal = await admit(scope, context)
+    seal = await _admit(scope, context)
     responses, wanted = gateway().responses, operation.response_id
-    live = responses.live.find(seal.owner, wanted)
-    work = _Work(responses, seal, wanted, Query(scope), context, live)
+    place = None if responses.shared is None else Place(responses, seal.owner, wanted)
+    work = _Work(responses, seal, wanted, _Query(scope), place)
     try:
         return await work.of(operation.name)
     except StoreUnavailable as error:
@@ -89,15 +96,74 @@ def operation_of(method: str, found: re.Match[str]) -> Operation | RouteClosed |
     return Operation(name, wanted)
 
 
+MAX_PAGE, PAGE = 100, 20
+
+
+class _Query:
+    """Each method raises InvalidRequest for an invalid value."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._given = QueryParams(scope["query_string"])
+
+    def include(self) -> list[str]:
+        include = [*self._given.getlist("include"), *self._given.getlist("include[]")]
+        for name in include:
+            if name not in INCLUDES:
+                raise invalid_value("include", f"one of {', '.join(INCLUDES)}", name)
+        return include
+
+    def page(self) -> Page:
+        limit = self.integer("limit", 1, MAX_PAGE) or PAGE
+        order = self._given.get("order", "desc")
+        if order not in ("asc", "desc"):
+            raise invalid_value("order", '"asc" or "desc"', order)
+        return Page(limit, order == "asc", self._given.get("after"))
+
+    def flag(self, name: str) -> bool:
+        value = self._given.get(name, "false").lower()
+        if value not in ("true", "false"):
+            raise invalid_value(name, "true or false", value)
+        return value == "true"
+
+    def integer(self, name: str, low: int, high: int) -> int | None:
+        given = self._given.get(name)
+        if given is None:
+            return None
+        number = int(given) if given.isascii() and given.isdigit() and len(given) < 17 else -1
+        if not low <= number <= high:
+            raise InvalidRequest(
+                f"{name!r} must be an integer between {low} and {high}.", param=name
+            )
+        return number
+
+
+async def _admit(scope: Scope, context: RequestContext) -> OwnerSeal:
+    """Return the seal of the sender of a request, after our own authentication and after its body
+    was read. Raise ToolgateError if another authentication or the limits of the key refuse it."""
+    if not context.authenticated:
+        request = Request(scope)
+        request._body = b""  # so that another authentication does not wait for it
+        with own_errors():
+            caller = await auth.litellm_caller(request, {})
+        context.identity = identity_of(caller)
+    context.call_id = uuid.uuid4().hex
+    context.note_tokens(0, 0)
+    await gateway().limiter.reserve(context, {}, output=False)
+    return OwnerSeal(gateway().sealer, owner_of(scope, context))
+
+
+def _json(content: object) -> Response:
+    return Response(orjson.dumps(content), media_type="application/json")
+
+
 @dataclass(frozen=True)
 class _Work:
     _responses: ResponseStore
     _seal: OwnerSeal
     _id: str
-    _query: Query
-    _context: RequestContext
-    _live: LiveResponse | None
-    """The response, if it is in flight in this process."""
+    _query: _Query
+    _place: Place | None
+    """Of the response, if it is in the background perhaps."""
 
     async def of(self, name: Name) -> ASGIApp:
         works: dict[Name, Callable[[], Awaitable[ASGIApp]]] = {
@@ -115,43 +181,37 @@ class _Work:
             raise InvalidRequest(
                 "'starting_after' requires a stream. Set 'stream' to true.", param="starting_after"
             )
-        if not streamed:
-            return json_response(retrieved(await self._find(), include, self._seal))
-        after = -1 if after is None else after
-        if self._live is not None and self._live.log is not None:
-            keepalive = gateway().settings.keepalive_seconds
-            return Replay(LiveEvents(self._live, after), self._context, keepalive)
         response = await self._find()
-        if is_active(response) and self._live is None:
-            keepalive = gateway().settings.keepalive_seconds
-            return Replay(LateEvents(self._ended, after), self._context, keepalive)
-        log = None if self._live is not None else await self._events(response)
-        if log is None:
+        if not streamed:
+            return _json(retrieved(response, include, self._seal))
+        if self._place is None or not response.body.get("background"):
             raise InvalidRequest(
-                "This response can't be retrieved as a stream: it was not created with "
-                "`stream: true`, or its events were too large to store.",
+                "Only responses that were created with `background: true` can be retrieved as a "
+                "stream. Remove 'stream'.",
                 param="stream",
             )
-        headers = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-        content = replayed(response, log, after)
-        return Response(content, 200, headers, "text/event-stream; charset=utf-8")
+        if not await self._place.has_events():
+            raise NOT_KEPT
+        return follow(self._place, -1 if after is None else after)
 
     async def _delete(self) -> ASGIApp:
         if is_active(await self._find()):
             raise InvalidRequest(
-                "This response is in flight. Delete it when it has ended. To end it, cancel a "
-                "response of the background, or close the connection of another request."
+                "This response is in flight. Delete it when it has ended, or cancel it before."
             )
         if not await self._responses.delete(self._seal.owner, self._id):
             raise self._missing(self._id)
-        return json_response({"id": self._id, "object": "response", "deleted": True})
+        return _json({"id": self._id, "object": "response", "deleted": True})
 
     async def _input_items(self) -> ASGIApp:
         self._query.include()
-        page = self._query.page()
-        *earlier, own = await self._turns()
-        items = [item for turn in earlier for item in turn.items] + list(own.input)
-        return json_response(listed(items, page))
+        page, last, earlier = self._query.page(), await self._find(whole=True), list[Any]()
+        if last.previous is not None:
+            conversation = await self._responses.conversation(self._seal.owner, last.previous)
+            if conversation.missing is not None:
+                raise self._missing(conversation.missing)
+            earlier = conversation.items
+        return _json(listed([*earlier, *last.input], page))
 
     async def _cancel(self) -> ASGIApp:
         response: StoredResponse | None = await self._find()
@@ -161,43 +221,19 @@ class _Work:
                 "Only responses that were created with `background: true` can be cancelled. Close "
                 "the connection of another request to cancel it."
             )
-        if is_active(response):
-            response = await self._responses.background.cancel(self._seal.owner, self._id)
+        if self._place is not None and is_active(response):
+            response = await cancel(self._place)
         if response is None:
             raise self._missing(self._id)
-        return json_response(response.body)
+        return _json(response.body)
 
-    async def _turns(self) -> list[StoredResponse]:
-        """Return the response after those that it continues."""
-        live = self._live.turn() if self._live is not None else None
-        first = self._id if live is None else live.previous
-        turns: list[StoredResponse] = []
-        if first is not None:
-            conversation = await self._responses.conversation(self._seal.owner, first)
-            if conversation.missing is not None:
-                raise self._missing(conversation.missing)
-            turns += conversation.turns
-        return turns if live is None else [*turns, live]
-
-    async def _find(self) -> StoredResponse:
-        if self._live is not None:
-            return self._live.turn()
+    async def _find(self, *, whole: bool = False) -> StoredResponse:
         found = await self._responses.find(self._seal.owner, self._id)
-        if found is not None and is_active(found):
-            found = await self._responses.background.settled(self._seal.owner, self._id)
+        if found is None and self._place is not None:
+            found = await self._place.find(whole=whole)
         if found is None:
             raise self._missing(self._id)
         return found
-
-    async def _events(self, response: StoredResponse) -> EventLog | None:
-        stored = await self._responses.events(self._seal.owner, self._id)
-        return stored or log_of(response)
-
-    async def _ended(self) -> tuple[StoredResponse, EventLog | None] | None:
-        """The response and its events; None if it has not ended. Raises ResponseNotFound and
-        StoreUnavailable."""
-        response = await self._find()
-        return None if is_active(response) else (response, await self._events(response))
 
     def _missing(self, response_id: str) -> ResponseNotFound:
         what = f"Response with id {response_id!a} not found."
@@ -205,6 +241,5 @@ class _Work:
             what = f"{response_id!a}, which {self._id!a} continues, is not stored any more."
         return ResponseNotFound(
             f"{what} A response is stored when it has ended, unless it was created with "
-            "`store: false`. Until then, a streamed response can be retrieved from the gateway "
-            "process that generates it."
+            "`store: false`."
         )

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from tests.support.servers.redis_server import RedisServer
 from toolgate_proxy.response_store import memory_store, redis_store
-from toolgate_proxy.response_store.record import EventLog, StoredResponse
+from toolgate_proxy.response_store.record import StoredResponse
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
@@ -27,14 +27,6 @@ def response(name: str, previous: str | None = None, text: str = "Hello") -> Sto
     return StoredResponse(
         name, body, [{"role": "user", "content": f"question {name}"}], previous, NOW
     )
-
-
-def log() -> EventLog:
-    made = EventLog({"status": "in_progress"})
-    for delta in ("first part", ", rest"):
-        made.add({"type": "response.output_text.delta", "output_index": 0, "delta": delta})
-    made.add({"type": "response.output_item.done", "output_index": 0})
-    return made
 
 
 @pytest.fixture(params=["redis", "memory"])

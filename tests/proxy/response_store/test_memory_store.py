@@ -13,7 +13,7 @@ SIZE = 60
 
 
 def response(name: str) -> SealedResponse:
-    return SealedResponse(name, None, b"x" * SIZE, b"")
+    return SealedResponse(name, None, b"x" * SIZE)
 
 
 async def is_stored(store: MemoryResponses, name: str, owner: str = "owner") -> bool:

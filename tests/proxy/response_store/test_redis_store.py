@@ -5,31 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from tests.proxy.response_store.conftest import NOW, OWNER, SECRET, log, response
-from tests.support.servers.redis_server import RedisServer
+from tests.proxy.response_store.conftest import OWNER, response
+from tests.support.servers.redis_server import SECRET, RedisServer, response_store
 from toolgate_proxy.response_store import redis_store
-from toolgate_proxy.response_store.background import BackgroundResponse
-from toolgate_proxy.response_store.conversations import ConversationTurn, StoredConversation
+from toolgate_proxy.response_store.record import StoreUnavailable
 from toolgate_proxy.response_store.redis_store import DIGEST
-from toolgate_proxy.response_store.sealed_store import StoreUnavailable
 from toolgate_proxy.response_store.store import ResponseStore
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
 
-def made(redis: RedisServer, secret: str = SECRET, **more: Any) -> ResponseStore:
-    settings = Settings(fleet_secret=SecretStr(secret), redis_url=SecretStr(redis.url), **more)
-    return ResponseStore.from_settings(settings, Sealer.from_settings(settings))
-
-
 @pytest.fixture
 async def store(redis_at_hand: RedisServer) -> AsyncIterator[ResponseStore]:
-    store = made(redis_at_hand)
+    store = response_store(redis_at_hand)
     yield store
     await store.aclose()
 
@@ -48,34 +40,22 @@ def held_at(redis: RedisServer, name: bytes) -> bytes:
 async def test_redis_shows_nothing_in_clear(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
-    await store.put(OWNER, response("resp_0", text="secret answer"), log())
-    await store.put(OWNER, response("resp_1", "resp_0"), log())
-    items = [{"type": "message", "id": "msg_1", "content": "secret question"}]
-    conversation = StoredConversation("conv_1", NOW, {"a": "b"}, items, NOW)
-    await store.conversations.create(OWNER, conversation)
-    queued = BackgroundResponse(store.background)
-    body = {"id": "resp_2", "status": "queued", "output": []}
-    await queued.queue(OWNER, replace(response("resp_2"), body=body))
-    async with ConversationTurn(store.conversations, OWNER) as turn:
-        await turn.open("conv_1")
-        held = redis_at_hand.everything()
-        assert len(held) > 500
-        # None is so short that random bytes contain it now and then.
-        for clear in (
-            *(b"secret", b"question", b"resp_", b"key_a", b"first part", SECRET.encode()),
-            *(b"conv_", b"conversation", b"queued"),
-        ):
-            assert clear not in held
-        client = redis_at_hand.client
-        assert all(client.pttl(key) > 0 for key in client.scan_iter())
-    await queued.abandon()
+    await store.put(OWNER, response("resp_0", text="secret answer"))
+    await store.put(OWNER, response("resp_1", "resp_0"))
+    held = redis_at_hand.everything()
+    assert len(held) > 500
+    # None is so short that random bytes contain it now and then.
+    for clear in (b"secret", b"question", b"resp_", b"key_a", SECRET.encode()):
+        assert clear not in held
+    client = redis_at_hand.client
+    assert all(client.pttl(key) > 0 for key in client.scan_iter())
 
 
 async def test_a_gateway_with_another_secret_finds_nothing(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
-    await store.put(OWNER, response("resp_1"), None)
-    other = made(redis_at_hand, "another-secret")
+    await store.put(OWNER, response("resp_1"))
+    other = response_store(redis_at_hand, "another-secret")
     assert await other.find(OWNER, "resp_1") is None
     assert not await other.delete(OWNER, "resp_1")
     await other.aclose()
@@ -86,8 +66,8 @@ async def test_a_gateway_with_another_secret_finds_nothing(
 async def test_a_changed_record_counts_as_missing(
     store: ResponseStore, redis_at_hand: RedisServer, change: str
 ) -> None:
-    await store.put(OWNER, response("resp_0"), None)
-    await store.put(OWNER, response("resp_1"), None)
+    await store.put(OWNER, response("resp_0"))
+    await store.put(OWNER, response("resp_1"))
     client = redis_at_hand.client
     one, other = records(redis_at_hand)
     held, theirs = held_at(redis_at_hand, one), held_at(redis_at_hand, other)
@@ -108,10 +88,10 @@ async def test_a_changed_record_counts_as_missing(
 async def test_a_changed_pointer_does_not_join_conversations(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
-    await store.put(OWNER, response("resp_0"), None)
+    await store.put(OWNER, response("resp_0"))
     client = redis_at_hand.client
     (first,) = records(redis_at_hand)
-    await store.put(OWNER, response("resp_1"), None)
+    await store.put(OWNER, response("resp_1"))
     (key,) = set(records(redis_at_hand)) - {first}
     client.set(key, first.split(b":")[-1] + held_at(redis_at_hand, key)[DIGEST:])
     found = await store.conversation(OWNER, "resp_1")
@@ -123,7 +103,7 @@ async def test_a_record_that_is_put_back_after_its_time_counts_as_missing(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
     late = replace(response("resp_1"), created=int(time.time()) - 31 * 86_400)
-    await store.put(OWNER, late, None)
+    await store.put(OWNER, late)
     assert redis_at_hand.client.persist(records(redis_at_hand)[0])
     assert await store.find(OWNER, "resp_1") is None
 
@@ -133,12 +113,12 @@ async def test_without_redis_nothing_is_said_to_be_missing(
     redis_at_hand: RedisServer, fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(redis_store, "TIMEOUT_SECONDS", 0.2)
-    store = made(redis_at_hand)
-    await store.put(OWNER, response("resp_1"), None)
+    store = response_store(redis_at_hand)
+    await store.put(OWNER, response("resp_1"))
     getattr(redis_at_hand, fault)()
-    assert await store.put(OWNER, response("resp_2"), None) == "unavailable"
+    assert await store.put(OWNER, response("resp_2")) == "unavailable"
     assert store.kept == "unavailable"
-    for read in (store.find, store.conversation, store.events, store.delete):
+    for read in (store.find, store.conversation, store.delete):
         with pytest.raises(StoreUnavailable):
             await read(OWNER, "resp_1")
     await store.aclose()
@@ -147,9 +127,9 @@ async def test_without_redis_nothing_is_said_to_be_missing(
 async def test_redis_without_memory_stores_nothing_and_can_be_read(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
-    await store.put(OWNER, response("resp_1"), None)
+    await store.put(OWNER, response("resp_1"))
     redis_at_hand.client.config_set("maxmemory", "1")
-    assert await store.put(OWNER, response("resp_2"), None) == "unavailable"
+    assert await store.put(OWNER, response("resp_2")) == "unavailable"
     assert await store.find(OWNER, "resp_1") is not None
     assert await store.delete(OWNER, "resp_1")
 
@@ -158,13 +138,13 @@ async def test_redis_without_memory_stores_nothing_and_can_be_read(
 async def test_with_an_entry_of_a_wrong_type_nothing_is_stored_and_all_can_be_deleted(
     store: ResponseStore, redis_at_hand: RedisServer, name: str
 ) -> None:
-    await store.put(OWNER, response("resp_1"), log())
+    await store.put(OWNER, response("resp_1"))
     client = redis_at_hand.client
     (entry,) = client.scan_iter(f"*:{name}")
     client.delete(entry)
     client.rpush(entry, "x")
     held = set(client.scan_iter())
-    assert await store.put(OWNER, response("resp_2"), log()) == "unavailable"
+    assert await store.put(OWNER, response("resp_2")) == "unavailable"
     assert set(client.scan_iter()) == held, "what is reported as not stored does not stay"
     assert await store.find(OWNER, "resp_1") is not None
     assert await store.delete(OWNER, "resp_1")
@@ -174,10 +154,10 @@ async def test_with_an_entry_of_a_wrong_type_nothing_is_stored_and_all_can_be_de
 async def test_a_total_that_is_no_number_begins_anew(
     store: ResponseStore, redis_at_hand: RedisServer
 ) -> None:
-    await store.put(OWNER, response("resp_1"), None)
+    await store.put(OWNER, response("resp_1"))
     (total,) = redis_at_hand.client.scan_iter("*:total")
     redis_at_hand.client.set(total, "x")
-    assert await store.put(OWNER, response("resp_2"), None) is None
+    assert await store.put(OWNER, response("resp_2")) is None
     assert int(held_at(redis_at_hand, total)) > 0
 
 
@@ -186,7 +166,7 @@ async def test_without_a_shared_secret_responses_stay_in_the_process(
 ) -> None:
     settings = Settings(redis_url=SecretStr(redis_at_hand.url))
     store = ResponseStore.from_settings(settings, Sealer.from_settings(settings))
-    await store.put(OWNER, response("resp_1"), None)
+    await store.put(OWNER, response("resp_1"))
     assert store.kept == "process"
     assert redis_at_hand.everything() == b""
 
@@ -198,5 +178,5 @@ async def test_responses_may_have_a_redis_of_their_own(redis_at_hand: RedisServe
         responses_redis_url=SecretStr(redis_at_hand.url),
     )
     store = ResponseStore.from_settings(settings, Sealer.from_settings(settings))
-    assert await store.put(OWNER, response("resp_1"), None) is None
+    assert await store.put(OWNER, response("resp_1")) is None
     await store.aclose()

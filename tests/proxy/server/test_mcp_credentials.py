@@ -389,7 +389,7 @@ async def test_an_address_of_the_client_gets_nothing(gateway: Gateway, shops: Sh
 
 async def test_stored_responses_do_not_have_them(gateway: Gateway) -> None:
     own = entry("responses", authorization=SECRET, headers={"X-Tenant": SECRET})
-    response = await ask(gateway, "responses", own, background=True, stream=True)
+    response = await ask(gateway, "responses", own, stream=True)
     path = f"{PATHS['responses']}/{response.events[0]['response']['id']}"
     kept = await gateway.ask(b"", path=path, method="GET")
     assert kept.json["output"][1]["output"] == "Found record 7."

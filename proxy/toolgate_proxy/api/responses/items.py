@@ -60,12 +60,11 @@ def parse_input(
     approvals: Approvals,
     *,
     recalled: int = 0,
-    earlier: str = PREVIOUS,
     seal: OwnerSeal | None = None,
 ) -> tuple[list[Message], tuple[str, ...]]:
     """The messages, and the path of each message in the request's body. `reader`: parses tools in
     items. `approvals`: reads those of MCP servers. `recalled`: number of items at the beginning
-    that are not the request's own. `earlier`: the parameter that names them. `seal`: of the sender.
+    that are not the request's own. `seal`: of the sender.
 
     Raises InvalidRequest and UnsupportedParameter, which name the path of the invalid field."""
     turns = Turns(instructions, history, tools)
@@ -75,7 +74,7 @@ def parse_input(
     if not isinstance(given, list) or not given:
         raise invalid_value("input", "a non-empty string or a non-empty array of items", given)
     for item in given[:recalled]:
-        _add(item, earlier, turns, reader, approvals, seal)
+        _add(item, PREVIOUS, turns, reader, approvals, seal)
     for at, item in enumerate(given[recalled:]):
         _add(item, f"input[{at}]", turns, reader, approvals, seal)
     if not turns.has_messages:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ... import removed
 from ..shared.collection_types import Array, Object, TextMap
 from ..shared.content_format import CONTENT_FORMAT, JSON_SCHEMA, OF_TYPE
 from ..shared.options import OPTIONS, PROMPT_CACHE_KEY, UNSUPPORTED
@@ -124,11 +125,6 @@ RESPONSES: tuple[Parameter, ...] = (
         note="Continue a [stored response](responses.md#stored-responses). Its `instructions` are "
         "not inherited.",
     ),
-    Parameter(
-        "conversation",
-        Anything("the ID of a conversation, or an object with the `id`"),
-        note="Continue a [stored conversation](responses.md#conversations).",
-    ),
     PROMPT_CACHE_KEY,
     Parameter(
         "prompt_cache_retention",
@@ -170,6 +166,7 @@ RESPONSES: tuple[Parameter, ...] = (
     ),
     *rejected(
         "OpenAI",
+        conversation=removed.PARAMETERS["conversation"],
         moderation="Moderation is not built in.",
         prompt="Prompts are not stored. Send `instructions` and `input`.",
     ),

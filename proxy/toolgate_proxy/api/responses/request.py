@@ -29,12 +29,11 @@ from ..surface import ANY_CLIENT, Client
 from .approvals import Approvals, pending_calls
 from .builtin_tools.table import BY_TYPE
 from .compaction import is_trigger, read_compaction
-from .items import PREVIOUS, encrypt, parse_input
+from .items import encrypt, parse_input
 from .parameters import BY_NAME, ENCRYPTED, INCLUDES, LOGPROBS
-from .state.background import BACKGROUND
-from .state.conversation import CONVERSATION, read_conversation
 from .tools import SEARCH, WEB_SEARCHES, ToolReader
 
+BACKGROUND = "background"
 FORMAT = "text.format"
 FORMAT_FIELDS = {
     "json_schema": ("type", "name", "schema", "strict", "description"),
@@ -61,8 +60,6 @@ def parse_request(
     _set_logprobs(parsed)
     history, hosted = History(), HostedTools(omit_hosted)
     given: Any = values.get("input")
-    if (conversation := read_conversation(values)) is not None:
-        values[CONVERSATION] = conversation
     reader = ToolReader(hosted, open_objects, client, on_invalid)
     tools = reader.toolset(values.get("tools", ()))
     approvals = Approvals()
@@ -74,7 +71,6 @@ def parse_request(
         reader,
         approvals,
         recalled=recalled,
-        earlier=PREVIOUS if conversation is None else CONVERSATION,
         seal=seal,
     )
     if seal is not None and ENCRYPTED in values.get("include", ()):

@@ -18,15 +18,13 @@ from ...form import RateLimitHeaders
 from ..shared.output import COMMENT
 from ..surface import ANY_CLIENT, Client, Counting, Whole
 from .compaction import TRIGGER, retained
+from .items import PREVIOUS
 from .output.body import queued_response, usage_of
 from .output.collector import Output
 from .output.stream import ResponseStream, WholeResponse, failed_events
 from .parameters import BY_NAME, with_defaults
-from .request import parse_request
-from .state.background import BACKGROUND, queue
-from .state.conversation import CONVERSATION
-from .state.history import PREVIOUS, as_items, recall, turn_of
-from .state.item_ids import with_ids
+from .request import BACKGROUND, parse_request
+from .state import as_items, recall, turn_of, with_ids
 
 SEALED = ("reasoning", "compaction")
 """Types of items that have encrypted content."""
@@ -35,13 +33,11 @@ SEALED = ("reasoning", "compaction")
 def portable(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return a recalled body without what only this gateway knows: the ids of stored responses and
     items, and reasoning and summaries that are encrypted for it. Raise UnsupportedParameter for a
-    turn of a stored conversation, and for a response of the background: the response of another
-    provider is not stored."""
-    for name in (CONVERSATION, BACKGROUND):
-        if body.get(name):
-            raise UnsupportedParameter(
-                f"The models of other providers do not support {name!r}.", param=name
-            )
+    response of the background: the response of another provider is not stored."""
+    if body.get(BACKGROUND):
+        raise UnsupportedParameter(
+            f"The models of other providers do not support {BACKGROUND!r}.", param=BACKGROUND
+        )
     kept = {name: value for name, value in body.items() if name != PREVIOUS}
     items = body.get("input")
     if isinstance(items, list):
@@ -79,7 +75,6 @@ class Responses:
     rate_limits: RateLimitHeaders = "openai"
     request_id_header: str | None = None
     counting: Counting | None = COUNTING
-    stores = True
     parse = staticmethod(parse_request)
     portable = staticmethod(portable)
     with_defaults = staticmethod(with_defaults)
@@ -97,7 +92,7 @@ class Responses:
     async def accepted(self, request: ChatRequest, model: str, client: Client) -> None:
         if client.background is not None:
             turn = turn_of(queued_response(request, model), request.repeated)
-            await queue(client.background, client.owner, turn)
+            await client.background.queue(client.owner, turn)
 
     def with_search(self, body: Mapping[str, Any], listed: int) -> Mapping[str, Any]:
         return body

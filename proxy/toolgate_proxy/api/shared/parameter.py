@@ -20,6 +20,7 @@ import orjson
 
 from toolgate_core.errors import UnsupportedParameter
 
+from ... import removed
 from .value_types import ValueType
 
 Origin = Literal["OpenAI", "Anthropic", "vLLM", "LiteLLM", "OpenRouter", "Toolgate"]
@@ -232,6 +233,8 @@ def without_unknown(
 
 
 def _advice(name: str, known: Collection[str]) -> str:
+    if name in removed.PARAMETERS:
+        return f"Remove it from the request. {removed.PARAMETERS[name]}"
     if name in FOREIGN:
         return f"Remove it from the request. {FOREIGN[name]}"
     meant = get_close_matches(name[:64], known, n=1, cutoff=0.75)

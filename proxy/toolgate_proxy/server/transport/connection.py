@@ -36,7 +36,7 @@ JSON: Sequence[Header] = ((b"content-type", b"application/json"),)
 
 
 class Reply:
-    """Async context manager. Errors are in the form of the context."""
+    """Errors are in the form of the context."""
 
     def __init__(self, send: Send, context: RequestContext) -> None:
         self._client = send
@@ -60,24 +60,10 @@ class Reply:
         self.request: ChatRequest | None = None
         """The parsed request. Errors name its fields as the client sent them."""
         self.stream: Stream | None = None
-        """What the client requested. It is closed at the end, whatever happens."""
-
-    async def __aenter__(self) -> Reply:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.stream is not None:
-            self.stream.close()
+        """What the client requested."""
 
     def restart(self) -> None:
         """Drop a response whose first event was not sent, since another model answers instead."""
-        if self.stream is not None:
-            self.stream.close()
         self.stream = self.request = None
 
     @asynccontextmanager

@@ -151,9 +151,7 @@ def test_formats() -> None:
         ({"background": "yes"}, "background"),
         ({"background": True, "store": False}, "background"),
         ({"truncation": "oldest"}, "truncation"),
-        ({"conversation": 5}, "conversation"),
-        ({"conversation": {"id": ""}}, "conversation"),
-        ({"conversation": "c", "previous_response_id": "r"}, "conversation"),
+        ({"conversation": "conv_1"}, "conversation"),
         ({"prompt": {"id": "p"}}, "prompt"),
     ],
 )  # fmt: skip

@@ -11,9 +11,11 @@ from tests.support.litellm.guards import Masking, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, body_of, chat
 from tests.support.litellm.router import foreign, row, use
 from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.redis_server import RedisServer, response_store
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
+from toolgate_proxy.server.background.run import RUNNING
 from toolgate_proxy.server.response_headers import own_headers
 from toolgate_proxy.stack.processes import free_port
 
@@ -127,25 +129,13 @@ async def test_another_provider_gets_the_turns_of_a_stored_response(
     assert not [item for item in sent["input"] if "id" in item]
 
 
-async def test_turns_of_a_conversation_go_on_to_our_models_only(
-    gateway: Gateway, hosted: FakeBackend
-) -> None:
-    """The response of another provider could not be added to it."""
-    made = await gateway.ask({}, path="/v1/conversations")
-    for turn in (1, 2):
-        response = await ask(gateway, "responses", conversation=made.json["id"])
-        assert (response.status, response.context.fallback) == (200, "large")
-        assert len(hosted.messages()) == 2 * turn - 1
-    assert not gateway.host.passed
-
-
 async def test_a_response_in_the_background_goes_on_to_our_models_only(
-    gateway: Gateway, hosted: FakeBackend
+    gateway: Gateway, hosted: FakeBackend, redis_at_hand: RedisServer
 ) -> None:
+    gateway.here.responses = response_store(redis_at_hand)
     response = await ask(gateway, "responses", background=True)
     assert response.json["status"] == "queued"
-    background = gateway.here.responses.background
-    await until(lambda: not background.running)
+    await until(lambda: not RUNNING)
     stored = await gateway.here.responses.find("master key", response.json["id"])
     assert stored is not None
     assert (stored.body["status"], stored.body["model"]) == ("completed", "large")

@@ -7,9 +7,6 @@ import pytest
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script, call
 
-TEXT = f"<think>Let me look around</think>Hello there, friend{call('look', {})}"
-TOKENS = 12
-
 
 @pytest.fixture(autouse=True)
 def scripts(gateway: Gateway) -> None:
@@ -20,10 +17,3 @@ def scripts(gateway: Gateway) -> None:
         "next": Script(("And so on",)),
         "cut": Script(("Hello the",), finish="length"),
     }
-
-
-@pytest.fixture
-def script(gateway: Gateway) -> Script:
-    """Waits in the middle, until `hang_after` is None."""
-    made = gateway.backend.scripts["wait"] = Script((TEXT,), hang_after=TOKENS, pause=0.01)
-    return made

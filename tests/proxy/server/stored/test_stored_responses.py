@@ -13,17 +13,16 @@ from tests.proxy.server.stored.response_requests import (
     answered,
     ask,
     code,
-    content,
     created,
     get,
 )
 from tests.support.apis.responses_api import LOOK
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
+from toolgate_proxy import removed
 from toolgate_proxy.response_store import memory_store
-from toolgate_proxy.response_store.sealed_store import StoreUnavailable
+from toolgate_proxy.response_store.record import StoreUnavailable
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -51,33 +50,25 @@ async def test_only_the_owner_has_access(gateway: Gateway) -> None:
             assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
 
 
-async def test_a_stream_is_replayed(gateway: Gateway) -> None:
-    response = await ask(gateway, "call", tools=[LOOK], stream=True)
-    sent = content(response)
-    events = read_events(sent)
-    name = events[0]["response"]["id"]
-    replayed = await get(gateway, name, stream="true")
-    assert content(replayed) == sent
-    assert replayed.headers[b"content-type"].startswith(b"text/event-stream")
-    for after in (0, 3, len(events) - 1, 10_000):
-        rest = await get(gateway, name, stream="true", starting_after=after)
-        assert read_events(b"".join(rest.bodies)) == events[after + 1 :]
-    whole = await created(gateway)
-    assert code(await get(gateway, whole["id"], stream="true")) == (
-        400,
-        "invalid_request",
-        "stream",
-    )
-    refused = await get(gateway, name, starting_after=1)
-    assert code(refused) == (400, "invalid_request", "starting_after")
+@pytest.mark.parametrize("stream", [True, False])
+async def test_only_responses_of_the_background_are_retrieved_as_a_stream(
+    gateway: Gateway, stream: bool
+) -> None:
+    body = await created(gateway, stream=stream)
+    for params, param in (
+        ({"stream": "true"}, "stream"),
+        ({"stream": "yes"}, "stream"),
+        ({"starting_after": 1}, "starting_after"),
+    ):
+        refused = await get(gateway, body["id"], **params)
+        assert code(refused) == (400, "invalid_request", param)
 
 
-async def test_a_stream_with_logprobs_is_replayed(gateway: Gateway) -> None:
-    include = ["message.output_text.logprobs"]
-    response = await ask(gateway, stream=True, include=include, top_logprobs=2)
-    sent = content(response)
-    name = read_events(sent)[0]["response"]["id"]
-    assert content(await get(gateway, name, stream="true")) == sent
+async def test_without_redis_no_response_is_generated_in_the_background(gateway: Gateway) -> None:
+    refused = await ask(gateway, background=True)
+    assert code(refused) == (400, "unsupported_parameter", "background")
+    assert "TOOLGATE_REDIS_URL" in refused.json["error"]["message"]
+    assert not gateway.backend.requests
 
 
 async def test_failed_responses_are_not_stored(gateway: Gateway) -> None:
@@ -175,7 +166,7 @@ async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(
 
     store = gateway.here.responses._store
     monkeypatch.setattr(store, "put", put)
-    for name in ("read", "events", "delete"):
+    for name in ("read", "delete"):
         monkeypatch.setattr(store, name, failing)
     body = await created(gateway)
     assert (body["store"], body["toolgate"]) == (False, {"not_stored": "unavailable"})
@@ -220,3 +211,25 @@ async def test_reads_count_against_the_limits_of_a_key(gateway: Gateway) -> None
     body = await created(gateway, "hi", sent)
     statuses = [(await get(gateway, body["id"], key=sent)).status for _ in range(3)]
     assert statuses == [200, 200, 429]
+
+
+@pytest.mark.parametrize("unknown", ["refuse", "ignore"])
+async def test_a_removed_conversation_is_refused_with_its_replacement(
+    gateway: Gateway, unknown: str
+) -> None:
+    gateway.configure(unknown_parameters=unknown)
+    refused = await ask(gateway, conversation="conv_1")
+    assert code(refused) == (400, "unsupported_parameter", "conversation")
+    assert "`previous_response_id`" in refused.json["error"]["message"]
+
+
+@pytest.mark.parametrize("path", removed.PATHS)
+@pytest.mark.parametrize("rest", ["", "/conv_1/items"])
+async def test_a_removed_path_is_refused_with_its_replacement(
+    gateway: Gateway, path: str, rest: str
+) -> None:
+    for prefix in ("/v1", "/openai/v1", ""):
+        response = await gateway.ask({}, path=f"{prefix}{path}{rest}")
+        assert code(response) == (404, "route_not_found", None)
+        assert response.json["error"]["message"] == removed.PATHS[path]
+    assert (await gateway.ask({}, path=f"/v1{path}{rest}", key="sk-wrong")).status == 401

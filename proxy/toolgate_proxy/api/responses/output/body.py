@@ -20,7 +20,7 @@ CUT = {"reason": "max_output_tokens"}
 
 class Body:
     """The response objects of one response. `model` is the name that the client sent. `created`:
-    the time at which it was queued, if it waited in the background."""
+    when it was queued, if it is generated in the background."""
 
     def __init__(self, response: ChatResponse, model: str, created: int | None = None) -> None:
         self._response = response
@@ -141,7 +141,6 @@ def _repeated(given: Mapping[str, Any], names: Container[str]) -> dict[str, Any]
         "max_tool_calls": given.get("max_tool_calls"),
         "parallel_tool_calls": given.get("parallel_tool_calls", True),
         "previous_response_id": given.get("previous_response_id"),
-        "conversation": given.get("conversation"),
         "prompt": None,
         "prompt_cache_key": given.get("prompt_cache_key"),
         "prompt_cache_retention": given.get("prompt_cache_retention"),

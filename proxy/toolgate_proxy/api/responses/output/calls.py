@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ..builtin_tools.tool import BuiltinTool, Member
-from ..state.item_ids import item_id
+from ..state import item_id
 from .items import Event, Status, item_added, item_done
 
 Execution = Literal["client", "server"]

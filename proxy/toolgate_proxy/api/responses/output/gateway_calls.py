@@ -12,7 +12,7 @@ from toolgate_core.deltas import ArgumentsDelta, InputDelta
 
 from ...shared.mcp import McpOutcome
 from ...shared.web_search import QUERY, Results
-from ..state.item_ids import item_id
+from ..state import item_id
 from .calls import SilentCall
 from .items import Event, Status, item_added, item_done
 

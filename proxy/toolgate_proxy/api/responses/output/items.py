@@ -14,7 +14,7 @@ from toolgate_core.deltas import ContentDelta, ReasoningDelta
 
 from ...shared.output import token_logprobs
 from ...shared.web_search import Citation, FoundPages
-from ..state.item_ids import item_id
+from ..state import item_id
 
 Event = dict[str, Any]
 Status = Literal["in_progress", "completed", "incomplete"]

@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from toolgate_core.errors import ClientDisconnected
-
 from ....chat.response import ChatResponse, ResponseEvent
-from ....response_store.live import LiveResponse
 from ...shared.output import typed_events
 from ...surface import ANY_CLIENT, Client
-from ..state.history import begin, store
+from ..state import store
 from .body import Body, failed_response, is_summarized
 from .collector import Output
 from .items import Event
 
-GONE = ClientDisconnected(
-    "The client that requested this response disconnected before its end, so it was cancelled. "
-    "Send the request again."
-)
-"""The end of a cancelled response, for its other readers."""
 ENDS = {
     "completed": "response.completed",
     "incomplete": "response.incomplete",
@@ -35,51 +27,32 @@ class ResponseStream:
     sequence number."""
 
     def __init__(self, response: ChatResponse, model: str, client: Client = ANY_CLIENT) -> None:
-        background = client.background
-        self._body = Body(response, model, None if background is None else background.created)
+        self._body = Body(response, model, client.queued)
         self._repeated = response.request.repeated
         self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
         self._client = client
-        self._live: LiveResponse | None = None
-        """Keeps the events of a response that is to be stored."""
         self._kept: dict[str, Any] | None = None
         self._sent = 0
 
     def events(self, events: Iterable[ResponseEvent]) -> bytes:
         first: list[bytes] = []
         if not self._sent:
-            start = self._body.at_start()
-            first = self._numbered(first_events(start))
-            self._live = begin(start, self._repeated, self._client)
-        added = list(self._output.add(events))
-        written = self._numbered(added)
-        if self._live is not None:
-            for event, sent in zip(added, written, strict=True):
-                self._live.add(event, len(sent))
-        return b"".join((*first, *written))
+            first = self._numbered(first_events(self._body.at_start()))
+        return b"".join((*first, *self._numbered(self._output.add(events))))
 
     async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        log = self._live.log if self._live is not None else None
-        self._kept = await store(body, self._repeated, self._client, log)
+        self._kept = await store(body, self._repeated, self._client)
 
     def end(self) -> bytes:
-        return self._ended(last_event(self._kept or self._body.at_end(self._output)))
+        last = last_event(self._kept or self._body.at_end(self._output))
+        return b"".join(self._numbered([last]))
 
     def failed(self, error: Mapping[str, Any]) -> bytes:
         """Return the last event, of a failed response. `error`: the error object."""
         self._output.interrupt()
         body = self._body.failed(self._output, error)
-        return self._ended({"type": "response.failed", "response": body})
-
-    def close(self) -> None:
-        if self._live is not None and not self._live.ended:
-            self.failed(GONE.body()["error"])
-
-    def _ended(self, event: Event) -> bytes:
-        if self._live is not None and not self._live.ended:
-            self._live.end(event)
-        return b"".join(self._numbered([event]))
+        return b"".join(self._numbered([last_event(body)]))
 
     def _numbered(self, events: Iterable[Event]) -> list[bytes]:
         written = numbered(events, self._sent)
@@ -91,7 +64,7 @@ class WholeResponse:
     """A response object."""
 
     def __init__(self, response: ChatResponse, model: str, client: Client) -> None:
-        self._body = Body(response, model)
+        self._body = Body(response, model, client.queued)
         self._repeated = response.request.repeated
         self._output = Output(response, summarized=is_summarized(self._repeated), seal=client.seal)
         self._client = client
@@ -103,7 +76,7 @@ class WholeResponse:
 
     async def keep(self) -> None:
         body = self._body.at_end(self._output)
-        self._kept = await store(body, self._repeated, self._client, None)
+        self._kept = await store(body, self._repeated, self._client)
 
     def body(self) -> dict[str, Any]:
         return self._kept or self._body.at_end(self._output)

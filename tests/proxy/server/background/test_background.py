@@ -11,29 +11,30 @@ import openai
 import pytest
 import uvicorn
 
-from tests.proxy.server.stored.background_requests import (
+from tests.proxy.server.background.requests import (
     ACTIVE,
-    OWNER,
     ask,
     code,
     ended,
     events_of,
     get,
     queued,
-    running,
 )
 from tests.support.apis.responses_api import LOOK, check_event, check_response
 from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.servers.redis_server import RedisServer, response_store
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from tests.support.waiting import until
+from toolgate_proxy.server import authorization
+from toolgate_proxy.server.background import run
+from toolgate_proxy.server.background.run import RUNNING
 from toolgate_proxy.server.request_scope import RequestScope
 
 
 async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, script: Script) -> None:
     shown = await queued(gateway, metadata={"a": "b"})
     await until(lambda: gateway.backend.running)
-    await until(lambda: running(gateway, shown["id"]).live)
     polled = (await get(gateway, shown["id"])).json
     assert polled["status"] in ACTIVE
     assert {**polled, "status": "queued"} == shown
@@ -45,7 +46,7 @@ async def test_a_response_is_polled_until_it_is_completed(gateway: Gateway, scri
     assert last["status"] == "completed"
     assert [item["type"] for item in last["output"]] == ["reasoning", "message", "function_call"]
     assert {**last, "status": "queued", "output": [], "usage": None, "completed_at": None} == shown
-    await until(lambda: not gateway.here.responses.background.running)
+    await until(lambda: not RUNNING)
 
 
 async def test_it_has_the_output_of_another_response(gateway: Gateway, script: Script) -> None:
@@ -71,7 +72,7 @@ async def test_the_stream_is_followed_and_replayed(gateway: Gateway, script: Scr
     """By the client of the request, by readers while it runs, and by readers after it."""
     asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine"))
     name = "resp_mine"
-    await until(lambda: (OWNER, name) in gateway.here.responses.background.running)
+    await until(lambda: [run for run in RUNNING if run.place])
     early = asyncio.create_task(get(gateway, name, stream="true"))
     await until(lambda: gateway.backend.running)
     later = asyncio.create_task(get(gateway, name, stream="true", starting_after=1))
@@ -117,7 +118,7 @@ async def test_errors_before_it_is_queued_are_those_of_the_request(
         refused = await ask(gateway, **{"stream": stream, **params})
         assert code(refused)[:2] == expected[:2], refused.json
     assert code(await ask(gateway, stream="yes")) == (400, "invalid_request", "stream")
-    assert not gateway.here.responses.background.running
+    await until(lambda: not RUNNING)
     assert not gateway.backend.requests
 
 
@@ -164,7 +165,7 @@ async def test_it_is_cancelled(gateway: Gateway, script: Script) -> None:
     assert (await get(gateway, shown["id"], "/cancel", "POST")).json == cancelled.json
     replayed = events_of(await get(gateway, shown["id"], stream="true"))
     assert replayed[-1]["response"] == cancelled.json
-    await until(lambda: not gateway.here.responses.background.running)
+    await until(lambda: not RUNNING)
     assert (await get(gateway, shown["id"], method="DELETE")).status == 200
     assert (await get(gateway, shown["id"])).status == 404
 
@@ -185,7 +186,7 @@ async def test_one_in_flight_can_be_neither_deleted_nor_continued(
     shown = await queued(gateway)
     assert (await get(gateway, shown["id"], method="DELETE")).status == 400
     refused = await ask(gateway, "hi", previous_response_id=shown["id"])
-    assert code(refused) == (400, "invalid_request", "previous_response_id")
+    assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
 
 
 async def test_only_the_owner_has_access(gateway: Gateway, script: Script) -> None:
@@ -207,6 +208,31 @@ async def test_only_the_owner_has_access(gateway: Gateway, script: Script) -> No
     assert cancelled.json["status"] == "cancelled"
 
 
+async def test_a_reader_whose_key_is_revoked_gets_no_more(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(authorization, "gateway", lambda: gateway.here)
+    assert gateway.here.key_sync is not None
+    keys = {name: f"sk-a-key-of-{name}-000001" for name in ("member", "mate")}
+    made = [key_of(keys[name], name, team="a") for name in keys]
+    gateway.here.key_sync.key_cache.replace(made)
+    shown = await queued(gateway, key=keys["member"])
+    reader = asyncio.create_task(get(gateway, shown["id"], stream="true", key=keys["mate"]))
+    await until(lambda: gateway.backend.running)
+    await asyncio.sleep(0.5)
+    gateway.here.key_sync.key_cache.replace([made[0]])
+    script.hang_after = None
+    *events, error = events_of(await reader)
+    assert len(events) > 3
+    assert (error["type"], error["code"]) == ("error", "invalid_api_key")
+    assert error["sequence_number"] == len(events)
+
+
+async def test_silent_streams_have_keep_alives(gateway: Gateway, script: Script) -> None:
+    left = await ask(gateway, stream=True, leave_after=0.5)
+    assert b": waiting\n\n" in left.bodies
+
+
 async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: Script) -> None:
     sent = "sk-a-key-with-a-limit-01"
     gateway.add_key(sent, key_of(sent, max_parallel_requests=1))
@@ -218,24 +244,29 @@ async def test_the_limits_of_a_key_hold_until_it_ends(gateway: Gateway, script: 
     assert (await ask(gateway, key=sent)).status == 200
 
 
-async def test_it_adds_a_turn_to_its_conversation(gateway: Gateway, script: Script) -> None:
-    made = await gateway.ask({}, path="/v1/conversations", key=MASTER)
-    name = made.json["id"]
-    shown = await queued(gateway, conversation=name)
-    locked = await ask(gateway, "hi", conversation=name)
-    assert code(locked) == (409, "conversation_locked", "conversation")
-    script.hang_after = None
-    last = await ended(gateway, shown["id"])
-    listed = await gateway.ask(
-        b"", path=f"/v1/conversations/{name}/items", method="GET", key=MASTER, query="order=asc"
-    )
-    assert listed.json["data"][1:] == last["output"]
-
-
-async def test_without_stored_responses_it_is_refused(gateway: Gateway) -> None:
-    store: Any = gateway.here.responses._store
-    store._settings = store._settings.model_copy(update={"responses_quota": 0})
+async def test_without_stored_responses_it_is_refused(
+    gateway: Gateway, redis_at_hand: RedisServer
+) -> None:
+    gateway.here.responses = response_store(redis_at_hand, responses_quota=0)
     assert code(await ask(gateway)) == (400, "unsupported_parameter", "background")
+
+
+async def test_one_owner_has_few_responses_with_few_bytes_at_once(
+    gateway: Gateway, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "MOST_RUNNING", 2)
+    gateway.here.bodies.limit = 10_000
+    other = "sk-a-key-of-another-0001"
+    gateway.add_key(other, key_of(other))
+    large = "wait " * 1_600
+    gateway.backend.scripts[large] = script
+    await queued(gateway, large)
+    assert code(await ask(gateway, "wait " * 500))[:2] == (429, "rate_limit_exceeded")
+    await queued(gateway)
+    refused = await ask(gateway)
+    assert code(refused)[:2] == (429, "rate_limit_exceeded")
+    assert refused.headers[b"retry-after"]
+    await queued(gateway, key=other)
 
 
 async def test_the_sdk_polls_and_cancels(gateway: Gateway, script: Script) -> None:

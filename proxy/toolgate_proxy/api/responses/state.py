@@ -1,10 +1,15 @@
-"""What a request takes from stored responses (the earlier turns of its conversation, and items that
-`input` refers to), and what is stored of it."""
+"""Stored responses: what a request takes from them (the earlier turns of its conversation, and
+items that `input` refers to), what is stored of it, and what clients retrieve.
+
+IDs of items contain the ID of their response, so that a reference to an item leads to it:
+`<prefix>_<response>_<n>` for items of the output, `<prefix>_<response>_in<n>` for those of `input`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import partial
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from toolgate_core.errors import (
@@ -15,19 +20,46 @@ from toolgate_core.errors import (
     ResponsesUnavailable,
 )
 
-from ....response_store.conversations import too_large
-from ....response_store.live import LiveResponse
-from ....response_store.record import UNFINISHED, EventLog, StoredResponse
-from ....response_store.sealed_store import StoreUnavailable
-from ....response_store.store import ResponseStore
-from ...surface import Client
-from .background import finish
-from .conversation import CONVERSATION, MAX_ITEMS, add_turn, id_of, items_of
-from .item_ids import response_of, with_ids
+from ...response_store.record import UNFINISHED, StoredResponse, StoreUnavailable
+from ...response_store.store import ResponseStore
+from ...sealing import OwnerSeal
+from ..shared.history import text_of
+from ..surface import Client
+from .items import PREVIOUS, encrypt
+from .parameters import ENCRYPTED
 
-PREVIOUS = "previous_response_id"
+Json = dict[str, Any]
+
+PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "custom_tool_call": "ctc",
+    "custom_tool_call_output": "ctco",
+    "tool_search_call": "tsc",
+    "tool_search_output": "tso",
+    "additional_tools": "at",
+    "web_search_call": "ws",
+    "mcp_call": "mcp",
+    "mcp_list_tools": "mcpl",
+    "mcp_approval_request": "mcpr",
+    "mcp_approval_response": "mcpa",
+    "compaction": "cmp",
+}
+ITEM_ID = re.compile(r"[a-z]+_(?P<response>.+)_(?:in)?\d+", re.DOTALL)
+MAX_ITEMS = 10_000
+"""Most items of a request with those of the responses that it continues."""
 MAX_REFERRED = 1_000
 """Most responses whose items one request refers to."""
+STATUS_OF = (
+    "message",
+    "function_call",
+    "function_call_output",
+    "tool_search_call",
+    "tool_search_output",
+)
+"""Types of items that have a status."""
 
 
 async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any], int]:
@@ -35,27 +67,23 @@ async def recall(body: Mapping[str, Any], client: Client) -> tuple[dict[str, Any
     of the type `item_reference` are replaced by the items that they name. What is invalid stays
     as it is: the parser reports it.
 
-    Raises PreviousResponseNotFound, ConversationLocked, ConversationNotFound, ItemNotFound,
-    RequestTooLarge and ResponsesUnavailable."""
+    Raises PreviousResponseNotFound, ItemNotFound, RequestTooLarge and ResponsesUnavailable."""
     items = as_items(body.get("input"))
-    previous, conversation = body.get(PREVIOUS), id_of(body.get(CONVERSATION))
-    both = previous is not None and conversation is not None
-    if not items or both or client.responses is None or client.seal is None:
+    previous = body.get(PREVIOUS)
+    if not items or client.responses is None or client.seal is None:
         return dict(body), 0
-    if previous is None and conversation is None and not any(map(_is_reference, items)):
+    if previous is None and not any(map(_is_reference, items)):
         return dict(body), 0
     earlier: Sequence[Any] = ()
     history = StoredHistory(client.responses, client.seal.owner)
     try:
         if isinstance(previous, str):
             earlier = await history.before(previous)
-        elif conversation is not None:
-            earlier = await items_of(conversation, client)
         items = await history.resolved(items, "input")
     except StoreUnavailable as error:
         raise unavailable(error) from error
     if len(earlier) + len(items) > MAX_ITEMS:
-        raise too_large() if conversation is not None else too_long()
+        raise too_long()
     return {**body, "input": [*earlier, *items]}, len(earlier)
 
 
@@ -68,8 +96,8 @@ def as_items(given: object) -> list[Any]:
 
 def unavailable(error: StoreUnavailable) -> ResponsesUnavailable:
     return ResponsesUnavailable(
-        f"Stored responses can't be read, because {error}. Try again shortly, or send the whole "
-        "conversation in `input`.",
+        f"Stored responses can't be read or written, because {error}. Try again shortly, or send "
+        "the whole conversation in `input`, without `background`.",
         retry_after=1,
     )
 
@@ -151,9 +179,7 @@ class StoredHistory:
 
 
 def _check_continuable(turns: Sequence[StoredResponse]) -> None:
-    """Raise InvalidRequest for a response of the background that has no output, and for one that
-    continues a conversation: its history is that of the conversation at that time, which is not
-    stored with it."""
+    """Raise InvalidRequest for a response of the background that has no output."""
     for turn in turns:
         if (status := turn.body.get("status")) in UNFINISHED:
             raise InvalidRequest(
@@ -161,40 +187,18 @@ def _check_continuable(turns: Sequence[StoredResponse]) -> None:
                 "Continue one that is completed.",
                 param=PREVIOUS,
             )
-        if (conversation := turn.body.get(CONVERSATION)) is not None:
-            raise InvalidRequest(
-                f"The response {turn.id!a} is part of the conversation {conversation['id']!a}. "
-                f"Continue it by {CONVERSATION!r} instead of {PREVIOUS!r}.",
-                param=PREVIOUS,
-            )
-
-
-def begin(
-    start: dict[str, Any], repeated: Mapping[str, Any], client: Client
-) -> LiveResponse | None:
-    """What keeps the events of a stream, if the response is to be stored. `start`: the response
-    object of the first events. `repeated`: fields of the request."""
-    if client.background is not None:
-        return client.background.start(turn_of(start, repeated))
-    if not start["store"] or client.responses is None or client.seal is None:
-        return None
-    turn = partial(turn_of, start, repeated)
-    return client.responses.live.begin(client.seal.owner, start, turn)
 
 
 async def store(
-    body: dict[str, Any], repeated: Mapping[str, Any], client: Client, log: EventLog | None
+    body: dict[str, Any], repeated: Mapping[str, Any], client: Client
 ) -> dict[str, Any]:
     """The response object to send: `body`, or if it can't be stored, with `store: false` and the
-    reason in `toolgate.not_stored`. `log`: of a stream. Raises ToolgateError if it can't be added
-    to its conversation."""
-    turn = turn_of(body, repeated)
-    await add_turn(turn.items, client)
-    if client.background is not None:
-        return await finish(client.background, turn, log)
-    if not body["store"] or client.responses is None or client.seal is None:
+    reason in `toolgate.not_stored`. One of the background is stored when its last event was sent.
+    """
+    waits = client.background is None and client.responses is not None
+    if not (waits and body["store"]) or client.responses is None or client.seal is None:
         return body
-    reason = await client.responses.put(client.seal.owner, turn, log)
+    reason = await client.responses.put(client.seal.owner, turn_of(body, repeated))
     if reason is None:
         return body
     added = {**body.get("toolgate", {}), "not_stored": reason}
@@ -210,3 +214,85 @@ def turn_of(body: dict[str, Any], repeated: Mapping[str, Any]) -> StoredResponse
         body["previous_response_id"],
         body["created_at"],
     )
+
+
+def retrieved(response: StoredResponse, include: Container[str], seal: OwnerSeal) -> Json:
+    """The response object, with encrypted reasoning if `include` asks for it."""
+    if ENCRYPTED not in include:
+        return response.body
+    return response.body | {
+        "output": [_with_encrypted(item, seal) for item in response.body["output"]]
+    }
+
+
+@dataclass(frozen=True)
+class Page:
+    """Which items of a list a client asks for."""
+
+    limit: int
+    ascending: bool
+    """The oldest item first."""
+    after: str | None = None
+    """The ID of the item before the first one."""
+
+
+def listed(items: Sequence[Json], page: Page) -> Json:
+    """One page of items. Raises InvalidRequest."""
+    ordered = list(items) if page.ascending else list(reversed(items))
+    if page.after is not None:
+        at = next((at for at, item in enumerate(ordered) if item["id"] == page.after), None)
+        if at is None:
+            raise InvalidRequest(
+                f"'after' names no item of this list: {page.after!a}.", param="after"
+            )
+        ordered = ordered[at + 1 :]
+    data = [_shown(item) for item in ordered[: page.limit]]
+    return {
+        "object": "list",
+        "data": data,
+        "first_id": data[0]["id"] if data else None,
+        "last_id": data[-1]["id"] if data else None,
+        "has_more": len(ordered) > page.limit,
+    }
+
+
+def _shown(item: Mapping[str, Any]) -> Json:
+    """An item with the fields that clients may leave out."""
+    made = {**item}
+    if item["type"] == "message" and isinstance(item.get("content"), str):
+        kind = "output_text" if item.get("role") == "assistant" else "input_text"
+        made["content"] = [{"type": kind, "text": item["content"]}]
+        if kind == "output_text":
+            made["content"][0] |= {"annotations": []}
+    if item["type"] in STATUS_OF:
+        made["status"] = item.get("status") or "completed"
+    return made
+
+
+def _with_encrypted(item: Json, seal: OwnerSeal) -> Json:
+    if item["type"] != "reasoning" or "encrypted_content" in item:
+        return item
+    parts = item.get("content") or item.get("summary") or ()
+    return {**item, "encrypted_content": encrypt(seal, "".join(map(text_of, parts)))}
+
+
+def item_id(prefix: str, response_id: str, index: int | str) -> str:
+    """The id of an item: the same in a stream and in a complete response."""
+    return f"{prefix}_{response_id.removeprefix('resp_')}_{index}"
+
+
+def response_of(item: str) -> str | None:
+    """The ID of the response that the item belongs to; None if the ID is not one of ours."""
+    found = ITEM_ID.fullmatch(item)
+    return f"resp_{found['response']}" if found is not None else None
+
+
+def with_ids(items: Sequence[Any], response_id: str) -> list[Any]:
+    """Items of `input` as they are stored: each with a type and an ID."""
+    named = []
+    for at, given in enumerate(items):
+        item = {"role": "user", "content": given} if isinstance(given, str) else given
+        kind = item.get("type") or "message"
+        own = item_id(PREFIXES.get(kind, "item"), response_id, f"in{at}")
+        named.append({**item, "id": item.get("id") or own, "type": kind})
+    return named

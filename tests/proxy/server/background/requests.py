@@ -6,13 +6,11 @@ import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
 from tests.support.apis.responses_api import LOOK, check_response
 from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.waiting import until
-from toolgate_proxy.response_store.background import BackgroundResponse
+from toolgate_proxy.server.background.run import RUNNING, Run
 
 PATH = "/v1/responses"
 ACTIVE = ("queued", "in_progress")
@@ -66,8 +64,9 @@ async def ended(gateway: Gateway, name: str) -> Any:
             await asyncio.sleep(0.01)
 
 
-def running(gateway: Gateway, name: str, owner: str = OWNER) -> BackgroundResponse:
-    return gateway.here.responses.background.running[owner, name]
+def running(name: str) -> Run:
+    [run] = [run for run in RUNNING if run.turn is not None and run.turn.id == name]
+    return run
 
 
 def code(response: Response) -> tuple[int, str, str | None]:
@@ -77,13 +76,3 @@ def code(response: Response) -> tuple[int, str, str | None]:
 
 def events_of(response: Response) -> list[Any]:
     return read_events(b"".join(each for each in response.bodies if not each.startswith(b":")))
-
-
-def elsewhere(
-    gateway: Gateway, name: str, monkeypatch: pytest.MonkeyPatch, owner: str = OWNER
-) -> BackgroundResponse:
-    """As another gateway sees a response in flight: only the store has it."""
-    job = running(gateway, name, owner)
-    monkeypatch.delitem(gateway.here.responses.live._responses, (owner, name))
-    monkeypatch.delitem(gateway.here.responses.background.running, (owner, name))
-    return job

@@ -1,1 +1,0 @@
-"""Stored responses: what a request takes from them, and what is stored of it."""
