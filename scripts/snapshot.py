@@ -57,9 +57,7 @@ OURS = [
         *(f"/v1/{api}" for api in APIS),
     ),
     *("/v1/responses/input_tokens", "/v1/responses/compact", "/v1/responses/{id}"),
-    *("/v1/responses/{id}/cancel", "/v1/responses/{id}/input_items", "/v1/conversations"),
-    *("/v1/conversations/{id}", "/v1/conversations/{id}/items"),
-    "/v1/conversations/{id}/items/{item_id}",
+    *("/v1/responses/{id}/cancel", "/v1/responses/{id}/input_items"),
 ]
 """Paths of the gateway's own, besides those of the administrator."""
 CHANGING = re.compile(

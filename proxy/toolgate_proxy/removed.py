@@ -18,6 +18,7 @@ PARAMETERS = {
 
 PATHS = {
     "/conversations": CONVERSATIONS,
+    "/toolgate/openapi.json": "The gateway's own document was removed. LiteLLM's is /openapi.json.",
 }
 """By the beginning of the path behind the version."""
 
