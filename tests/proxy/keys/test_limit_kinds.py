@@ -12,7 +12,7 @@ from tests.support.servers.gateway_process import KEY_SECRET
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import HASHER, key_of, store
 from toolgate_core.errors import RateLimited
-from toolgate_proxy.cli.keys.table import of_keys
+from toolgate_proxy.cli.keys.stored_keys import of_keys
 from toolgate_proxy.cli.main import app
 from toolgate_proxy.keys.file_store import read_keys
 from toolgate_proxy.keys.key import new_key, now
