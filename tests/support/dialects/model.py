@@ -195,8 +195,9 @@ class DialectModel:
         """Texts that end something in the dialect's arguments or messages, as tokens."""
         encode, calls = self.vocabulary.form.marks.encode, self.dialect.calls
         after = calls.call[calls.call.index(ARGUMENTS) + 1 :] if calls else ()
-        texts = [each for each in after[:1] if isinstance(each, str)]
-        texts += [self.dialect.content.end, *_ends(self.vocabulary.form.codec)]
+        ends = _ends(self.vocabulary.form.codec)
+        texts = [each for each in after[:1] if ends and isinstance(each, str)]
+        texts += [self.dialect.content.end, *ends]
         return [[*self.vocabulary.literal_tokens(encode(text))] for text in texts if text]
 
     @cached_property
