@@ -78,7 +78,8 @@ def required_marks(selected: str) -> set[str]:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Client libraries are installed while other tests run."""
-    if not session.config.option.collectonly:
+    options = session.config.option
+    if not options.collectonly and not getattr(options, "workers", 0):
         prepare({item.path.stem for item in session.items})
     # Modules and collected tests live until the end. A full garbage collection, which some tests
     # ask for, takes a second less without them.

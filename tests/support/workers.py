@@ -11,6 +11,7 @@ runs, how many tests passed, and how long the others will take.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 import traceback
@@ -23,6 +24,8 @@ from typing import Any, NoReturn
 
 import psutil
 import pytest
+
+from tests.support.agents.client_packages import prepare
 
 SECONDS_BETWEEN_LINES = 20
 
@@ -105,7 +108,9 @@ class _Queue:
                 self._tell(workers)
         finally:
             for worker in workers:
-                os.kill(worker.pid, 15)
+                os.kill(worker.pid, signal.SIGTERM)
+            for worker in workers:
+                os.waitpid(worker.pid, 0)
             capture.resume_global_capture()
         if self._left:
             self._print(f"Processes that tests left behind: {', '.join(self._left)}")
@@ -160,12 +165,18 @@ class _Queue:
     # --- in a worker ---
 
     def _work(self, pipe: Connection, number: int) -> NoReturn:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        status = 1
         try:
+            # Threads of the parent do not exist here.
+            prepare({item.path.stem for item in self._session.items})
             self._run_units(pipe, number)
+            status = 0
         except BaseException:  # noqa: BLE001 - what ends a worker is shown
             traceback.print_exc(file=sys.__stderr__)
-            os._exit(1)
-        os._exit(0)
+        finally:
+            self._session._setupstate.teardown_exact(None)  # servers of the session
+            os._exit(status)
 
     def _run_units(self, pipe: Connection, number: int) -> None:
         plugins = self._config.pluginmanager

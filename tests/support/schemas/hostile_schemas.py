@@ -51,7 +51,7 @@ MEMORY: Schema = of(
 """Two seconds of xgrammar, and 380 MB."""
 
 UNWRITABLE = ("properties", "prefixItems", "items and contains")
-"""Keywords whose doubling references require a value of terabytes."""
+"""Keywords whose doubling references require a value of terabytes: each call of it is cut."""
 
 WORKS: dict[str, Schema] = {
     "maxLength 100,000": of(a={"type": "string", "maxLength": 100_000}),
@@ -68,13 +68,13 @@ WORKS: dict[str, Schema] = {
         }
     ),
     "an integer of 400 digits": of(a={"type": "integer", "maximum": 10**400}),
+    **{f"doubling {word}": HOSTILE[f"doubling {word}"] for word in UNWRITABLE},
     "10,000 items at least": of(
         a={"type": "array", "items": {"type": "string"}, "minItems": 10_000, "maxItems": 100_000}
     ),
 }
 
 REFUSED: dict[str, tuple[Schema, str]] = {
-    **{f"doubling {word}": (HOSTILE[f"doubling {word}"], "") for word in UNWRITABLE},
     "pattern with big counts": (  # which the check can't hold
         of(a={"type": "string", "pattern": "^(a{1,1000}){1,1000}$"}),
         "/properties/a/pattern",
