@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
@@ -167,21 +168,21 @@ def from_json(content: bytes) -> Any:
             "other entries."
         )
     is_large = len(content) > LARGE
+    has_long = LONG_INTEGER in content.translate(AS_ZEROS)
     try:
-        if is_large:
-            # orjson copies its input, and this parser does so with a bytearray.
-            read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
-            has_long = LONG_INTEGER in content.translate(AS_ZEROS)
-            return _as_orjson_reads(read) if has_long else read
-        return orjson.loads(content)
+        if not is_large and not has_long:
+            return orjson.loads(content)
+        # orjson copies its input, and reads long integers as floats.
+        read = pydantic_core.from_json(content, allow_inf_nan=False, cache_strings="keys")
     except ValueError as error:
-        if not is_large:
-            try:
-                # Accepts lone surrogates, NaN, and the other encodings of JSON.
-                return _as_orjson_reads(json.loads(content))
-            except (ValueError, RecursionError):
-                pass
-        raise InvalidRequest("The body is not valid JSON.") from error
+        try:
+            # Accepts lone surrogates, NaN, and the other encodings of JSON.
+            read, has_long = None if is_large else json.loads(content), True
+        except (ValueError, RecursionError):
+            read = None
+        if read is None:
+            raise InvalidRequest("The body is not valid JSON.") from error
+    return _without_long_integers(read) if has_long else read
 
 
 def _object(content: bytes, check: Check) -> dict[str, Any]:
@@ -192,30 +193,38 @@ def _object(content: bytes, check: Check) -> dict[str, Any]:
     return values
 
 
-def _as_orjson_reads(value: Any) -> Any:
+def _without_long_integers(value: Any) -> Any:
     """The value with floats in place of integers of more than 64 bits, which orjson can't write.
-    Raises InvalidRequest for those that are too large for floats."""
-    waiting = [value]
+    Bounds of a schema become no wider. Raises InvalidRequest for those that are too large for
+    floats, and for values of an `enum` or `const` that no float is equal to."""
+    waiting = [("", value)]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, dict):
-            members = [*each.items()]
-        elif isinstance(each, list):
-            members = [*enumerate(each)]
-        else:
-            continue
+        name, each = waiting.pop()
+        named = each.items() if isinstance(each, dict) else ()
+        members = [*named, *(enumerate(each) if isinstance(each, list) else ())]
         for at, member in members:
+            place = at if isinstance(at, str) else name
             if isinstance(member, dict | list):
-                waiting.append(member)
+                waiting.append((place, member))
             elif isinstance(member, int) and not -(2**63) <= member < 2**64:
-                each[at] = _as_float(member)
+                each[at] = _as_float(member, place)
     return value
 
 
-def _as_float(number: int) -> float:
+def _as_float(number: int, place: str) -> float:
     try:
-        return float(number)
+        nearest = float(number)
     except OverflowError as error:
         raise InvalidRequest(
             "The body has a number that is too large. Use a smaller one."
         ) from error
+    if place in ("enum", "const") and nearest != number:
+        raise InvalidRequest(
+            f"`{place}` has the integer {number}, which has more than 64 bits. Use a string, or an "
+            "integer of 64 bits."
+        )
+    if place in ("maximum", "exclusiveMaximum") and nearest > number:
+        return math.nextafter(nearest, -math.inf)
+    if place in ("minimum", "exclusiveMinimum") and nearest < number:
+        return math.nextafter(nearest, math.inf)
+    return nearest

@@ -161,6 +161,17 @@ async def test_an_integer_that_is_too_large_for_a_float_is_refused(other: str) -
     assert (await refused(content)).code == InvalidRequest.code
 
 
+@pytest.mark.parametrize("other", ["1", f'"{"x" * body.LARGE}"'])
+async def test_long_integers_in_schemas_are_exact_or_no_wider(other: str) -> None:
+    number = 2**64 + 1
+    content = b'{"a":{"maximum":%d,"minimum":%d},"d":%s}' % (number + 2**12, number, other.encode())
+    bounds = (await body.RequestBody(content).parsed(PLAIN, body_guard.check_bounds))["a"]
+    assert number <= bounds["minimum"] <= bounds["maximum"] <= number + 2**12
+    for place in ("enum", "const"):
+        listed = b'{"%s":[%d],"d":%s}' % (place.encode(), number, other.encode())
+        assert str(number) in (await refused(listed)).message
+
+
 def nested(levels: int) -> dict[str, Any]:
     value: Any = 1
     for _ in range(levels):
