@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from itertools import groupby
 
 from generated import DOCS, relinked, write_or_check
 
@@ -35,14 +36,21 @@ identifier is quoted: `tools[0]["a b"]`. `param` ends at a schema or at the argu
 `pointer` begins at their root, and is a JSON Pointer (RFC 6901): `/properties/due`. Places in files
 have the file, and for YAML the line: `tools.json, /tools/0`, `line 7: … models[0]`.
 
-Each error has its code, status and type, when it occurs, and what to do.
-
+Each error has its code, when it occurs, and what to do.
 """
 
 
 def document() -> str:
-    kinds = sorted((*_tree(ToolgateError), ToolgateError), key=lambda kind: kind.status)
-    return HEAD + "".join(_row(kind) for kind in kinds)
+    kinds = sorted((*_tree(ToolgateError), ToolgateError), key=_form)
+    sections = [
+        f"\n## {status}, `{type_}`\n\n{''.join(_row(kind) for kind in some)}"
+        for (status, type_), some in groupby(kinds, key=_form)
+    ]
+    return HEAD + "".join(sections)
+
+
+def _form(kind: type[ToolgateError]) -> tuple[int, str]:
+    return kind.status, kind.type
 
 
 def _tree(kind: type[ToolgateError]) -> Iterator[type[ToolgateError]]:
@@ -58,7 +66,7 @@ def _row(kind: type[ToolgateError]) -> str:
     ]
     when, action, extra = (*paragraphs, "")[:3]
     text = _linked(f"{when} *{action}* {extra}".strip())
-    return f"- `{kind.code}`, {kind.status} `{kind.type}`: {text}\n"
+    return f"- `{kind.code}`: {text}\n"
 
 
 def _linked(text: str) -> str:

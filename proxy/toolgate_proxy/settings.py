@@ -34,16 +34,14 @@ class ServerSettings(Section):
     open_routes: Annotated[tuple[str, ...], NoDecode] = ()
     """Routes that need no API key, separated by commas, with all routes below them; `*` opens all
     that LiteLLM serves without a key: its UI, API documentation, single sign-on. The health probes
-    `/health/liveliness`, `/health/readiness` and `/toolgate/ready` are always open. With LiteLLM's
-    database, LiteLLM decides, and this setting has no effect."""
+    are always open. With LiteLLM's database, LiteLLM decides."""
     unknown_parameters: Literal["refuse", "ignore"] = "refuse"
     """Handling of parameters that the API does not have. `refuse`: the request gets a 400.
     `ignore`: they are dropped, and the header `x-toolgate-ignored-parameters` lists them. Members
     of objects are always checked. It has no effect on requests that take LiteLLM's route."""
     hosted_tools: Literal["omit", "refuse"] = "omit"
-    """Handling of hosted tools (code_interpreter, file_search …). `omit`: the model is not offered
-    them, and the header `x-toolgate-omitted-tools` and a warning in the log list them. `refuse`:
-    the request gets a 400."""
+    """Handling of [hosted tools](responses.md#tools). `omit`: the model is not offered them.
+    `refuse`: the request gets a 400."""
     metrics_token: Annotated[SecretStr, Field(min_length=16)] | None = None
     """Token with which a scraper reads `GET /metrics` and `GET /toolgate/metrics`, as
     `Authorization: Bearer …`. It opens nothing else."""
@@ -60,8 +58,8 @@ class ResponsesSettings(Section):
     responses_ttl: float = Field(default=30 * 86_400, ge=1)
     """Time for which a response is stored, in seconds."""
     responses_quota: int = Field(default=10_000, ge=0)
-    """Maximum number of stored responses of one key or team. At the maximum, those that were used
-    least recently are dropped. 0: no response is stored."""
+    """Maximum number of stored responses of one key or team, beyond which the least recently used
+    are dropped. 0: no response is stored."""
     responses_quota_bytes: int = Field(default=256_000_000, ge=1)
     """The same for their size, in bytes. Responses are compressed."""
     responses_redis_url: SecretStr | None = None
@@ -73,10 +71,10 @@ class ToolSettings(Section):
     """Tools"""
 
     invalid_tools: Literal["omit", "refuse"] = "refuse"
-    """Handling of tools that can't be offered: a name or schema that is invalid, a schema that
-    can't be enforced, or a second tool of the same name. `refuse`: the request gets a 400. `omit`:
-    the model is not offered them, and the header `x-toolgate-invalid-tools` lists them. A request
-    whose `tool_choice` requires one of them gets a 400."""
+    """Handling of tools with an invalid name or schema, with a schema that can't be enforced, or
+    with the name of another one. `refuse`: the request gets a 400. `omit`: the model is not offered
+    them, and the header `x-toolgate-invalid-tools` lists them. A request whose `tool_choice`
+    requires one of them gets a 400."""
     web_fetch: Annotated[tuple[str, ...], NoDecode] = ()
     """Domains whose pages [`web_fetch`](gateway.md#web-search) may get, and those below them,
     separated by commas; `*`: all public ones. Without it, `web_fetch` is a hosted tool."""
@@ -96,10 +94,10 @@ class BodyLimitSettings(Section):
     """Limits on requests"""
 
     max_body_bytes: int = Field(default=32_000_000, ge=1)
-    """Maximum size of a request's body, in bytes, with its images. It applies to all routes. Larger
-    bodies get a 413 while they are read. The bodies of a virtual key's active requests at one
-    gateway process have this size together; further requests wait, and get a 429 after
-    `TOOLGATE_BODY_TIMEOUT`. A request takes up to three times as much memory as its body."""
+    """Maximum size of a request's body, in bytes, with its images, on all routes. Larger bodies get
+    a 413. It also bounds the bodies of a virtual key's active requests together at one gateway
+    process; further ones wait, and get a 429 after `TOOLGATE_BODY_TIMEOUT`. A request takes up to
+    three times as much memory as its body."""
     body_timeout: float = Field(default=120.0, gt=0)
     """Time limit for receiving the body of a request, in seconds. After it the request gets a
     408, and its connection is closed."""
@@ -186,8 +184,7 @@ class SchemaSettings(Section):
     `additionalProperties`. `true` follows JSON Schema. `false` follows OpenAI's strict mode."""
     resamples: int = Field(default=6, ge=0)
     """Maximum number of times that a choice is sampled again because a call violates a keyword that
-    masks can't enforce. Two of three attempts continue inside the call, at the invalid value. The
-    third begins the call again."""
+    masks can't enforce."""
 
 
 class ImageSettings(Section):

@@ -71,10 +71,10 @@ class UpgradeRefused(ToolgateError):
 
 
 class RouteNotFound(ToolgateError):
-    """There is no such route, or it needs LiteLLM's database, which this gateway does not have, or
-    a provider that the configuration does not name.
+    """There is no such route, or it needs LiteLLM's database or a provider that the configuration
+    does not have.
 
-    Correct the path or the base URL of the client, or the configuration, as the message states.
+    Correct the path, the base URL or the configuration, as the message states.
     """
 
     status = 404

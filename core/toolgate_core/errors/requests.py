@@ -81,8 +81,7 @@ class UnsupportedParameter(InvalidRequest):
 
 class PreviousResponseNotFound(InvalidRequest):
     """`previous_response_id` names a response that is not stored for this API key or its team, or
-    that continues such a one: created with `store: false` or by another key, deleted, dropped or
-    expired.
+    that continues such a one.
 
     Send the earlier items in `input`.
     """
@@ -92,7 +91,7 @@ class PreviousResponseNotFound(InvalidRequest):
 
 class ResponseNotFound(InvalidRequest):
     """This API key or its team stored no response with this ID, or it was deleted, dropped or has
-    expired. One in flight is unknown until it has ended, unless it is generated in the background.
+    expired. One in flight is unknown until it has ended, except in the background.
 
     Correct the ID, or create the response with `store: true`.
     """
@@ -112,8 +111,8 @@ class ItemNotFound(InvalidRequest):
 
 
 class SchemaNotEnforceable(InvalidRequest):
-    """A schema can't be enforced. Examples: a tool with `strict: true` has a keyword that masks
-    can't enforce, a reference leads out of the schema, or no finite value satisfies the schema.
+    """A schema can't be enforced: for example, a tool with `strict: true` has a keyword that masks
+    can't enforce, a reference leads out of the schema, or no value satisfies it.
 
     Change the keyword at `pointer`, or omit `strict`.
 

@@ -35,8 +35,8 @@ RESAMPLES = Counter(
 begin_at_zero(RESAMPLES, ("call", "value"))
 GIVEN_UP = Counter(
     "toolgate_given_up_calls",
-    "Calls that ended in an error because every attempt violated a keyword that masks can't "
-    "enforce, or because no token of the budget remained for another attempt.",
+    "Calls that ended in an error because every attempt that the budget allowed violated a keyword "
+    "that masks can't enforce.",
 )
 RESAMPLED_TOKENS = Counter(
     "toolgate_resampled_tokens",

@@ -72,8 +72,7 @@ RESPONSES: tuple[Parameter, ...] = (
         "max_tool_calls",
         Integer(1),
         request="max_tool_calls",
-        note="The most calls that the gateway runs. For each further one, the model sees that it "
-        "did not run.",
+        note="The most calls that the gateway runs. The model sees that further ones did not run.",
     ),
     Parameter(
         "text",
@@ -107,7 +106,7 @@ RESPONSES: tuple[Parameter, ...] = (
         "include",
         Array("names of additional output"),
         note=f"`{LOGPROBS}` returns logprobs, `{ENCRYPTED}` the encrypted "
-        "reasoning. OpenAI's other values have no effect, because there are no hosted tools.",
+        "reasoning. OpenAI's other values have no effect.",
     ),
     Parameter(
         "metadata",

@@ -58,8 +58,8 @@ FIRST_TOKEN_SECONDS = Histogram(
 )
 INTER_TOKEN_SECONDS = Histogram(
     "toolgate_inter_token_seconds",
-    "Mean time between output tokens of one streamed response: the time from its first to its last "
-    "event, divided by the number of its tokens minus 1. One value per response.",
+    "Mean time between output tokens of one streamed response, from its first to its last event. "
+    "One value per response.",
     ["model", "surface"],
     buckets=TOKEN_SECONDS,
 )
