@@ -24,11 +24,7 @@ CHECKS = {
     "hostile-loops": "hostile_loops.run",
     "forced-calls": "forced_calls",
     "exactness": "exactness.run",
-    "families": "families.run",
-    "vllm-splits": "families.vllm_splits",
-    "conformance": "conformance",
-    "responses-conformance": "api_conformance.run",
-    "messages-conformance": "api_conformance.run",
+    "families": "families",
     "verify": "verify",
 }
 """Module of each test."""

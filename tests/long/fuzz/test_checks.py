@@ -1,4 +1,4 @@
-"""The fuzzer (tests/long/fuzz) and the evaluation (api_conformance) report broken answers."""
+"""The fuzzer (tests/long/fuzz) and the judge of the other long tests report broken answers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.long.api_conformance.checks import violations
 from tests.long.fuzz.checks import check_response, own_violations
 from tests.long.fuzz.values import Request
+from tests.long.judgement import all_violations
 from tests.support.apis import messages_api, replies, responses_api
 from tests.support.apis.chat_events import events
 from tests.support.servers.script import call
@@ -108,8 +108,8 @@ CALL = Call("1", "look", '{"a": 1}')
 RIGHT = Answer(reasoning="hm", calls=[CALL], finish="calls", usage=Usage(9, 9))
 
 
-def test_the_evaluation_finds_nothing_in_a_right_answer() -> None:
-    assert [*violations(Api.MESSAGES, CASE, RIGHT)] == []
+def test_the_judge_finds_nothing_in_a_right_answer() -> None:
+    assert [*all_violations(Api.MESSAGES, CASE, RIGHT)] == []
 
 
 @pytest.mark.parametrize(
@@ -130,6 +130,6 @@ def test_the_evaluation_finds_nothing_in_a_right_answer() -> None:
         ({"finish": "length"}, "cut before the maximum"),
     ],
 )
-def test_the_evaluation_finds_a_broken_answer(changed: dict[str, Any], expected: str) -> None:
+def test_the_judge_finds_a_broken_answer(changed: dict[str, Any], expected: str) -> None:
     answer = dataclasses.replace(RIGHT, **changed)
-    assert expected in [kind for kind, _ in violations(Api.MESSAGES, CASE, answer)]
+    assert expected in [kind for kind, _ in all_violations(Api.MESSAGES, CASE, answer)]

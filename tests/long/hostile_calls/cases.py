@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.long.api_conformance.cases import CLOSERS, NAMED, tool_of
 from tests.long.walks.tools import tools
 from tests.support.apis.found_tools import SEARCH
 from tests.support.logit_bias import by_token
@@ -16,10 +15,14 @@ from toolgate_core.dialects.dialect import Dialect
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.tools.tool import Tool
 
+NAMED = "named"
 CHOICES = (*("required",) * 4, NAMED, "auto", "auto", "none")
 TEMPERATURES = (0.0, 0.5, 1.0, 1.0, 1.5, 2.0)
 BUDGETS = (30, 40, 50, 60, 80, 120, 180, 400)
 """Values of `max_tokens`. The longer ones have room for several calls."""
+CLOSERS = {'"': 9.0, "}": 7.5, '"}': 8.0, '",': 8.0, "]": 7.5, '"]': 7.5}
+CLOSERS |= {"</think>": 8.5, "<|im_end|>": 7.5}
+"""Biases of texts that end values, reasoning and turns."""
 CLOSE_MARK, HOSTILE_MARK = 7.5, 8.0
 """Biases of texts that end something, and of texts of calls. They balance the closers of JSON."""
 
@@ -49,7 +52,8 @@ def tool_set(rng: Random, *, found: bool = False) -> tuple[tuple[Tool, ...], tup
 
 
 def _tools(rng: Random) -> tuple[Tool, ...]:
-    return tuple(tool_of(each["function"] | {"description": "Does it."}) for each in tools(rng))
+    functions = (each["function"] for each in tools(rng))
+    return tuple(Tool(each["name"], "Does it.", each["parameters"]) for each in functions)
 
 
 def make_case(rng: Random, offered: tuple[Tool, ...], model: str, bias: dict[str, float]) -> Ask:

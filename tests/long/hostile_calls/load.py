@@ -13,9 +13,8 @@ from typing import Any
 
 import httpx
 
-from tests.long.api_conformance.checks import violations
-from tests.long.api_conformance.evaluation import TITLES
 from tests.long.hostile_calls.cases import make_case, tool_set
+from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome
 from tests.support.apis import replies
 from tests.support.apis.found_tools import with_search
@@ -85,7 +84,7 @@ class Load:
         what = self._judged(case, api, stream, response, engines)
         if what is not None:
             how = "streamed" if stream else "whole"
-            text = f"{place}, {TITLES[api]}, {how}: {what}: {json.dumps(body)[:1500]}"
+            text = f"{place}, {api}, {how}: {what}: {json.dumps(body)[:1500]}"
             self.outcome.violations.append(text)
 
     def _judged(
@@ -105,7 +104,7 @@ class Load:
         found: list[str] = []
         for answer in answers:
             count_calls(counts, answer, engines)
-            broken = violations(api, case, answer, self.markup)
+            broken = all_violations(api, case, answer, self.markup)
             found += [f"{kind}: {detail}" for kind, detail in broken]
         return "; ".join(found)[:600] or None
 
