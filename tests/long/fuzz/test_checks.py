@@ -103,6 +103,7 @@ CASE = Ask(
     parallel=False,
     reasoning="medium",
     max_tokens=100,
+    extra={"toolgate": {"repetition_guard": False}},  # which could cut a response
 )
 CALL = Call("1", "look", '{"a": 1}')
 RIGHT = Answer(reasoning="hm", calls=[CALL], finish="calls", usage=Usage(9, 9))
