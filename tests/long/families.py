@@ -26,9 +26,8 @@ import jsonschema
 from tests import tools
 from tests.models import ROOT
 from tests.support import commands
-from tests.support.dialects.model import DialectModel, walk
+from tests.support.dialects.model import DialectModel, calls_in, walk
 from tests.support.dialects.text_reader import calls_of
-from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS

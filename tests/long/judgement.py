@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.schemas.validation import schema_violation
+from tests.support.schemas.judge import schema_violation
 from toolgate_verify.asking.ask import Ask
 from toolgate_verify.reading.answer import Answer
 from toolgate_verify.terms import Api

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.schemas.validation import schema_violation
+from tests.support.schemas.judge import schema_violation
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,15 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tests.long.chaos.fleet import MODEL
-from tests.support.attacks.endless_trailers import endless_trailers
-from tests.support.attacks.stalled_bodies import stalled_bodies
-from tests.support.attacks.stalled_connections import stalled_connections
-from tests.support.attacks.wire import connected, head, read_to_end, send
+from tests.support.attacks.wire import (
+    connected,
+    endless_trailers,
+    head,
+    read_to_end,
+    send,
+    stalled_bodies,
+    stalled_connections,
+)
 from tests.support.schemas.hostile import HOSTILE
 
 PAUSE = 2.0

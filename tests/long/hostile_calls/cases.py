@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.long.walks.tools import tools
 from tests.support.apis.found_tools import SEARCH
-from tests.support.logit_bias import by_token
+from tests.support.vocabularies import by_token
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_verify.asking.ask import Ask, User

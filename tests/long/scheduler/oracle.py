@@ -15,7 +15,7 @@ import jsonschema
 import numpy as np
 import numpy.typing as npt
 
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import calls_in
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec

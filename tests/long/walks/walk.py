@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from tests.long.outcomes import Outcome
 from tests.long.walks.tools import tools
-from tests.support.dialects.model import DialectModel, EndingChoice
-from tests.support.dialects.tool_calls import calls_in
-from tests.support.schemas.validation import schema_violation
+from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
+from tests.support.schemas.judge import schema_violation
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.grammars.compiled_grammar import MeasuredGrammar, measure
