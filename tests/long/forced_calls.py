@@ -25,7 +25,7 @@ import httpx
 import jsonschema
 import jsonschema.validators
 
-from tests.long.hostile_calls.cases import biases
+from tests.long.hostile_calls.load import biases
 from tests.models import ROOT, tiny_family
 from tests.support import commands, markdown
 from tests.support.schemas.suites import FORMS, SCHEMAS

@@ -15,8 +15,7 @@ from typing import Any
 import httpx
 
 from tests.long.chaos.fleet import MODEL
-from tests.long.fuzz.checks import check_response
-from tests.long.fuzz.values import Request
+from tests.long.fuzz.checks import Request, check_response
 from tests.support.apis import replies
 from tests.support.apis.read_responses import from_chunks, read_events
 from tests.support.apis.replies import PATHS, Reply

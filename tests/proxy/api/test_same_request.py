@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.long.fuzz.values import values_of
+from tests.long.fuzz.checks import values_of
 from tests.support.apis.messages_api import CLIENT
 from tests.support.apis.neutral_bodies import (
     Assistant,
