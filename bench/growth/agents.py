@@ -23,9 +23,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.agents.claude_code import ClaudeRun, run_claude
+from tests.support.agents.agent_cli import ClaudeRun, CodexRun, launch_codex, run_claude
 from tests.support.agents.client_packages import bundled_claude
-from tests.support.agents.codex import CodexRun, launch_codex
 from tests.support.markdown import table
 from tests.support.servers.contenders import Server, log_of, running
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER

@@ -16,7 +16,7 @@ import httpx
 
 from bench.support.backend_client import stream_events
 from bench.throughput.targets import CHAT, IDENTIFIER, NUMBER, Target
-from tests.support.schemas.validation import schema_violation
+from tests.support.schemas.judge import schema_violation
 from tests.support.servers.gateways import KEY
 
 WARM_UP_SECONDS = 1.5

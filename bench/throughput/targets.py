@@ -12,7 +12,7 @@ import httpx
 
 from bench.support.backend_client import GENERATE_PATH, BackendClient
 from bench.support.tools import small_tools
-from tests.support.logit_bias import by_token
+from tests.support.vocabularies import by_token
 from toolgate_core import wire
 
 TOOLS = 8

@@ -25,10 +25,10 @@ import httpx
 import jsonschema
 import jsonschema.validators
 
-from tests.long.hostile_calls.cases import biases
+from tests.long.hostile_calls.load import biases
 from tests.models import ROOT, tiny_family
 from tests.support import commands, markdown
-from tests.support.schemas.real_tools import FORMS, SCHEMAS
+from tests.support.schemas.suites import FORMS, SCHEMAS
 from tests.support.servers.contenders import Server, exit_on_sigterm, running
 from toolgate_core.dialects.registry import DIALECTS
 

@@ -1,4 +1,4 @@
-"""What is wrong with the calls and the texts of an answer, whatever the API."""
+"""What is wrong with an answer: with its calls and texts, and with its end in one API."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.schemas.validation import schema_violation
+from tests.support.schemas.judge import schema_violation
 from toolgate_verify.asking.ask import Ask
 from toolgate_verify.reading.answer import Answer
+from toolgate_verify.terms import Api
 
 MARKUP = (
     *("<tool_call>", "</tool_call>", "<think>", "</think>", "<tool_response>", "</tool_response>"),
@@ -74,3 +75,33 @@ def violations(
             continue
         if (wrong := schema_violation(allowed.schemas[call.name], value)) is not None:
             yield "arguments violate the schema", f"{call.name}: {wrong}"
+
+
+def all_violations(
+    api: Api, case: Ask, answer: Answer, markup: Collection[str] = MARKUP
+) -> Iterator[Violation]:
+    """Each rule that the answer of an API breaks, also about its reasoning, end and usage."""
+    yield from violations(answer, allowed_by(case), markup)
+    if answer.reasoning and (case.reasoning == "none" or not shows_reasoning(api, case)):
+        yield "reasoning that was not asked for", answer.reasoning[:80]
+    if answer.finish != (expected := _finish(api, case, answer)):
+        yield "wrong reason of the end", f"{answer.finish} instead of {expected}"
+    usage = answer.usage
+    if usage is None or usage.prompt <= 0 or not 0 < usage.completion <= case.max_tokens:
+        yield "implausible usage", usage
+    guarded = case.extra.get("toolgate", {}).get("repetition_guard") is not False
+    if answer.cut and usage and usage.completion < case.max_tokens and not guarded:
+        yield "cut before the maximum", usage
+
+
+def shows_reasoning(api: Api, case: Ask) -> bool:
+    """Whether the answer has the reasoning of the model."""
+    return api != Api.MESSAGES or case.reasoning not in (None, "none")
+
+
+def _finish(api: Api, case: Ask, answer: Answer) -> str:
+    """The end that the answer must have."""
+    if answer.cut:
+        return "length"
+    named = api == Api.CHAT and case.choice.startswith("=")  # OpenAI's API says `stop` then
+    return "calls" if answer.calls and not named else "stop"

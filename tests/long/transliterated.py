@@ -23,9 +23,9 @@ from typing import Any
 from tests.long.outcomes import Outcome, Runs, parser_of, side_by_side
 from tests.support.dialects.codec_schemas import CODEC_SCHEMAS
 from tests.support.dialects.codec_walks import CodecModel
-from tests.support.schemas.real_tools import FORMS, real_tools
+from tests.support.schemas.judge import schema_violation
 from tests.support.schemas.scripts import SCRIPTS, transliterated
-from tests.support.schemas.validation import schema_violation
+from tests.support.schemas.suites import FORMS, real_tools
 from tests.support.shared_data import BFCL, MASKBENCH, records
 from toolgate_backend.errors import BackendError
 from toolgate_backend.grammars.compiler import CompileResult, RewrittenSchema

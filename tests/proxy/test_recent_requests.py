@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.clock import Clock
+from tests.support.waiting import Clock
 from toolgate_proxy.recent_requests import MAX_TIMES, MINUTES, RecentRequests
 
 

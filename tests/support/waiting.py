@@ -1,9 +1,10 @@
-"""Waiting for what another task, thread or process does."""
+"""Waiting for what another task, thread or process does, and a clock that tests advance by hand."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 SECONDS = 30.0
 """Only a failure takes so long."""
@@ -14,3 +15,17 @@ async def until(condition: Callable[[], object], seconds: float = SECONDS) -> No
     async with asyncio.timeout(seconds):
         while not condition():  # noqa: ASYNC110  others change it, without an event
             await asyncio.sleep(0.01)
+
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.seconds = 1000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def wall(self) -> datetime:
+        return NOON + timedelta(seconds=self.seconds - 1000)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser.axe import violations
-from tests.support.browser.chromium import NARROW, WIDE, chromium, opened
+from tests.support.browser.chromium import NARROW, WIDE, chromium, opened, violations
 from tests.verify.harness import verify
 from tests.verify.reference_server.app import KEY, MODEL
 from toolgate_verify.checks import select

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests import tools
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import calls_in
 from toolgate_backend.endpoint.token_stream import TextDecoder
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.state import Phase

@@ -14,8 +14,7 @@ import jsonschema_rs
 import numpy as np
 import pytest
 
-from tests.support.dialects.model import DialectModel
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import DialectModel, calls_in
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiled_grammar import DIGITS, EXPONENT_DIGITS, limits_of
 from toolgate_backend.grammars.graph.value_bounds import MAX_NESTING

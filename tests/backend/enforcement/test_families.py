@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import jsonschema
 import pytest
 
-from tests.support.dialects.model import PARAMETERS, DialectModel, walk
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
 from tests.support.effort import repeats
 from toolgate_core.deltas import CallEnd, Finish
 from toolgate_core.dialects.mark_texts import mark_texts, special_tokens

@@ -11,8 +11,7 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tests.support.dialects.model import DialectModel
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import DialectModel, calls_in
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
 from toolgate_backend.enforcement.token_limits import LEAST_REPEATS, repeats

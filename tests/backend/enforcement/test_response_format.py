@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from tests import tools
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import calls_in
 from tests.support.effort import repeats
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.grammars.compiler import Compiler

@@ -14,9 +14,8 @@ import jsonschema
 import numpy as np
 import pytest
 
-from tests.support.dialects.model import PARAMETERS, DialectModel, walk
+from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
 from tests.support.dialects.text_reader import read_turn
-from tests.support.dialects.tool_calls import calls_in
 from tests.support.effort import repeats
 from toolgate_backend.enforcement.state import Phase
 from toolgate_backend.tokens import masks

@@ -12,8 +12,7 @@ from tests.models import ROOT
 from tests.support.effort import repeats
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.judge import Instance, Judge
-from tests.support.schemas.real_tools import verdicts_by_form
-from tests.support.schemas.suites import Case, Result
+from tests.support.schemas.suites import Case, Result, verdicts_by_form
 from tests.support.schemas.support_page import document
 
 pytestmark = [

@@ -9,8 +9,7 @@ import pytest
 from tests.long.exactness.cases import Case
 from tests.long.exactness.engines import Engines, bytes_vocabulary
 from tests.long.exactness.judgement import Found, Judge, Judgement
-from tests.long.exactness.report import document
-from tests.long.exactness.run import isolated
+from tests.long.exactness.run import document, isolated
 from tests.support.schemas.judge import COMPACT
 from toolgate_backend.grammars.instances import written
 from toolgate_core.schema.canonical import canonical_schema

@@ -10,8 +10,7 @@ import llguidance
 import pytest
 
 from tests.support.effort import repeats
-from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
-from tests.support.schemas.pattern_samples import sample_of
+from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts, sample_of
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.codecs.raw_strings import whole_text
 from toolgate_backend.grammars.compiler import Compiler

@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
-from tests.support.schemas.real_tools import SCHEMAS, real_tools
+from tests.support.schemas.suites import SCHEMAS, real_tools
 from toolgate_backend.grammars.engines.engine import Matcher
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import words_per_row

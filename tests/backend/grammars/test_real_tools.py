@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import repeats
-from tests.support.schemas.real_tools import FORMS, SCHEMAS, real_tools
+from tests.support.schemas.suites import FORMS, SCHEMAS, real_tools
 from tests.support.shared_data import DATA
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.engines.engine import CompiledGrammar

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from tests.long.scheduler.engine import vocabulary
-from tests.long.scheduler.oracle import Violation
-from tests.long.scheduler.profile import Profile
+from tests.long.scheduler.oracle import Profile, Violation
 from tests.long.scheduler.runner import Runner
 from tests.long.scheduler.simulation import Simulation
 

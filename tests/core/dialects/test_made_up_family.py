@@ -15,8 +15,7 @@ from transformers.utils.chat_template_utils import render_jinja_template
 from typer.testing import CliRunner
 
 from tests.models.family_template import chat_template
-from tests.support.dialects.model import PARAMETERS, DialectModel, walk
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import PARAMETERS, DialectModel, calls_in, walk
 from toolgate_core.deltas import CallEnd, CallStart, Finish
 from toolgate_core.dialects.dialect import Golden
 from toolgate_core.dialects.mark_texts import end_texts, mark_texts

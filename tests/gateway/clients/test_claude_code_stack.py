@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.gateway.clients.adding_proxy import adding_proxy
 from tests.gateway.servers import Gateway
-from tests.support.agents.claude_code import run_claude
+from tests.support.agents.agent_cli import run_claude
 from tests.support.apis.messages_api import accumulated
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.read_responses import read_events
 
 TOOLS = ("Read", "Grep")
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from tests.gateway.clients.adding_proxy import adding_proxy
 from tests.gateway.servers import Gateway
-from tests.support.agents.codex import run_codex
+from tests.support.agents.agent_cli import run_codex
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import accumulated
-from tests.support.apis.typed_events import read_events
 
 
 def test_codex_calls_a_tool_and_reads_its_result(

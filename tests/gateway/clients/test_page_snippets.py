@@ -13,12 +13,11 @@ from typing import Any
 
 from tests.gateway.clients.adding_proxy import AddingProxy, adding_proxy
 from tests.gateway.servers import Gateway
-from tests.support.agents.agent_cli import folders, run
+from tests.support.agents.agent_cli import CATALOG, folders, run
 from tests.support.agents.client_packages import claude_command, codex_command
-from tests.support.agents.codex import CATALOG
 from tests.support.apis.messages_api import accumulated as message_of
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import accumulated as items_of
-from tests.support.apis.typed_events import read_events
 from tests.support.browser.chromium import chromium, opened
 
 

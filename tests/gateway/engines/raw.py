@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from tests import tools
-from tests.support.dialects.tool_calls import calls_in
+from tests.support.dialects.model import calls_in
 from toolgate_core import grammar_key, wire
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.segmenter import Segmenter

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import httpx
 
 from tests.support.apis.messages_api import accumulated, check_message
-from tests.support.apis.read_responses import collected, of_whole
+from tests.support.apis.read_responses import collected, of_whole, read_events
 from tests.support.apis.responses_api import check_response
-from tests.support.apis.typed_events import read_events
 from toolgate_proxy.backend_client.event_stream import SseParser
 
 Api = Literal["chat", "responses", "messages"]

@@ -13,9 +13,7 @@ import pytest
 from tests import tools
 from tests.gateway.servers import adapters
 from tests.gateway.stack import Stack
-from tests.support.browser.axe import violations
-from tests.support.browser.chromium import chromium, opened
-from tests.support.browser.page import expect, sign_in
+from tests.support.browser.chromium import chromium, expect, opened, sign_in, violations
 
 RUN_MS = 60_000
 

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.gateway.servers import Gateway
-from tests.long.api_conformance.checks import violations
+from tests.long.judgement import all_violations
 from tests.support.apis import replies
 from tests.support.apis.found_sessions import FORMS, bodies
 from tests.support.apis.found_tools import SEARCH, with_search
@@ -77,7 +77,7 @@ def test_only_found_tools_are_called(
         )
         assert response.status_code == 200, response.text
         [reply] = replies.read(api, response.content, streamed=stream)
-        assert [*violations(api, case, reply.answer)] == []
+        assert [*all_violations(api, case, reply.answer)] == []
         return {call.name for call in reply.answer.calls}
 
     with ThreadPoolExecutor(len(SEEDS)) as pool:

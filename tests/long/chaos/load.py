@@ -15,12 +15,10 @@ from typing import Any
 import httpx
 
 from tests.long.chaos.fleet import MODEL
-from tests.long.fuzz.checks import check_response
-from tests.long.fuzz.values import Request
+from tests.long.fuzz.checks import Request, check_response
 from tests.support.apis import replies
-from tests.support.apis.read_responses import from_chunks
+from tests.support.apis.read_responses import from_chunks, read_events
 from tests.support.apis.replies import PATHS, Reply
-from tests.support.apis.typed_events import read_events
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.terms import Api

@@ -17,9 +17,8 @@ from functools import partial
 
 from tests.long.chaos.fleet import Fleet, Server
 from tests.long.chaos.load import Load
-from tests.long.chaos.report import Found, counted, table, violations
 from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
-from tests.long.chaos.session import conduct, parser_of
+from tests.long.chaos.session import Found, conduct, counted, parser_of, table, violations
 
 DEREGISTERED_SECONDS = 3.0
 """Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/helm."""

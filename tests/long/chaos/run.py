@@ -26,8 +26,7 @@ import psutil
 from tests.long.chaos.faults import FAULTS, Fault
 from tests.long.chaos.fleet import Fleet
 from tests.long.chaos.load import Load
-from tests.long.chaos.report import Found, counted, table, violations
-from tests.long.chaos.session import conduct, parser_of
+from tests.long.chaos.session import Found, conduct, counted, parser_of, table, violations
 from tests.support.servers import virtual_keys
 
 CLIENTS = 4

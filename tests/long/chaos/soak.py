@@ -27,15 +27,13 @@ from pathlib import Path
 
 import redis.asyncio
 
-from tests.long.chaos.attacks import Attacks
+from tests.long.chaos.attacks import PER_MINUTE, Attacks, LimitProbe
 from tests.long.chaos.faults import FAULTS
 from tests.long.chaos.fleet import Fleet
 from tests.long.chaos.growth import Sample, draw, report, sample
-from tests.long.chaos.limit_probe import PER_MINUTE, LimitProbe
 from tests.long.chaos.load import Load
-from tests.long.chaos.report import EXPECTED, Found, counted, table, violations
 from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, STOPPED_SECONDS, inflict, make_key
-from tests.long.chaos.session import conduct, parser_of
+from tests.long.chaos.session import EXPECTED, Found, conduct, counted, parser_of, table, violations
 from tests.long.fuzz.run import left_in_gateway
 from toolgate_verify.terms import Api
 

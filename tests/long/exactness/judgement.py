@@ -12,13 +12,11 @@ from typing import Any
 import jsonschema
 import jsonschema_rs
 
+from tests.long.exactness.cases import Case, neighbours, small_values
+from tests.long.exactness.engines import Engines, Masks
 from tests.support.schemas.judge import CANONICAL, COMPACT
 from toolgate_backend.grammars.instances import Form, Text, cause_of, written
 from toolgate_core.schema.walk import subschemas
-
-from .cases import Case
-from .engines import Engines, Masks
-from .neighbours import neighbours, small_values
 
 MAX_TEXT = 6_000
 """Longest text of an instance, in bytes."""

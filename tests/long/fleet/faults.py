@@ -1,16 +1,23 @@
-"""Seeded faults of a simulated fleet: partitions, pauses, kills, lost writes, clock jumps."""
+"""The faults of a simulated fleet, and the invariants that hold in spite of them."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
-from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict, deque
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from itertools import pairwise
+from typing import Any, Literal, cast
 
-from .network import Link, Network
+from redis.exceptions import ResponseError
+
+from tests.long.fleet.gateway import Compiler, Gateway, verdict_of
+from tests.long.fleet.network import Link, Network
+from toolgate_core import wire
+from toolgate_proxy.redis_client import MAX_PAUSE, PATIENT_TIMEOUT
 
 Kind = Literal["partition", "pause", "kill", "restart", "flush", "hang", "clock"]
 WEIGHTS: dict[Kind, int] = {
@@ -116,3 +123,137 @@ class Faults:
     async def _clock(self) -> None:
         self._network.server.skew += self._rng.uniform(-90, 90)
         self.record.lost.append(time.monotonic())
+
+
+WINDOW_MS = 60_000
+SLACK = 2.0
+"""Seconds for exchanges and probes."""
+BREAKER = MAX_PAUSE + PATIENT_TIMEOUT + 1.0
+"""Seconds for which a gateway may skip Redis after a fault. It then compiles without a lock."""
+MAX_KEPT = 20
+
+
+class Invariants:
+    def __init__(
+        self, record: Record, compiler: Compiler, *, poll: float, grace: float, lease: float
+    ) -> None:
+        self.settled = 2 * lease + 20
+        """Seconds without faults after which counters are as if there had been none."""
+        self.violations: list[str] = []
+        self.checks = Counter[str]()
+        self.revoked: dict[str, float] = {}
+        """When the administrator was told that a key is revoked."""
+        self._record, self._compiler = record, compiler
+        self._poll, self._grace = poll, grace
+        self._counted: set[str] = set()
+        """Requests that Redis has admitted."""
+        self._windows: dict[bytes, deque[tuple[float, int]]] = defaultdict(deque)
+        self._lost = 0
+
+    def fail(self, sentence: str) -> None:
+        if len(self.violations) < MAX_KEPT:
+            self.violations.append(f"{time.monotonic():.3f} s: {sentence}")
+
+    # --- limits -------------------------------------------------------------------------------
+
+    def watch(self, clock: Callable[[], float]) -> Callable[..., None]:
+        """An observer of Redis' scripts. `clock`: that of the server, in milliseconds."""
+
+        def ran(text: str, keys: Sequence[bytes], arguments: Sequence[bytes], reply: Any) -> None:
+            if not text.startswith("-- Admits one request"):
+                return
+            if isinstance(reply, ResponseError) or reply[0] != 0:
+                return
+            request_id, _, _, limits = json.loads(arguments[0])
+            self._counted.add(request_id)
+            if self._lost != len(self._record.lost):  # counters may begin anew
+                self._lost = len(self._record.lost)
+                self._windows.clear()
+            for key, (kind, _, limit, amount) in zip(keys, limits, strict=True):
+                if kind == "sliding" and limit >= 0 and key.endswith(b":requests"):
+                    self._admitted(key, limit, amount, clock())
+
+        return ran
+
+    def _admitted(self, key: bytes, limit: int, amount: int, now: float) -> None:
+        window = self._windows[key]
+        window.append((now, amount))
+        while window[0][0] <= now - WINDOW_MS:
+            window.popleft()
+        self.checks["requests per minute"] += 1
+        used = sum(each for _, each in window)
+        if used > limit:
+            self.fail(f"{key.decode()}: {used} requests in a minute, limit {limit}")
+
+    def passed(self, request_id: str) -> None:
+        """A gateway has let a request with limits pass."""
+        self.checks["counted before it passes"] += 1
+        if request_id not in self._counted:
+            self.fail(f"{request_id} passed without being counted")
+
+    def in_flight(self, key_id: str, count: int, limit: int) -> None:
+        """`count`: requests of a key that run at all gateways."""
+        now = time.monotonic()
+        if self._record.overlaps(now - self.settled, now):
+            return  # leases of stopped or unreachable gateways expire while their requests run
+        self.checks["requests at once"] += 1
+        if count > limit:
+            self.fail(f"{key_id}: {count} requests at once, limit {limit}")
+
+    def refused(self, key_id: str, count: int, limit: int) -> None:
+        """A request was refused although `count` requests of the key run."""
+        now = time.monotonic()
+        if self._record.overlaps(now - self.settled, now):
+            return
+        self.checks["capacity returns"] += 1
+        if count == 0:
+            self.fail(f"{key_id}: refused although none of its requests runs, limit {limit}")
+
+    # --- keys ---------------------------------------------------------------------------------
+
+    def accepted(self, gateway: Gateway, key_id: str) -> None:
+        """A gateway has accepted a key."""
+        now = time.monotonic()
+        self.checks["keys"] += 1
+        if key_id in gateway.retired:
+            self.fail(f"{gateway.node.name} accepts {key_id}, which it knew to be revoked")
+        revoked = self.revoked.get(key_id)
+        if revoked is None or self._record.lost_between(revoked - 1, now):
+            return  # Redis may have lost the revocation
+        late = now - revoked
+        if late > self._poll + SLACK and not self._record.overlaps(revoked - 1, now):
+            self.fail(f"{key_id} is accepted {late:.1f} s after it was revoked")
+        if late > self._grace + self._poll + SLACK:
+            self.fail(f"{key_id} is accepted {late:.1f} s after it was revoked, despite the grace")
+
+    # --- grammars -----------------------------------------------------------------------------
+
+    def loaded(self, source: wire.GrammarSource, verdict: wire.GrammarVerdict | None) -> None:
+        self.checks["verdicts"] += 1
+        if verdict != verdict_of(source):
+            self.fail(f"{source.key} has the verdict {verdict!r}")
+
+    def compiled_once(self, lifetime: Callable[[str], float]) -> None:
+        """`lifetime`: seconds that a key's record is kept."""
+        for key, begun in self._compiler.begun.items():
+            # Messages arrive in another order than that in which their grammars are compiled.
+            for first, again in pairwise(sorted(begun)):
+                self.checks["one compile"] += 1
+                explained = self._record.overlaps(first - BREAKER, again)
+                if not explained and again - first < lifetime(key) - SLACK:
+                    self.fail(f"{key} was compiled at {first:.3f} and {again:.3f} without a fault")
+
+    # --- ends ---------------------------------------------------------------------------------
+
+    def idle(self, gateway: Gateway, before: frozenset[Any]) -> None:
+        """No request has run for a while, and nothing has failed. `before`: the tasks of the
+        gateway a second ago, among which may be those of an exchange with Redis."""
+        self.checks["idle"] += 1
+        if gateway.limiter.reservations._entries:
+            self.fail(f"{gateway.node.name} keeps reservations of ended requests")
+        if not gateway.cache.available or gateway.limiter.counted != "fleet":
+            self.fail(f"{gateway.node.name} has not found Redis again")
+        names = sorted(task.get_coro().__qualname__ for task in gateway.tasks & before)  # type: ignore[union-attr]
+        lasting = {"poll_forever", "Reservations._update_forever", "RedisCache._flush_uses_later"}
+        if extra := [name for name in names if name not in lasting]:
+            self.fail(f"{gateway.node.name} has tasks that do not end: {extra}")

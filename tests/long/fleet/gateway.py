@@ -14,6 +14,7 @@ from unittest.mock import patch
 
 from pydantic import SecretStr
 
+from tests.long.fleet.network import Client, Network, Node
 from toolgate_core import wire
 from toolgate_proxy.grammars.loader import GrammarResult, Loader
 from toolgate_proxy.grammars.redis_cache import RedisCache
@@ -22,8 +23,6 @@ from toolgate_proxy.keys.key import Hasher, now
 from toolgate_proxy.keys.sync import KeySync
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.settings import Settings
-
-from .network import Client, Network, Node
 
 SECRET = SecretStr("a-secret-of-the-simulated-fleet")
 HASHER = Hasher(SECRET)

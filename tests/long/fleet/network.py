@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+import selectors
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from unittest.mock import patch
 
 from redis.exceptions import ConnectionError
 
-from .redis_server import RedisServer
+from tests.long.fleet.redis_server import RedisServer
 
 Link = Literal["up", "refused", "silent", "one-way"]
 """`refused`: connections are refused. `silent`: nothing arrives. `one-way`: commands arrive, but no
@@ -124,3 +128,52 @@ class Pipeline:
 
     async def execute(self, raise_on_error: bool = True) -> list[Any]:
         return await self._network.exchange(self._node, self._commands)
+
+
+START = 1_800_000_000.0
+"""Seconds since 1970 when a simulation begins."""
+
+
+class Deadlock(Exception):
+    """All tasks wait, and nothing will wake one."""
+
+
+class _Selector(selectors.SelectSelector):
+    loop: VirtualLoop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise Deadlock("All tasks of the simulation wait for each other.")
+        self.loop.seconds += max(timeout, 0.0)
+        return []  # no descriptor is in use
+
+
+class VirtualLoop(asyncio.SelectorEventLoop):
+    """`seconds`: since the beginning of the simulation."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        selector = _Selector()
+        selector.loop = self
+        super().__init__(selector)
+
+    def time(self) -> float:
+        return self.seconds
+
+
+@contextmanager
+def virtual_time() -> Iterator[VirtualLoop]:
+    """A loop, and `time` as its clock."""
+    loop = VirtualLoop()
+    clocks: dict[str, Any] = {
+        "time": lambda: START + loop.seconds,
+        "time_ns": lambda: round((START + loop.seconds) * 1e9),
+        "monotonic": lambda: loop.seconds,
+    }
+    asyncio.set_event_loop(loop)
+    try:
+        with patch.multiple(time, **clocks):
+            yield loop
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

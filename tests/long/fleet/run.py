@@ -12,9 +12,8 @@ from __future__ import annotations
 import os
 from functools import partial
 
+from tests.long.fleet.scenario import Profile, simulate
 from tests.long.outcomes import Runs, parser_of, require_hash_seed, seeds_of, side_by_side
-
-from .scenario import Profile, simulate
 
 
 def main() -> int:

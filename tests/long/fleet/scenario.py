@@ -14,6 +14,17 @@ from dataclasses import dataclass
 
 from pydantic import SecretStr
 
+from tests.long.fleet.faults import Faults, Invariants
+from tests.long.fleet.gateway import (
+    HASHER,
+    Compiler,
+    Gateway,
+    simulated_redis,
+    track_tasks,
+    verdict_of,
+)
+from tests.long.fleet.network import Network, virtual_time
+from tests.long.fleet.redis_server import RedisServer
 from tests.long.outcomes import Outcome
 from toolgate_core import wire
 from toolgate_core.errors import (
@@ -27,13 +38,6 @@ from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.keys.key import Key, Limits, StoredSecret, Terms, now
 from toolgate_proxy.keys.limit_kinds import Tokens
 from toolgate_proxy.keys.redis_store import RedisStore, StoreConflict
-
-from .clock import virtual_time
-from .faults import Faults
-from .gateway import HASHER, Compiler, Gateway, simulated_redis, track_tasks, verdict_of
-from .invariants import Invariants
-from .network import Network
-from .redis_server import RedisServer
 
 DAY = 86_400.0
 LIMITS: tuple[dict[str, int], ...] = (

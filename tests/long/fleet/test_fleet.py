@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("lupa", reason="runs the Lua scripts of the gateways")
 
-from tests.long.fleet.clock import Deadlock, virtual_time
+from tests.long.fleet.network import Deadlock, virtual_time
 from tests.long.fleet.redis_server import RedisServer
 from tests.long.fleet.scenario import Profile, simulate
 from tests.long.outcomes import Outcome

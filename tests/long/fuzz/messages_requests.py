@@ -6,8 +6,8 @@ import json
 from random import Random
 from typing import Any
 
+from tests.long.fuzz.checks import Request, spoilt, values_of
 from tests.long.fuzz.requests import converted_to, text
-from tests.long.fuzz.values import Request, spoilt, values_of
 from toolgate_proxy.api.messages.parameters import BY_NAME, PARAMETERS
 
 VALUES = values_of(PARAMETERS)

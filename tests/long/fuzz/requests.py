@@ -9,7 +9,7 @@ from collections.abc import Collection, Container
 from random import Random
 from typing import Any
 
-from tests.long.fuzz.values import Request, spoilt, values_of
+from tests.long.fuzz.checks import Request, spoilt, values_of
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS
 
 WORDS = [

@@ -4,8 +4,8 @@
         [--concurrency 32] [--seed 0] [--backend URL --backend-key KEY] [--bias FILE]
 
 Parameters, messages, tools, token budgets and disconnecting clients are drawn at random
-(requests.py). Some requests are invalid, or damaged (values.py). Each response is checked
-against its request (checks.py). The exit status is 1 after a violation, after an HTTP 5xx, or if
+(requests.py). Some requests are invalid, or damaged (checks.py). Each response is checked
+against its request. The exit status is 1 after a violation, after an HTTP 5xx, or if
 the gateway or the backend still has requests, sequences or pinned grammars in the end. `--bias` is
 a JSON file with a logit_bias, for models that would rarely end a string.
 """
@@ -22,8 +22,7 @@ from pathlib import Path
 import httpx
 
 from tests.long.fuzz import messages_requests, requests, responses_requests
-from tests.long.fuzz.checks import check_rejection, check_response, own_violations
-from tests.long.fuzz.values import Request
+from tests.long.fuzz.checks import Request, check_rejection, check_response, own_violations
 from tests.support import commands
 from tests.support.apis import replies
 from toolgate_core import wire

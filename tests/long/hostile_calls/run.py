@@ -29,8 +29,7 @@ from random import Random
 
 import httpx
 
-from tests.long.hostile_calls.cases import biases
-from tests.long.hostile_calls.load import Load
+from tests.long.hostile_calls.load import Load, biases
 from tests.long.outcomes import Outcome, Runs, parser_of
 from tests.models import ROOT, tiny_family
 from tests.support.servers.contenders import Server, exit_on_sigterm, running

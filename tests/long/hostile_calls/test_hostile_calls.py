@@ -13,8 +13,7 @@ import httpx
 import pytest
 
 from tests.long.hostile_calls import run
-from tests.long.hostile_calls.cases import biases, make_case, tool_set
-from tests.long.hostile_calls.load import CHOICES, Load, body_of
+from tests.long.hostile_calls.load import ANSWERS, Load, biases, body_of, make_case, tool_set
 from tests.long.outcomes import Outcome
 from tests.models import tiny_model
 from toolgate_core.dialects.registry import DIALECTS
@@ -117,6 +116,6 @@ def test_calls_are_validated_and_counted_by_engine() -> None:
     outcome = outcome_of(answer)
     answered = 15 - outcome.counts["given up"]
     calls = outcome.counts["calls: complete"]
-    assert outcome.counts["calls: xgrammar"] == calls == answered * CHOICES > 0
+    assert outcome.counts["calls: xgrammar"] == calls == answered * ANSWERS > 0
     assert len(outcome.violations) == answered
     assert all("markup in content" in each for each in outcome.violations)

@@ -11,7 +11,7 @@ from openai.lib.streaming._deltas import accumulate_delta
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
 from tests.support.apis import messages_api, responses_api
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.read_responses import read_events
 from tests.support.litellm.own_route import Response
 
 Json = dict[str, Any]

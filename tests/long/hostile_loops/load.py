@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 
 from tests.long.hostile_loops.answers import Answer, comparable, difference, read
-from tests.long.hostile_loops.model import RandomModel
-from tests.long.hostile_loops.tools import FAULTS, LOOP, REPEATABLE, SCHEMAS, is_valid
+from tests.long.hostile_loops.model import FAULTS, LOOP, REPEATABLE, SCHEMAS, RandomModel, is_valid
 from tests.long.outcomes import Outcome
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response
 from tests.support.servers.virtual_keys import key_of

@@ -21,7 +21,7 @@ import uvicorn
 from mcp.server.lowlevel import Server
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tests.long.hostile_loops.tools import offered
+from tests.long.hostile_loops.model import offered
 
 HUGE = "word 北京 " * 150_000
 STEPS = {"server/discover": 8, "initialize": 8, "tools/list": 4}

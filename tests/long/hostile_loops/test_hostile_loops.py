@@ -11,9 +11,8 @@ import pytest
 
 from tests.long.hostile_loops.answers import Answer, comparable
 from tests.long.hostile_loops.load import Load, make_body
-from tests.long.hostile_loops.model import DAMAGES, RandomModel
+from tests.long.hostile_loops.model import DAMAGES, LOOP, SCHEMAS, RandomModel, instance, is_valid
 from tests.long.hostile_loops.run import loops
-from tests.long.hostile_loops.tools import LOOP, SCHEMAS, instance, is_valid
 from tests.long.outcomes import Outcome
 from tests.support.litellm.own_route import PATHS, Gateway
 

@@ -21,6 +21,7 @@ from vllm.v1.structured_output import StructuredOutputManager
 from vllm.v1.worker.gpu_input_batch import InputBatch
 
 from tests import tools
+from tests.long.scheduler.oracle import Profile
 from tests.models import tiny_model
 from toolgate_backend.adapters import draft_config, vllm_host
 from toolgate_backend.adapters.engine_sequences import engine_sequences
@@ -31,8 +32,6 @@ from toolgate_backend.tokens.vocabulary import Vocabulary, from_model_config
 from toolgate_core import grammar_key
 from toolgate_core.tools import parse_tools
 from toolgate_core.wire import GrammarSource
-
-from .profile import Profile
 
 BLOCK_SIZE = 16
 MAX_LENGTH = 320

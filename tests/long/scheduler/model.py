@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tests.long.scheduler.oracle import Oracle, Profile
 from toolgate_backend.tokens.vocabulary import Vocabulary
-
-from .oracle import Oracle
-from .profile import Profile
 
 CALLS = (
     '{"name": "get_weather", "arguments": {"city": "Oslo", "unit": "celsius"}}',

@@ -18,11 +18,10 @@ from vllm.v1.sample.rejection_sampler import rejection_sample
 from vllm.v1.structured_output.utils import apply_grammar_bitmask
 from vllm.v1.worker.gpu_input_batch import CachedRequestState
 
+from tests.long.scheduler.engine import DEVICE, make_batch
+from tests.long.scheduler.model import FakeModel
+from tests.long.scheduler.oracle import Profile
 from tests.support.request_state import new_request_state
-
-from .engine import DEVICE, make_batch
-from .model import FakeModel
-from .profile import Profile
 
 
 class _Copied:

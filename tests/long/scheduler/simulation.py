@@ -1,27 +1,52 @@
-"""One engine: requests arrive, are scheduled, drafted, preempted, aborted, and judged."""
+"""vLLM's scheduler with adversarial drafts, preemption, aborts and moving rows, and a fake model.
+
+    python -m tests.long scheduler --seeds 200 --steps 5000 --out FILE   # 1,000,000 steps
+    python -m tests.long scheduler --seed 13 --steps 5000                # one of them again
+    python -m tests.long scheduler --shape forced --seeds 200            # drafts of forced text
+    python -m tests.long scheduler --seed 13 --hash-seed 7               # in another order of sets
+
+Each seed is an engine of its own: an adapter, a shape of drafts, sync or async scheduling, 1 to 64
+rows, scarce blocks. Real parts of vLLM: Scheduler and AsyncScheduler with their KV-cache manager,
+StructuredOutputManager, InputBatch with BatchUpdate, the application of bitmasks, the rejection
+sampler's CPU kernels. Ours: logits, drafts, and the order of calls of the V1 model runner. At every
+position that is sampled, the mask of the row is compared with that of an automaton of the same
+request that never drafts and never moves. Every finished response is segmented, and its calls are
+validated.
+
+With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again. The
+exit status is 1 if an invariant was violated.
+"""
 
 from __future__ import annotations
 
+import os
 import random
 import time
 from collections import Counter, deque
+from functools import partial
 from typing import Any
 
 from vllm import SamplingParams
 from vllm.sampling_params import StructuredOutputsParams
 from vllm.v1.request import Request, RequestStatus
 
-from tests.long.outcomes import Outcome
+from tests.long.outcomes import (
+    HASH_SEED,
+    Outcome,
+    Runs,
+    parser_of,
+    require_hash_seed,
+    seeds_of,
+    side_by_side,
+)
+from tests.long.scheduler import engine
+from tests.long.scheduler.model import FakeModel
+from tests.long.scheduler.oracle import Oracle, Profile, Shape, Violation, profile_of
+from tests.long.scheduler.runner import Runner
 from toolgate_backend.adapters import vllm_host
 from toolgate_backend.adapters.engine_sequences import engine_sequences
 from toolgate_backend.enforcement.automaton import Automaton
 from toolgate_backend.enforcement.spec import Spec
-
-from . import engine
-from .model import FakeModel
-from .oracle import Oracle, Violation
-from .profile import Profile, Shape, profile_of
-from .runner import Runner
 
 REASONS = {
     RequestStatus.FINISHED_STOPPED: "stop",
@@ -231,3 +256,24 @@ def simulate(seed: int, steps: int, shape: Shape | None = None) -> Outcome:
     outcome.counts = simulation.counts + simulation._oracle.counts
     outcome.seconds = time.perf_counter() - began
     return outcome
+
+
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--seeds", type=int, default=20, help="number of engines")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--steps", type=int, default=500, help="steps of each engine")
+    parser.add_argument(
+        "--shape", choices=["forced"], help="all engines with drafts of forced text"
+    )
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--hash-seed", default=HASH_SEED, help="PYTHONHASHSEED; 0 by default")
+    options = parser.parse_args()
+    # vLLM iterates over sets of request ids. Threads of small tensor operations only wait for each
+    # other.
+    require_hash_seed(options.hash_seed, VLLM_LOGGING_LEVEL="ERROR", OMP_NUM_THREADS="1")
+    runs = Runs(options.out, steps=str(options.steps), shape=options.shape or "any")
+    work = partial(simulate, steps=options.steps, shape=options.shape)
+    for outcome in side_by_side(work, runs.missing(seeds_of(options)), options.processes):
+        runs.add(outcome)
+    return runs.report("engines")

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.long.fuzz.values import values_of
+from tests.long.fuzz.checks import values_of
 from tests.support.apis.messages_api import CLIENT
-from tests.support.apis.neutral_bodies import bodies
-from tests.support.apis.neutral_request import (
+from tests.support.apis.neutral_bodies import (
     Assistant,
     Call,
     NeutralRequest,
@@ -22,6 +21,7 @@ from tests.support.apis.neutral_request import (
     Thinking,
     Turn,
     User,
+    bodies,
 )
 from tests.support.effort import repeats
 from toolgate_core.chat_request import ChatRequest

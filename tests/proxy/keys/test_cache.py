@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from tests.support.clock import NOON, Clock
 from tests.support.servers.virtual_keys import HASHER, key_of, stored
+from tests.support.waiting import NOON, Clock
 from toolgate_core.errors import InvalidKey, KeysUnavailable, RetiredKey
 from toolgate_proxy.keys.cache import KeyCache
 from toolgate_proxy.keys.key import Key, hint, new_key

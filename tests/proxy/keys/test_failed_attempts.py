@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.clock import Clock
+from tests.support.waiting import Clock
 from toolgate_core.errors import TooManyWrongKeys
 from toolgate_proxy.keys import failed_attempts as module
 from toolgate_proxy.keys.failed_attempts import FailedAttempts

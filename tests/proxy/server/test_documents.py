@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.documents import worker
-from tests.support.documents.calls import CALLED
-from tests.support.documents.pdfs import in_base64
+from tests.support.documents.pdfs import CALLED, in_base64
 from tests.support.litellm.own_route import PATHS, Gateway, Response, body_of
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from litellm.proxy import proxy_server
 
-from tests.support.agents.agent_cli import RUN_SECONDS
-from tests.support.agents.claude_code import run_claude
+from tests.support.agents.agent_cli import RUN_SECONDS, run_claude
 from tests.support.agents.client_packages import CLIENTS, client_python, node_folder
 from tests.support.litellm.mcp import LOOKUP, ran
 from tests.support.litellm.own_route import MASTER, Gateway

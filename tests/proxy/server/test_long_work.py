@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 import uvicorn
 
-from tests.support.agents.claude_code import run_claude
-from tests.support.agents.codex import CodexRun, launch_codex, run_codex
-from tests.support.agents.opencode import run_opencode
+from tests.support.agents.agent_cli import (
+    CodexRun,
+    launch_codex,
+    run_claude,
+    run_codex,
+    run_opencode,
+)
 from tests.support.agents.working_model import DONE, FINISHED, RECORD, TASK, WorkingModel
 from tests.support.litellm.own_route import MASTER, Gateway
 from tests.support.servers.fake_backend import INFO

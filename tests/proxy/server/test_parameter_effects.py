@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.apis.outcomes import CALLING, HELLO, SCHEMA, Outcome, outcome
-from tests.support.apis.parameter_examples import Example, examples_of
+from tests.support.apis.value_examples import Example, examples_of
 from tests.support.litellm.own_route import Gateway
 from toolgate_proxy.api.chat_completions.parameters import PARAMETERS as CHAT_PARAMETERS
 from toolgate_proxy.api.messages.parameters import PARAMETERS as MESSAGES_PARAMETERS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from openai.types.responses import CompactedResponse
 
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import LOOK, check_event, check_response
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response, ours
 from tests.support.litellm.router import row, use
 from tests.support.servers.fake_backend import KEY as KEY_OF_BACKEND

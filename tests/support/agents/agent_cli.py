@@ -1,5 +1,4 @@
-"""Command lines of coding agents: a working directory of their own, no network but the gateway, and
-one line of JSON for each event."""
+"""Coding agents against a gateway, as `toolgate launch` runs them: no network but the gateway."""
 
 from __future__ import annotations
 
@@ -8,10 +7,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.support.agents.client_packages import CLIENTS
+from tests.support.agents.client_packages import (
+    CLIENTS,
+    claude_command,
+    codex_command,
+    opencode_command,
+)
 from tests.support.servers.gateway_process import MASTER_KEY
 
 RUN_SECONDS = 300
@@ -81,3 +86,183 @@ def run_program(
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
     assert done.stdout.count("checked:") == checks
     return done.stdout.splitlines()
+
+
+@dataclass(frozen=True)
+class ClaudeRun:
+    folder: Path
+    """The working directory."""
+    messages: list[dict[str, Any]]
+    """What `claude -p --output-format stream-json` printed."""
+    errors: str
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The last message: the result of the run."""
+        return self.messages[-1]
+
+    def blocks(self, kind: str) -> list[dict[str, Any]]:
+        """The content blocks of a type, of the assistant's messages and of tool results."""
+        contents = [m["message"]["content"] for m in self.messages if "message" in m]
+        blocks = [block for content in contents if isinstance(content, list) for block in content]
+        return [block for block in blocks if block["type"] == kind]
+
+
+def run_claude(
+    url: str,
+    key: str,
+    folder: Path,
+    task: str,
+    *options: str,
+    model: str = "tiny",
+    program: Path | None = None,
+    **more: str,
+) -> ClaudeRun:
+    """Runs `claude -p` in a new folder below `folder`. `options` are those of `claude`. `program`:
+    another one than that of the clients' packages. `more` is added to its environment."""
+    home, work = folders(folder)
+    command, path = launched(program or claude_command(), url, model)
+    environment = {
+        **path,
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "TOOLGATE_API_KEY": key,
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        **more,
+    }
+    command += ["-p", task, "--output-format", "stream-json", "--verbose", *options]
+    return ClaudeRun(work, *run(command, work, environment))
+
+
+CONFIGURATION = """\
+model = "tiny"
+model_provider = "gateway"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[model_providers.gateway]
+name = "gateway"
+base_url = "{url}/v1"
+env_key = "GATEWAY_KEY"
+wire_api = "responses"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+BUILT_IN = """\
+model = "tiny"
+openai_base_url = "{url}/v1"
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+"""
+"""With Codex's own provider, which asks for a WebSocket first."""
+EXEC = ("exec", "--json", "--skip-git-repo-check")
+CATALOG = {
+    "slug": "tiny",
+    "display_name": "tiny",
+    "description": "A model under test.",
+    "base_instructions": "Use the tools.",
+    "shell_type": "unified_exec",
+    "apply_patch_tool_type": "freeform",
+    "supports_parallel_tool_calls": True,
+    "supports_reasoning_summaries": False,
+    "supported_reasoning_levels": [],
+    "experimental_supported_tools": [],
+    "support_verbosity": True,
+    "default_verbosity": "low",
+    "supported_in_api": True,
+    "visibility": "list",
+    "priority": 1,
+    "context_window": 60_000,
+    "truncation_policy": {"mode": "tokens", "limit": 10_000},
+    "supports_search_tool": True,
+}
+"""An entry of Codex's model catalogue: a model with short instructions, the custom tool
+`apply_patch` and a search for the tools of MCP servers. Without an entry, Codex sends instructions
+of 17,000 characters."""
+
+
+@dataclass(frozen=True)
+class CodexRun:
+    folder: Path
+    """The working directory."""
+    events: list[dict[str, Any]]
+    """What `codex exec --json` printed."""
+    errors: str
+
+    def items(self, kind: str) -> list[dict[str, Any]]:
+        """The completed items of a type: `command_execution`, `file_change`, `agent_message` …"""
+        done = [event["item"] for event in self.events if event["type"] == "item.completed"]
+        return [item for item in done if item["type"] == kind]
+
+
+def run_codex(
+    url: str,
+    key: str,
+    folder: Path,
+    task: str,
+    *options: str,
+    in_catalog: bool = False,
+    built_in: bool = False,
+    sandbox: str = "danger-full-access",
+) -> CodexRun:
+    """Runs `codex exec` in a new folder below `folder`. `options` are those of `codex exec`.
+    `in_catalog`: with the entry `CATALOG` for the model, which Codex does not know otherwise.
+    `built_in`: with Codex's own provider at the URL of the gateway."""
+    home, work = folders(folder)
+    (home / "config.toml").write_text((BUILT_IN if built_in else CONFIGURATION).format(url=url))
+    if built_in:
+        (home / "auth.json").write_text(json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": key}))
+    if in_catalog:
+        catalog = home / "models.json"
+        catalog.write_text(json.dumps({"models": [CATALOG]}))
+        options = (*options, "-c", f"model_catalog_json={json.dumps(str(catalog))}")
+    environment = {"HOME": str(home), "CODEX_HOME": str(home), "GATEWAY_KEY": key}
+    command = [str(codex_command()), *EXEC, "--sandbox", sandbox, *options, task]
+    return CodexRun(work, *run(command, work, environment))
+
+
+def launch_codex(
+    url: str, key: str, folder: Path, task: str, *options: str, model: str = "tiny"
+) -> CodexRun:
+    """Runs `toolgate launch codex -- exec`."""
+    home, work = folders(folder)
+    command, path = launched(codex_command(), url, model)
+    environment = {**path, "HOME": str(home), "CODEX_HOME": str(home), "TOOLGATE_API_KEY": key}
+    command += [*EXEC, "--sandbox", "danger-full-access", *options, task]
+    return CodexRun(work, *run(command, work, environment))
+
+
+OFFLINE = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
+
+
+@dataclass(frozen=True)
+class OpencodeRun:
+    folder: Path
+    """The working directory."""
+    events: list[dict[str, Any]]
+    """What `opencode run --format json` printed."""
+    errors: str
+
+    @property
+    def texts(self) -> list[str]:
+        """What the model said."""
+        return [each["part"]["text"] for each in self.events if each["type"] == "text"]
+
+
+def run_opencode(url: str, key: str, folder: Path, task: str, *options: str) -> OpencodeRun:
+    """Runs `opencode run` in a new folder below `folder`. `options` are those of `opencode run`."""
+    home, work = folders(folder)
+    command, path = launched(opencode_command(), url)
+    environment = {
+        **path,
+        "HOME": str(home),
+        "TOOLGATE_API_KEY": key,
+        "OPENCODE_PERMISSION": '{"*": "allow"}',
+        **{f"OPENCODE_DISABLE_{name}": "1" for name in OFFLINE},
+    }
+    command += ["run", "--format", "json", *options, task]
+    return OpencodeRun(work, *run(command, work, environment))

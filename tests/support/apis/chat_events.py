@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.read_responses import read_events
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import tokenize
 from toolgate_core import wire

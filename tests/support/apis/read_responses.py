@@ -6,6 +6,8 @@ import json
 import re
 from typing import Any
 
+from toolgate_proxy.backend_client.event_stream import SseParser
+
 CALL_ID = re.compile(r"call_[0-9A-Za-z]{24}|functions\..+:\d+|[0-9A-Za-z]{9,10}")
 """Ours, those of Kimi's templates, and those that models of Mistral and Solar write."""
 
@@ -135,3 +137,11 @@ def _merge_call(calls: list[dict[str, Any]], part: dict[str, Any]) -> None:
 def _require(condition: bool, problem: str) -> None:
     if not condition:
         raise ValueError(problem)
+
+
+def read_events(data: bytes) -> list[dict[str, Any]]:
+    """The events of a stream. Asserts that each has an `event:` line with its type."""
+    made = [json.loads(each) for each in SseParser().feed(data)]
+    lines = [line for line in data.decode().splitlines() if line.startswith("event: ")]
+    assert [line.removeprefix("event: ") for line in lines] == [each["type"] for each in made]
+    return made

@@ -13,8 +13,7 @@ from typing import Any
 
 from tests.support.apis import messages_api, responses_api
 from tests.support.apis.found_tools import SEARCH
-from tests.support.apis.read_responses import joined
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.read_responses import joined, read_events
 from toolgate_verify import asking
 from toolgate_verify.reading import chat, messages, responses
 from toolgate_verify.reading.answer import Answer

@@ -6,9 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.agents.client_packages import node_packages
+from tests.support.servers.gateway_process import MASTER_KEY
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 WIDE, NARROW = (1280, 900), (390, 844)
@@ -62,3 +67,48 @@ def opened(
     assert errors == []
     assert [each for each in requested if not each.startswith((origin, "data:"))] == []
     context.close()
+
+
+PACKAGE = Path(__file__).parent
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+
+
+@cache
+def _source() -> str:
+    folder = node_packages(PACKAGE, "axe")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def violations(page: Any) -> list[str]:
+    """What axe reports of the page as it is, one line for each element."""
+    page.evaluate(_source())
+    found = page.evaluate("tags => axe.run(document, {runOnly: tags})", TAGS)
+    assert found["passes"], "axe checked nothing"
+    return [
+        f"{each['id']}: {node['html'][:120]} {node['failureSummary'][:300]}"
+        for each in found["violations"]
+        for node in each["nodes"]
+    ]
+
+
+QUESTION = "Open ticket WEB-2143 with HIGH priority"
+"""The message that the playground suggests."""
+WEATHER = "What's the weather in Beijing and Shanghai?"
+"""The message of the snippets."""
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect as expected
+
+    return expected(locator)
+
+
+def sign_in(page: Any, key: str = MASTER_KEY) -> None:
+    page.get_by_label("API key").fill(key)
+    page.keyboard.press("Enter")
+    expect(page.locator("#key-state")).not_to_be_empty()
+
+
+def view(page: Any, name: str) -> None:
+    page.get_by_role("link", name=name, exact=True).click()
+    expect(page.get_by_role("heading", name=name, level=1)).to_be_visible()

@@ -26,7 +26,7 @@ from toolgate_backend.grammars.least_tokens import LeastTokens
 from toolgate_backend.tokens import masks
 from toolgate_backend.tokens.masks import BitmaskRow
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
-from toolgate_core.deltas import Event
+from toolgate_core.deltas import ArgumentsDelta, CallStart, Event
 from toolgate_core.dialects.codecs import Codec, GemmaValues, NestedTags, Pythonic, Tagged
 from toolgate_core.dialects.dialect import ARGUMENTS, Dialect
 from toolgate_core.schema.canonical import canonical_json
@@ -256,3 +256,14 @@ def walk(
         if machine.is_terminated():
             return tokens, phases, True
     return tokens, phases, False
+
+
+def calls_in(events: list[Event]) -> list[tuple[str, str]]:
+    """Name and arguments of each call, in order."""
+    found: list[tuple[str, str]] = []
+    for event in events:
+        if isinstance(event, CallStart):
+            found.append((event.name, ""))
+        elif isinstance(event, ArgumentsDelta):
+            found[-1] = (found[-1][0], found[-1][1] + event.text)
+    return found

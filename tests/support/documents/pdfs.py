@@ -1,10 +1,11 @@
-"""PDF files, written by hand."""
+"""PDF files, written by hand, and conversations whose last turn calls a tool that reads a file."""
 
 from __future__ import annotations
 
 import base64
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 CATALOG, TREE, FONT = 1, 2, 3
 
@@ -57,3 +58,21 @@ def _file(objects: Sequence[bytes]) -> bytes:
             f"trailer\n<< /Size {size} /Root {CATALOG} 0 R >>\nstartxref\n{len(file)}\n%%EOF\n"
         ).encode()
     )
+
+
+CALLED: dict[str, list[dict[str, Any]]] = {
+    "chat": [
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "read"}}]},
+    ],
+    "responses": [
+        {"role": "user", "content": "a"},
+        {"type": "function_call", "call_id": "c", "name": "read", "arguments": "{}"},
+    ],
+    "messages": [
+        {"role": "user", "content": "a"},
+        {"role": "assistant",
+         "content": [{"type": "tool_use", "id": "c", "name": "read", "input": {}}]},
+    ],
+}  # fmt: skip
+"""By API."""

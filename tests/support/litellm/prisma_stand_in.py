@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from litellm.proxy.db.daily_spend_bulk_upsert import DAILY_SPEND_TABLES
 
-from tests.support.litellm import prisma_ledger
+from tests.support.litellm import prisma_tables
 from tests.support.litellm.prisma_tables import Row, Table, Tables
 
 INSERT = re.compile(r'INSERT INTO "(\w+)" \(([^)]*)\)')
@@ -58,7 +58,7 @@ class Prisma:
         return Batch(self)
 
     async def query_raw(self, sql: str, *values: Any) -> list[Row]:
-        return prisma_ledger.query(self._tables, sql, values)
+        return prisma_tables.query(self._tables, sql, values)
 
     async def query_first(self, sql: str, *values: object) -> Row | None:
         return self._key_with_team(values[0]) if KEY in sql else None

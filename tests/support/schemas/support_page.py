@@ -15,8 +15,7 @@ from tests.support.markdown import table
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas import support_counts as counts
 from tests.support.schemas.judge import Judge
-from tests.support.schemas.real_tools import verdicts_by_form
-from tests.support.schemas.suites import Result
+from tests.support.schemas.suites import Result, verdicts_by_form
 from tests.support.vocabularies import vocabulary_of
 from toolgate_backend.grammars.compiler import Compiler
 from toolgate_core.wire import GrammarVerdict

@@ -13,15 +13,18 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from unittest.mock import patch
 
 import httpx
 
-from tests.support.servers.fake_backend import KEY
+from tests.support.servers.fake_backend import KEY, FakeBackend, running
+from tests.support.servers.redis_server import RedisServer, redis_server
+from toolgate_proxy.response_store import redis_store
 from toolgate_proxy.routing import deployments
+from toolgate_proxy.server.background.place import Place
 from toolgate_proxy.server.launcher import HOST_ENVIRONMENT
 from toolgate_proxy.stack.processes import free_port
 
@@ -158,3 +161,46 @@ def _run(
     from toolgate_proxy.cli.main import main
 
     main()
+
+
+@dataclass
+class Fleet:
+    backend: FakeBackend
+    redis: RedisServer
+    log: Path
+    before: Callable[[], None] | None = None
+    """Called in each process before it starts."""
+    gateways: list[Gateway] = field(default_factory=list)
+
+    @property
+    def urls(self) -> list[str]:
+        return [gateway.url for gateway in self.gateways]
+
+    def start(self, at: int, port: int | None = None) -> None:
+        arguments = ("--model", "tiny")
+        gateway = start(arguments, self.backend.url, self.log, self.redis.url, port, self.before)
+        self.gateways[at : at + 1] = [gateway]
+
+    def wait(self) -> None:
+        for gateway in self.gateways:
+            gateway.wait_until_alive()
+
+
+def impatient() -> None:
+    """Called in a gateway: it soon gives up a Redis that hangs, and a gateway that died."""
+    redis_store.TIMEOUT_SECONDS = 0.5
+    Place.lease = 3.0
+
+
+@contextmanager
+def two_gateways(folder: Path, before: Callable[[], None] | None = None) -> Iterator[Fleet]:
+    with running(FakeBackend()) as backend, redis_server(folder / "redis") as redis:
+        made = Fleet(backend, redis, folder / "log", before)
+        made.start(0)
+        made.start(1)
+        try:
+            made.wait()
+            yield made
+        finally:
+            for gateway in made.gateways:
+                gateway.stop()

@@ -139,3 +139,146 @@ def running(backend: HostileBackend) -> Iterator[HostileBackend]:
     finally:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(10)
+
+
+FAILED = ((502, "backend_failed"),)
+LOST = ((503, "backend_unavailable"),)
+"""Of a response whose head can't be read, so that another backend is asked."""
+START = b'data: {"event":"start","prompt_tokens":3,"reasoning_open":false}\n\n'
+TOKENS = b'data: {"event":"tokens","choice":0,"ids":[101],"texts":["abc "]}\n\n'
+EITHER = (*FAILED, *LOST)
+INVALID = ((400, "invalid_request"),)
+TOO_SMALL = ((400, "max_tokens_too_small"),)
+LOGPROB: dict[str, Any] = {"token": "a", "bytes": [97], "logprob": -0.5}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+MANY_FIELDS = b"".join(b"x-%d: y\r\n" % at for at in range(5000))
+DIGITS = b"9" * 100_000
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n"
+INFINITE = (
+    json.dumps(generated({"event": "tokens", "logprobs": [LOGPROB] * 2}))
+    .replace("-0.5", "-1e999")
+    .encode()
+)
+
+
+def events(*changed: dict[str, Any]) -> Parts:
+    """A whole response with these changes."""
+    return sent(generated(*changed))
+
+
+def streamed(*changed: dict[str, Any]) -> Parts:
+    return sent(stream(generated(*changed)))
+
+
+def tokens(**fields: Any) -> dict[str, Any]:
+    return {"event": "tokens", **fields}
+
+
+def usage(**fields: Any) -> dict[str, Any]:
+    return {"event": "usage", **fields}
+
+
+def refused(status: int = 400, **error: Any) -> Parts:
+    return sent({"error": {"message": "No.", **error}}, status)
+
+
+def failing(status: int, **error: Any) -> Parts:
+    return sent([{"event": "error", "status": status, "error": {"message": "No.", **error}}])
+
+
+def raw(begin: bytes, part: bytes) -> Parts:
+    return lambda: itertools.chain((begin,), itertools.repeat(part))
+
+
+def info(**limits: Any) -> Parts:
+    described = INFO.model_dump(mode="json")
+    return sent(described | {"limits": described["limits"] | limits})
+
+
+@dataclass(frozen=True)
+class Attack:
+    name: str
+    send: Parts
+    expected: tuple[tuple[int, str], ...] = FAILED
+    """Status and code, any of these."""
+    path: str = "generate"
+    """What is attacked, below /v1/toolgate/."""
+    body: dict[str, Any] = field(default_factory=dict)
+    """Parameters of the request."""
+
+
+STREAM = {"stream": True}
+LOGPROBS = {"logprobs": True, "top_logprobs": 1}
+COLLECTED = {"stop": ["zzz"]}
+"""The backend streams, and the gateway collects the response."""
+
+ATTACKS = (
+    # Bodies without end, or larger than they look.
+    Attack("comments", endless(b": keep-alive\n\n")),
+    Attack("comments in a stream", endless(b": keep-alive\n\n"), body=STREAM),
+    Attack("spaces", endless(b" ", 200, b"[")),
+    Attack("error without end", endless(b"x", 500)),
+    Attack("error without end to a stream", endless(b"x", 503), body=STREAM),
+    Attack("event without end", endless(b"x", 200, b"data: "), body=STREAM),
+    Attack("start events", endless(START), body=STREAM),
+    Attack("tokens", endless(TOKENS, 200, START), body=COLLECTED),
+    Attack("gzip", compressed(500)),
+    Attack("gzip in a stream", compressed(500), body=STREAM),
+    Attack("many values", sent(b"[" + b",".join([b"{}"] * 400_000) + b"]")),
+    Attack("many fields", sent(b'[{"event":"end"' + b',"x":1' * 200_000 + b"}]")),
+    Attack("declared length", lambda: (head(200, "content-length: 9999999999"),)),
+    # HTTP.
+    Attack("headers", raw(b"HTTP/1.1 200 OK\r\n", MANY_FIELDS), LOST),
+    Attack("trailers", raw(CHUNKED, MANY_FIELDS), EITHER),
+    Attack("interim responses", raw(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 1000)),
+    Attack("redirect", sent(b"", 307)),
+    # Events that contradict themselves.
+    Attack("fewer texts", events(tokens(texts=["a"]))),
+    Attack("fewer texts in a stream", streamed(tokens(texts=["a"])), body=STREAM),
+    Attack("fewer ids", events(tokens(ids=[101]))),
+    Attack("no logprobs", events(tokens(logprobs=[])), body=LOGPROBS),
+    Attack("fewer logprobs", events(tokens(logprobs=[LOGPROB])), body=LOGPROBS),
+    Attack("large byte", events(tokens(logprobs=[LOGPROB | {"bytes": [300]}] * 2)), body=LOGPROBS),
+    Attack("infinite logprob", sent(INFINITE), body=LOGPROBS),
+    Attack("choice", events(tokens(choice=2**40))),
+    Attack("token id", events(tokens(ids=[101, 2**64])), body={"return_token_ids": True}),
+    Attack("stop reason", events({"event": "end", "stop_reason": 2**64})),
+    # Usage, which settles budgets.
+    Attack("negative usage", events(usage(completion_tokens=-340_000))),
+    Attack("negative prompt", events(usage(prompt_tokens=-340_000))),
+    Attack("large usage", events(usage(completion_tokens=2**64))),
+    Attack("usage beyond the tokens", events(usage(completion_tokens=340_000))),
+    Attack("tokens beyond the maximum", events(), body={"max_tokens": 1}),
+    Attack(
+        "long prompt",
+        events({"event": "start", "prompt_tokens": 9999}, usage(prompt_tokens=9999)),
+    ),
+    Attack("usage of another prompt", events(usage(prompt_tokens=340_000))),
+    Attack("cached beyond the prompt", events(usage(cached_tokens=4))),
+    Attack("digits", sent(b'[{"event":"usage","prompt_tokens":' + DIGITS + b"}]")),
+    Attack("negative usage in a stream", streamed(usage(completion_tokens=-9)), body=COLLECTED),
+    # Errors.
+    Attack("nested error", sent(nested(200_000), 500)),
+    Attack("nested refusal", sent(nested(20_000), 400), INVALID),
+    Attack("digits in an error", sent(b'{"error":{"message":' + DIGITS + b"}}", 500)),
+    Attack("error of keys", refused(401, code="invalid_api_key"), LOST),
+    Attack("error event of keys", failing(401, code="invalid_api_key"), LOST),
+    Attack("error event of limits", failing(500, code="insufficient_quota")),
+    Attack("status of an error event", failing(200)),
+    Attack("error without message", sent({"error": {"message": [1]}}, 500)),
+    Attack("least tokens", refused(code="max_tokens_too_small", least_max_tokens="x"), TOO_SMALL),
+    Attack("parameter", refused(code="invalid_request", param={"a": 1}), INVALID),
+    Attack("keys", refused(409, code="grammar_unknown", keys=7), LOST),
+    # Other routes.
+    Attack("count", sent({"tokens": -1}), path="count"),
+    Attack("large count", sent({"tokens": 2**64}), path="count"),
+    Attack("count without end", endless(b" "), path="count"),
+    Attack("verdicts without end", endless(b" "), path="grammars", body={"tools": [TOOL]}),
+    Attack("verdicts in gzip", compressed(500), path="grammars", body={"tools": [TOOL]}),
+    Attack("no verdict", sent({"grammars": []}), path="grammars", body={"tools": [TOOL]}),
+    Attack("info without end", endless(b" "), EITHER, path="info"),
+    Attack("info in gzip", compressed(500), EITHER, path="info"),
+    Attack("nested info", sent(nested(200_000)), EITHER, path="info"),
+    Attack("negative context", info(max_model_len=-1), EITHER, path="info"),
+    Attack("large context", info(max_model_len=2**64), EITHER, path="info"),
+)

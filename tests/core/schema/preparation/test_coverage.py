@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.schemas.keyword_coverage import coverage
+from tests.support.schemas.support_counts import coverage
 from toolgate_core.schema.keywords import ASSERTIONS
 from toolgate_core.schema.preparation.advice import ADVICE, advice_on
 from toolgate_core.schema.preparation.prepare import prepare

@@ -10,8 +10,7 @@ import jsonschema_rs
 import pytest
 
 from tests.support.effort import repeats
-from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts
-from tests.support.schemas.pattern_samples import sample_of
+from tests.support.schemas.javascript import JavaScript, random_pattern, random_texts, sample_of
 from toolgate_core.schema.patterns import for_engines, is_maskable, is_portable, portable
 from toolgate_core.schema.regular.parts import Unsupported
 from toolgate_core.schema.regular.reading import parse

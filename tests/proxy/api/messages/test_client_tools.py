@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.apis.chat_events import events
 from tests.support.apis.messages_api import HI, accumulated, parsed, streamed_and_whole
-from tests.support.apis.typed_tools import tool_types
+from tests.support.apis.value_examples import tool_types
 from tests.support.servers.script import call
 from toolgate_core.chat_request import NamedTool
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter

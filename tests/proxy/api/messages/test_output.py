@@ -23,7 +23,7 @@ from tests.support.apis.messages_api import (
     streamed,
     streamed_and_whole,
 )
-from tests.support.apis.typed_events import read_events
+from tests.support.apis.read_responses import read_events
 from tests.support.servers.script import call
 from toolgate_core.context_edits import AppliedEdit, ClearThinking, ClearToolUses
 from toolgate_core.errors import BackendLost

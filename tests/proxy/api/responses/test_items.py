@@ -9,7 +9,7 @@ import pytest
 from openai.types.responses import ResponseInputItemParam
 
 from tests.support.apis.responses_api import parsed
-from tests.support.apis.typed_tools import tool_types
+from tests.support.apis.value_examples import tool_types
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.responses.items import FIELDS
 

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.support.apis.chat_events import answer_to, events, fed
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import (
     LOOK,
     WALK,
@@ -20,7 +21,6 @@ from tests.support.apis.responses_api import (
     streamed,
     streamed_and_whole,
 )
-from tests.support.apis.typed_events import read_events
 from tests.support.effort import repeats
 from tests.support.servers.script import call
 from toolgate_core.errors import BackendLost

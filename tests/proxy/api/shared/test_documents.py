@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.documents.calls import CALLED
+from tests.support.documents.pdfs import CALLED
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, UnsupportedParameter
 from toolgate_proxy.api.surface import Surface

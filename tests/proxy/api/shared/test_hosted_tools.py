@@ -8,7 +8,7 @@ import pytest
 from anthropic.types.beta import BetaToolUnionParam
 from openai.types.responses import ToolParam
 
-from tests.support.apis.typed_tools import tool_types
+from tests.support.apis.value_examples import tool_types
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from toolgate_proxy.api.messages.client_tools.table import TABLE

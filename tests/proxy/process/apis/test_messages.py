@@ -14,8 +14,8 @@ from anthropic import beta_async_tool
 from pydantic import BaseModel
 
 from tests.support.apis.messages_api import accumulated, check_error, check_message
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, whole
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY

@@ -9,9 +9,9 @@ import openai
 import pytest
 from pydantic import BaseModel
 
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import accumulated, check_response
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, whole
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script

@@ -13,10 +13,9 @@ import httpx
 import openai
 import pytest
 
-from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.gateway_process import MASTER_KEY, Fleet, impatient, two_gateways
 from tests.support.servers.http_client import bearer, http_client, openai_client
 from tests.support.servers.script import Script, Scripts, call
-from tests.support.servers.two_gateways import Fleet, impatient, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt

@@ -17,10 +17,16 @@ import httpx
 import psutil
 import pytest
 
-from tests.support.attacks.endless_trailers import endless_trailers
-from tests.support.attacks.stalled_bodies import stalled_bodies
-from tests.support.attacks.stalled_connections import STATES, stalled_connections
-from tests.support.attacks.wire import connected, head, read_to_end, send
+from tests.support.attacks.wire import (
+    STATES,
+    connected,
+    endless_trailers,
+    head,
+    read_to_end,
+    send,
+    stalled_bodies,
+    stalled_connections,
+)
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat

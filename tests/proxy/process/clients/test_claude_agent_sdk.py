@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from tests.support.agents.agent_cli import run_program
-from tests.support.agents.claude_code import run_claude
+from tests.support.agents.agent_cli import run_claude, run_program
 from tests.support.agents.client_packages import anthropic_python, bundled_claude
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.agents.codex import run_codex
+from tests.support.agents.agent_cli import run_codex
 from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY

@@ -13,10 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.servers.gateway_process import MASTER_KEY
+from tests.support.servers.gateway_process import MASTER_KEY, Fleet, impatient, two_gateways
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script, Scripts
-from tests.support.servers.two_gateways import Fleet, impatient, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 

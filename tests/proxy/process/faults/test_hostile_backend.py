@@ -17,8 +17,14 @@ from tests.support.apis.sdk_requests import asked
 from tests.support.servers import hostile_backend
 from tests.support.servers.gateway_process import MASTER_KEY, Gateway, serving
 from tests.support.servers.heartbeat import heartbeat
-from tests.support.servers.hostile_attacks import ATTACKS, Attack, events, streamed, usage
-from tests.support.servers.hostile_backend import HostileBackend
+from tests.support.servers.hostile_backend import (
+    ATTACKS,
+    Attack,
+    HostileBackend,
+    events,
+    streamed,
+    usage,
+)
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.virtual_keys import make_key

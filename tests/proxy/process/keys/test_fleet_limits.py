@@ -14,9 +14,9 @@ import pytest
 
 from tests.support.apis.sdk_requests import asked
 from tests.support.effort import repeats
+from tests.support.servers.gateway_process import Fleet, two_gateways
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.script import Script
-from tests.support.servers.two_gateways import Fleet, two_gateways
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser.chromium import chromium
-from tests.support.browser.page import QUESTION, WEATHER
+from tests.support.browser.chromium import QUESTION, WEATHER, chromium
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call

@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.support.browser.axe import violations
-from tests.support.browser.chromium import NARROW, WIDE, opened
-from tests.support.browser.page import QUESTION, expect, sign_in, view
+from tests.support.browser.chromium import (
+    NARROW,
+    QUESTION,
+    WIDE,
+    expect,
+    opened,
+    sign_in,
+    view,
+    violations,
+)
 from tests.support.servers.fake_backend import WITHOUT_MASKS, FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.script import Script, call

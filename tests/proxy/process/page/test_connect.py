@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.agents.client_packages import client_python, node_folder
-from tests.support.browser.chromium import opened
-from tests.support.browser.page import expect, sign_in, view
+from tests.support.browser.chromium import expect, opened, sign_in, view
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.script import Script

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import LOOK, check_response
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 from tests.support.waiting import until
 from toolgate_proxy.server.background.run import RUNNING, Run

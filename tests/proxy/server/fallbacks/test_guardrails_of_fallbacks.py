@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.litellm.fallbacks import APIS, STREAM, ask, shown
-from tests.support.litellm.guards import Guardrail, Masking, use_callback
+from tests.support.litellm.guards import MARK, Guardrail, Masking, Unified, use_callback
 from tests.support.litellm.own_route import Gateway, asked, ours
 from tests.support.litellm.router import use
-from tests.support.litellm.unified_guardrail import MARK, Unified
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.script import Script
 from toolgate_proxy.litellm_host.deployments import fallbacks

@@ -11,9 +11,8 @@ import pytest
 from tests.proxy.server.test_history_member_effects import ENTRIES
 from tests.support.effort import repeats
 from tests.support.litellm.fallbacks import APIS
-from tests.support.litellm.guards import use_callback
+from tests.support.litellm.guards import KEPT, MARK, Unified, use_callback
 from tests.support.litellm.own_route import PATHS, Gateway, body_of
-from tests.support.litellm.unified_guardrail import KEPT, MARK, Unified
 from tests.support.servers.script import Script
 
 USER = {"role": "user", "content": "hi"}

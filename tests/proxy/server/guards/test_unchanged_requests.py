@@ -15,9 +15,8 @@ from tests.support.apis.outcomes import Outcome, outcome
 from tests.support.effort import repeats
 from tests.support.litellm.fallbacks import APIS
 from tests.support.litellm.guardrail_services import GUARDRAILS, NOT_RUN, Service
-from tests.support.litellm.guards import use_callback
+from tests.support.litellm.guards import Exchanging, use_callback
 from tests.support.litellm.own_route import Gateway
-from tests.support.litellm.unified_guardrail import Exchanging
 from tests.support.servers.loopback import served
 from toolgate_core.schema.keywords import ASSERTIONS
 

@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 from openai.types.responses import ResponseItem
 from pydantic import TypeAdapter
 
+from tests.support.apis.read_responses import read_events
 from tests.support.apis.responses_api import check_response
-from tests.support.apis.typed_events import read_events
 from tests.support.litellm.own_route import MASTER, Gateway, Response
 
 PATH = "/v1/responses"

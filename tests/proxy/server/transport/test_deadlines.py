@@ -9,8 +9,14 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.proxy.server.transport.conftest import Serve
-from tests.support.attacks.stalled_connections import PROBE, STATES, stalled_connections
-from tests.support.attacks.wire import connected, read_to_end, send
+from tests.support.attacks.wire import (
+    PROBE,
+    STATES,
+    connected,
+    read_to_end,
+    send,
+    stalled_connections,
+)
 from toolgate_proxy.server.absent_routes import refuse_upgrade
 
 LATEST = 8.0

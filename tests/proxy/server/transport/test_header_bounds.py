@@ -9,8 +9,7 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from tests.proxy.server.transport.conftest import Serve
-from tests.support.attacks.endless_trailers import endless_trailers
-from tests.support.attacks.wire import connected, head, read_to_end, send
+from tests.support.attacks.wire import connected, endless_trailers, head, read_to_end, send
 from toolgate_proxy.server.transport.http_protocol import (
     FIELD_BYTES,
     MAX_HEADER_BYTES,

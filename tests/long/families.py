@@ -16,7 +16,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,14 +26,11 @@ import jsonschema
 from tests import tools
 from tests.models import ROOT
 from tests.support import commands
-from tests.support.dialects.model import DialectModel, walk
+from tests.support.dialects.model import DialectModel, calls_in, walk
 from tests.support.dialects.text_reader import calls_of
-from tests.support.dialects.tool_calls import calls_in
 from toolgate_core.dialects.dialect import Dialect
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
-
-from .vllm_parsers import PARSERS, VllmParser
 
 OUT = ROOT / "docs" / "families.json"
 LIMIT = 300
@@ -42,6 +39,47 @@ SHOWN = 3
 """Number of disagreements that are shown for each dialect."""
 COUNTED = ("walks", "calls", "invalid", "splits", "differ", "text_differ")
 Calls = list[tuple[str, Any]]
+PARSERS = {
+    "deepseek_r1": "deepseek_v3",
+    "deepseek_v31": "deepseek_v31",
+    "deepseek_v32": "deepseek_v32",
+    "deepseek_v4": "deepseek_v4",
+    "deepseek_v41": "deepseek_v41",
+    "dots": "dots",
+    "ernie45": "ernie45",
+    "gigachat3": "gigachat3",
+    "glm45": "glm45",
+    "glm47": "glm47",
+    "granite20b": "granite-20b-fc",
+    "granite3": "granite",
+    "granite33": "granite",
+    "granite4": "granite4",
+    "hermes": "hermes",
+    "hunyuan_a13b": "hunyuan_a13b",
+    "inkling": "inkling",
+    "internlm2": "internlm",
+    "jamba": "jamba",
+    "k2_horizon": "k2_horizon",
+    "kimi_k2": "kimi_k2",
+    "kimi_k3": "kimi_k3",
+    "longcat": "longcat",
+    "mimo_v2": "mimo",
+    "minicpm5": "minicpm5",
+    "minimax_m2": "minimax_m2",
+    "mistral_v11": "mistral",
+    "mistral_v13": "mistral",
+    "mistral_v3": "mistral",
+    "phi4mini": "phi4_mini_json",
+    "qwen3": "hermes",
+    "qwen3_5": "qwen3_coder",
+    "qwen3_coder": "qwen3_coder",
+    "seed_oss": "seed_oss",
+    "step3": "step3",
+    "step3_5": "step3p5",
+    "xlam": "xlam",
+}
+"""By dialect: the name of vLLM's parser."""
+
 EDIT = tools.tool(
     "edit",
     {
@@ -76,7 +114,7 @@ def _walk_all(
     dialect, dice = model.dialect, random.Random(1)
     reader = None
     if dialect.name in PARSERS and model.vocabulary.marks.tokens:
-        reader = VllmParser(dialect, model.vocabulary.tokenizer, OFFERED)
+        reader = vllm_reader(dialect, model.vocabulary.tokenizer, OFFERED)
     machine = model.automaton(choice="required")
     for seed in range(walks):
         machine.reset()
@@ -96,7 +134,30 @@ def _walk_all(
         read = partial(calls_of, text, dialect, schemas)
         _compare("text", read, text, expected, counts, shown)
         if reader is not None:
-            _compare("vllm", partial(reader.whole, text), text, expected, counts, shown)
+            _compare("vllm", partial(reader, text), text, expected, counts, shown)
+
+
+def vllm_reader(
+    dialect: Dialect, tokenizer: Any, offered: Sequence[dict[str, Any]]
+) -> Callable[[str], Calls]:
+    """Return what reads the calls of a turn with vLLM's parser of the dialect, and raises whatever
+    the parser raises."""
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
+    from vllm.tool_parsers import ToolParserManager
+
+    end = dialect.reasoning.end if dialect.reasoning else None
+    make = ToolParserManager.get_tool_parser(PARSERS[dialect.name])
+    request = ChatCompletionRequest(
+        messages=[{"role": "user", "content": "x"}], tools=list(offered), model="m"
+    )
+
+    def read(text: str) -> Calls:
+        after_reasoning = text[text.index(end) + len(end) :] if end and end in text else text
+        found = make(tokenizer, request.tools).extract_tool_calls(after_reasoning, request)
+        functions = [call.function for call in found.tool_calls]
+        return [(each.name, json.loads(each.arguments)) for each in functions]
+
+    return read
 
 
 def _compare(

@@ -1,1 +1,0 @@
-"""Proof of the dialects: random walks of their enforcement, read by independent parsers."""
