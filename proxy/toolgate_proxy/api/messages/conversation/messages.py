@@ -15,14 +15,7 @@ from toolgate_core.toolset import Toolset
 from ....request_fields import Fields, invalid_value
 from ....sealing import OwnerSeal
 from ...shared.history import History, tool_of
-from ...shared.tool_changes import (
-    ADDITION,
-    REFERENCE,
-    REMOVAL,
-    Define,
-    ToolChanges,
-    text_part,
-)
+from ...shared.tool_changes import ADDITION, REFERENCE, REMOVAL, Define, ToolChanges, text_part
 from ..compaction import CompactedMessages, latest_compaction
 from .call_ids import original_id
 from .content import (
