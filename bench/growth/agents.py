@@ -28,7 +28,7 @@ from tests.support.agents.client_packages import bundled_claude
 from tests.support.markdown import table
 from tests.support.servers.contenders import Server, log_of, running
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
-from toolgate_proxy.cli.launch.codex_catalog import catalog
+from toolgate_proxy.cli.launch.clients import catalog
 from toolgate_proxy.cli.launch.target import Target, Window
 
 TASK = "Look up record 7 of shelf 3 with a tool, and say what you found."

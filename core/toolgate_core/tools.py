@@ -17,12 +17,7 @@ from . import grammar_key
 from .custom_tools import FIELDS, custom_parameters, function_definition, read_grammar
 from .errors import InvalidRequest, InvalidTools, UnsupportedParameter
 from .pointer import member_path
-from .schema.canonical import (
-    EMPTY_PARAMETERS,
-    TEXT,
-    canonical_parameters,
-    canonical_schema,
-)
+from .schema.canonical import EMPTY_PARAMETERS, TEXT, canonical_parameters, canonical_schema
 from .schema.closed_objects import with_open_objects
 from .schema.corrections import Correction, corrected, corrections
 from .schema.keywords import ASSERTIONS, DEFINITIONS

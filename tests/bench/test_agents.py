@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from bench.growth.agents import added_lines, gateway_log, prompts, report, without_search
-from toolgate_proxy.cli.launch.codex_catalog import catalog
+from toolgate_proxy.cli.launch.clients import catalog
 from toolgate_proxy.cli.launch.target import Target, Window
 
 PATH = "/v1/messages"

@@ -25,13 +25,7 @@ from toolgate_core.errors import (
     UnsupportedParameter,
 )
 from toolgate_core.text_size import check_text
-from toolgate_core.wire import (
-    TOOL_DEFINITIONS,
-    ChatPrompt,
-    Prompt,
-    Tokenizing,
-    TokensPrompt,
-)
+from toolgate_core.wire import TOOL_DEFINITIONS, ChatPrompt, Prompt, Tokenizing, TokensPrompt
 
 from ..tokens.vocabulary import Vocabulary
 from .added_tools import AddedTools, Tools

@@ -31,7 +31,7 @@ from toolgate_core.errors import (
 
 from .access import protect
 from .service import Service
-from .token_batches import batched
+from .token_stream import batched
 
 logger = init_logger(__name__)
 router = APIRouter(prefix="/v1/toolgate")

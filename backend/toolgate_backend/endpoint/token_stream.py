@@ -4,7 +4,9 @@ tokens, and logprobs."""
 from __future__ import annotations
 
 import codecs
-from collections.abc import AsyncIterator, Mapping, Sequence
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from toolgate_core.wire import (
     TokensEvent,
     TopLogprob,
     UsageEvent,
+    joined,
 )
 
 from ..adapters.engine_sequences import NO_GRAMMAR
@@ -28,6 +31,32 @@ from ..adapters.lifetimes import engine_died
 from ..tokens.vocabulary import Vocabulary
 from .sampling import client_error
 from .trace import Trace
+
+SECONDS = 0.25
+"""Time over which tokens are joined. The tokens of a response that its client abandons are counted
+up to this time before."""
+
+
+async def batched(
+    events: AsyncGenerator[StreamEvent, None], seconds: float = SECONDS
+) -> AsyncGenerator[StreamEvent, None]:
+    """Yield the same events, with the tokens of `seconds` as one event for each choice.
+
+    The first tokens follow at once, so that the reader knows that the model has begun."""
+    waiting: dict[int, list[TokensEvent]] = {}
+    due = 0.0
+    async with aclosing(events):
+        async for event in events:
+            if isinstance(event, TokensEvent):
+                waiting.setdefault(event.choice, []).append(event)
+                if (now := time.monotonic()) < due:
+                    continue
+                due = now + seconds
+            for each in waiting.values():
+                yield joined(each)
+            waiting.clear()
+            if not isinstance(event, TokensEvent):
+                yield event
 
 
 class TextDecoder:

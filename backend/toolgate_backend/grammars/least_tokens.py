@@ -31,9 +31,7 @@ from toolgate_core.schema.regular.parts import (
     Repeated,
     Unsupported,
 )
-from toolgate_core.schema.regular.parts import (
-    Sequence as InOrder,
-)
+from toolgate_core.schema.regular.parts import Sequence as InOrder
 from toolgate_core.schema.regular.reading import parse
 
 from ..errors import GrammarRefused

@@ -14,12 +14,7 @@ from typing import Any
 from ..errors import InvalidTools, SchemaTooComplex
 from .corrections import corrected
 from .document import normalise
-from .keywords import (
-    ANNOTATIONS,
-    SCHEMA_KEYWORDS,
-    SCHEMA_LIST_KEYWORDS,
-    SCHEMA_MAP_KEYWORDS,
-)
+from .keywords import ANNOTATIONS, SCHEMA_KEYWORDS, SCHEMA_LIST_KEYWORDS, SCHEMA_MAP_KEYWORDS
 
 MAX_DEPTH = 100
 """Maximum nesting of a schema, in levels. Python's JSON coder would overflow beyond it."""

@@ -13,12 +13,7 @@ from typing import TypeVar
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.errors import BackendFailed, BackendLost, BackendUnavailable
 
-from ..backend_client.faults import (
-    RETRY_AFTER,
-    UNRESPONSIVE,
-    lost_connection,
-    refused_connection,
-)
+from ..backend_client.faults import RETRY_AFTER, UNRESPONSIVE, lost_connection, refused_connection
 from ..context import RequestContext
 from ..routing.deployments import Deployment, Deployments, Placement
 from ..routing.health import cause_of

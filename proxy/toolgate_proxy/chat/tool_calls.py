@@ -18,13 +18,7 @@ from opentelemetry.trace import SpanKind
 
 from toolgate_core import tracing
 from toolgate_core.errors import RateLimited
-from toolgate_core.gateway_tools import (
-    CallResult,
-    GatewayResult,
-    GatewayTool,
-    ToolKind,
-    ToolLabel,
-)
+from toolgate_core.gateway_tools import CallResult, GatewayResult, GatewayTool, ToolKind, ToolLabel
 from toolgate_core.metric_series import begin_at_zero
 
 from ..context import RequestContext

@@ -12,9 +12,7 @@ from typing import Any
 
 from litellm.litellm_core_utils.core_helpers import bind_budget_reservation_to_callbacks
 from litellm.proxy._types import UserAPIKeyAuth
-from litellm.proxy.spend_tracking.budget_reservation import (
-    release_or_invalidate_budget_reservation,
-)
+from litellm.proxy.spend_tracking.budget_reservation import release_or_invalidate_budget_reservation
 
 
 def leave_to_event(caller: UserAPIKeyAuth) -> None:

@@ -15,12 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from toolgate_core.errors import (
-    InvalidRequest,
-    ResponseNotFound,
-    RouteClosed,
-    UnsupportedParameter,
-)
+from toolgate_core.errors import InvalidRequest, ResponseNotFound, RouteClosed, UnsupportedParameter
 
 from ..api.responses.parameters import INCLUDES
 from ..api.responses.state import Page, listed, retrieved, unavailable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from toolgate_backend.endpoint.token_batches import batched
+from toolgate_backend.endpoint.token_stream import batched
 from toolgate_core.wire import (
     EndEvent,
     StartEvent,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from transformers import AddedToken
 
-from toolgate_backend.endpoint.turn_start import TurnStart
+from toolgate_backend.endpoint.service import TurnStart
 from toolgate_backend.tokens.vocabulary import Vocabulary, make_vocabulary
 from toolgate_core.dialects.dialect import Dialect, Reasoning
 from toolgate_core.dialects.families.hermes import HERMES, QWEN3

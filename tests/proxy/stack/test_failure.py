@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolgate_proxy.stack.failure import cause, ending
+from toolgate_proxy.stack.processes import cause, ending
 
 TRACEBACK = """\
 Traceback (most recent call last):

@@ -12,8 +12,7 @@ from tests.support.schemas.steps import functions_of_schemas, steps_of
 from toolgate_core.errors import ToolgateError
 from toolgate_core.schema.canonical import canonical_parameters
 from toolgate_core.schema.limits import SchemaLimits, check_limits
-from toolgate_proxy.validation.cost import UNBOUNDED, steps
-from toolgate_proxy.validation.service import MAX_COMPILED
+from toolgate_proxy.validation.service import MAX_COMPILED, UNBOUNDED, steps
 from toolgate_proxy.validation.validator import InvalidSchema, Validator
 
 ARGUMENTS = '{"a": {"a": {"a": "x", "b": ["y"]}, "b": [["z"]]}}'
@@ -29,7 +28,7 @@ def _validator(schema: dict[str, Any]) -> None:
 
 
 FUNCTIONS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "proxy.validation.cost:steps": steps,
+    "proxy.validation.service:steps": steps,
     "proxy.validation.validator:Validator": _validator,
 }
 

@@ -11,8 +11,7 @@ import pytest
 
 from toolgate_core.errors import ArgumentsNotChecked, ChecksBusy, ChecksFailed, SchemaNotEnforceable
 from toolgate_core.tools import Tool, parse_tools
-from toolgate_proxy.validation.cost import UNBOUNDED, steps
-from toolgate_proxy.validation.service import ValidationService
+from toolgate_proxy.validation.service import UNBOUNDED, ValidationService, steps
 
 NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}, "n": {"maximum": 9}}}
 TREE = {"$defs": {"node": NODE}, "properties": {"root": {"$ref": "#/$defs/node"}}}

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..dialect import (
-    ARGUMENTS,
-    NAME,
-    Calls,
-    Dialect,
-    Reasoning,
-    Recognition,
-)
+from ..dialect import ARGUMENTS, NAME, Calls, Dialect, Reasoning, Recognition
 from ..golden_texts import golden_calls, golden_reasoning
 
 _GOLDENS = golden_calls(

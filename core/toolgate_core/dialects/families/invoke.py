@@ -3,16 +3,7 @@
 from __future__ import annotations
 
 from ..codecs import Tagged
-from ..dialect import (
-    ARGUMENTS,
-    NAME,
-    Calls,
-    Dialect,
-    Golden,
-    GoldenCall,
-    Reasoning,
-    Recognition,
-)
+from ..dialect import ARGUMENTS, NAME, Calls, Dialect, Golden, GoldenCall, Reasoning, Recognition
 
 CLOSE = "A string value cannot contain `</parameter>`."
 _X = GoldenCall("f", {"a": "x"})

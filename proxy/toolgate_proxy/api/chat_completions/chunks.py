@@ -25,12 +25,7 @@ from toolgate_core.deltas import (
 
 from ...chat.choice import ChoiceEvent, ChoiceStarted, TokenIds, Traced
 from ...chat.response import ChatResponse, ResponseEvent, TokenCounts
-from ..shared.output import (
-    finish_fields,
-    prompt_fields,
-    token_logprobs,
-    with_escaped_line_ends,
-)
+from ..shared.output import finish_fields, prompt_fields, token_logprobs, with_escaped_line_ends
 from .mcp import GatewayCalls
 
 Tokens = list[wire.TokenLogprob]

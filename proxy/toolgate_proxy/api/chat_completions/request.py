@@ -25,15 +25,7 @@ from ..surface import ANY_CLIENT, Client
 from .mcp import LISTED, McpReader
 from .messages import parse_messages
 from .parameters import BY_NAME
-from .tools import (
-    NAME,
-    Searches,
-    choice_of,
-    define,
-    is_legacy,
-    read_definitions,
-    requested_search,
-)
+from .tools import NAME, Searches, choice_of, define, is_legacy, read_definitions, requested_search
 
 NOT_IN_EXTRA_BODY = ("model", "messages", "stream", "extra_body")
 

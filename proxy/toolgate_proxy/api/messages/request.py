@@ -16,11 +16,7 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value, unknown_value
 from ..shared.chat_request import Salt, as_sent, chat_request
-from ..shared.content_format import (
-    STRUCTURED_OUTPUTS,
-    read_format,
-    read_structured_outputs,
-)
+from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
 from ..shared.history import History
 from ..shared.parameter import read_parameters
 from ..shared.template import reasoning_mode

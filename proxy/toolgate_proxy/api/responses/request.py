@@ -14,11 +14,7 @@ from toolgate_core.toolset import Toolset
 
 from ...request_fields import Fields, invalid_value
 from ..shared.chat_request import Salt, as_sent, chat_request
-from ..shared.content_format import (
-    STRUCTURED_OUTPUTS,
-    read_format,
-    read_structured_outputs,
-)
+from ..shared.content_format import STRUCTURED_OUTPUTS, read_format, read_structured_outputs
 from ..shared.history import History
 from ..shared.options import check_stream_options
 from ..shared.parameter import ParsedParameters, read_parameters

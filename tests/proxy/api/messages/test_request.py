@@ -11,8 +11,7 @@ from tests.support.apis.messages_api import HI, LOOK, WALK, parsed
 from toolgate_core.chat_request import NamedTool
 from toolgate_core.context_edits import ClearThinking, ClearToolUses
 from toolgate_core.errors import InvalidRequest, ModelNotFound, ToolgateError
-from toolgate_proxy.api.messages.errors import error_body
-from toolgate_proxy.api.messages.surface import Messages
+from toolgate_proxy.api.messages.surface import Messages, error_body
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
 

@@ -12,7 +12,7 @@ from io import StringIO
 import pytest
 
 from toolgate_proxy.server.logs import event_log
-from toolgate_proxy.stack.failure import cause
+from toolgate_proxy.stack.processes import cause
 
 NAME = "toolgate_proxy.routing.health"
 

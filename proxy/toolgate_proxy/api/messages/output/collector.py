@@ -26,14 +26,7 @@ from ...shared.tool_search import Found
 from ...shared.web_fetch import Fetched
 from ...shared.web_search import FoundPages, Results
 from ..conversation.call_ids import server_id, shown_id
-from .blocks import (
-    CompactionBlock,
-    Event,
-    ResultBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from .blocks import CompactionBlock, Event, ResultBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 Block = TextBlock | ThinkingBlock | ToolUseBlock | ResultBlock | CompactionBlock
 
