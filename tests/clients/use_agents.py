@@ -1,5 +1,5 @@
-"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, sessions
-of the client and of the gateway, a stored response."""
+"""The OpenAI Agents SDK on the Responses API: a tool, a deferred one, a handoff, streams, a session
+of the client, a stored response."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ import shared
 from agents import (
     Agent,
     ModelSettings,
-    OpenAIConversationsSession,
     OpenAIResponsesModel,
     Runner,
-    Session,
     SQLiteSession,
     ToolSearchTool,
     function_tool,
@@ -133,8 +131,9 @@ async def handoff() -> None:
     shared.done("a handoff, run and run_streamed")
 
 
-async def session(memory: Session) -> None:
+async def session() -> None:
     """The second run sends the items of the first: reasoning, call, result."""
+    memory = SQLiteSession("memory")
     tags = Agent(
         "tagger",
         model=model,
@@ -155,7 +154,7 @@ async def session(memory: Session) -> None:
     assert await memory.get_items() == found[:-1]
     await memory.clear_session()
     assert await memory.get_items() == []
-    shared.done(f"two runs of {type(memory).__name__}")
+    shared.done("two runs of a session")
 
 
 async def continued() -> None:
@@ -178,9 +177,8 @@ async def output_type() -> None:
 
 
 async def main() -> None:
-    steps = (loop_with_tools, deferred_tool, handoff, continued, output_type)
-    sessions = (SQLiteSession("memory"), OpenAIConversationsSession(openai_client=client))
-    await asyncio.gather(*(step() for step in steps), *map(session, sessions))
+    steps = (loop_with_tools, deferred_tool, handoff, session, continued, output_type)
+    await asyncio.gather(*(step() for step in steps))
 
 
 asyncio.run(main())
