@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,6 @@ import yaml
 
 from toolgate_core.version import VERSION
 from toolgate_proxy.cli.config_check import check
-
-helm = pytest.importorskip("helm_python")
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"
@@ -72,8 +71,14 @@ EVERYTHING: Object = {
 FLEETS = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 
 
+@cache
+def helm() -> Any:
+    """Helm, whose Go runtime does not survive a fork, so it is loaded by the first test."""
+    return pytest.importorskip("helm_python")
+
+
 def rendered(values: Object | None = None) -> list[Object]:
-    with helm.Chart.load(CHART) as chart:
+    with helm().Chart.load(CHART) as chart:
         chart.validate_schema(values)
         files = chart.render(values, name="toolgate", namespace="toolgate")
     return [each for text in files.values() for each in yaml.safe_load_all(text) if each]
@@ -106,7 +111,7 @@ def workloads(objects: list[Object]) -> Iterator[Object]:
 
 
 def test_helm_finds_nothing_to_improve() -> None:
-    report = helm.lint(CHART, EVERYTHING, strict=True)
+    report = helm().lint(CHART, EVERYTHING, strict=True)
     assert report["errors"] == []
     assert [each["error"] for each in report["messages"]] == ["icon is recommended"]
 
@@ -262,7 +267,7 @@ def test_a_changed_configuration_replaces_the_pods_of_the_gateway(change: Object
     ids=str,
 )
 def test_misspelt_and_missing_values_are_refused(values: Object) -> None:
-    with pytest.raises(helm.HelmError):
+    with pytest.raises(helm().HelmError):
         rendered(values)
 
 

@@ -20,7 +20,7 @@ from pydantic import BaseModel
 from toolgate_core.errors import SchemaNotEnforceable, ToolgateError
 from toolgate_core.tools import Tool, parse_tools
 
-from ..grammars.service import check_tool
+from ..grammars.tool_check import check_tool
 from ..settings import Settings
 
 KINDS = ("function", "custom")

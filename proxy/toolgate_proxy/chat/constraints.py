@@ -16,7 +16,8 @@ from toolgate_core.toolset import PREPARED
 
 from ..background import in_background
 from ..context import RequestContext
-from ..grammars.service import LoadedGrammars, check_tool
+from ..grammars.service import LoadedGrammars
+from ..grammars.tool_check import check_tool
 from ..routing.deployments import Deployment
 from ..settings import Settings
 from ..validation.service import ValidationService

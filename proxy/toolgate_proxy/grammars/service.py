@@ -7,7 +7,6 @@ record in the shared cache (Redis), then the backend's compiler.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,8 +23,6 @@ from toolgate_core.errors import (
     SchemaTooComplex,
     ToolgateError,
 )
-from toolgate_core.schema.limits import check_limits
-from toolgate_core.surrogates import half_pair_in
 from toolgate_core.tools import OnInvalid, Tool, refuse
 
 from .. import metrics
@@ -35,27 +32,7 @@ from ..grammar_loads import Tier, slowest
 from .loader import GrammarResult, Loader
 from .memory_cache import MemoryCache
 from .redis_cache import RedisCache
-
-
-def check_tool(tool: Tool, param: str) -> None:
-    """Check a new schema first. Raises SchemaTooComplex, and InvalidTools for text that is not
-    Unicode (a lone surrogate), which can't be sent to a backend."""
-    check_limits(tool.parameters, param=param)
-    try:
-        json.dumps(tool.parameters, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        found = half_pair_in(tool.parameters)
-        assert found is not None
-        raise InvalidTools(
-            f"{subject(tool)} contain {found.problem}. Remove or replace it.", param=param
-        ) from error
-
-
-def subject(tool: Tool) -> str:
-    if tool.custom:
-        return f"The grammar of {tool.name!r}"
-    return f"The parameters of {tool.name!r}" if tool.name else "The keywords of response_format"
-
+from .tool_check import check_tool, subject
 
 OTHER_GATEWAY_SECONDS = 20.0
 """Maximum time to wait for a grammar that another gateway compiles. A compile may take 5 s of
