@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from functools import cache
 from pathlib import Path
@@ -33,6 +34,14 @@ settings.register_profile(
     "toolgate", deadline=None, max_examples=repeats(30, nightly=100), derandomize=not NIGHTLY
 )
 settings.load_profile("toolgate")
+
+
+def pytest_runtest_setup() -> None:
+    """Loggers are as they begin, whatever tests have configured before."""
+    logging.disable(logging.NOTSET)
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("toolgate") and isinstance(logger, logging.Logger):
+            logger.disabled, logger.propagate = False, True
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

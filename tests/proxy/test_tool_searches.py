@@ -62,8 +62,8 @@ async def test_a_search_at_its_limit_is_an_error_while_others_are_served(
 
 async def test_a_search_that_gets_no_process_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """One key has one process, in which its other search runs."""
-    monkeypatch.setattr(tool_searches._POOL, "_wait_seconds", 1.0)
-    monkeypatch.setattr(tool_searches, "WALL_SECONDS", 1.0)
+    monkeypatch.setattr(tool_searches._POOL, "_wait_seconds", 0.5)
+    monkeypatch.setattr(tool_searches, "WALL_SECONDS", 3.0)
     endless = [found(LARGE, ENDLESS, "a") for _ in range(2)]
     assert sorted(await asyncio.gather(*endless)) == [BUSY, LIMITED]
 

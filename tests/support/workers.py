@@ -97,14 +97,13 @@ class _Queue:
             while workers:
                 for pipe in wait([each.pipe for each in workers], timeout=1):
                     worker = next(each for each in workers if each.pipe is pipe)
-                    try:
-                        self._receive(worker)
-                    except (EOFError, ConnectionError):
-                        workers.remove(worker)
-                        os.waitpid(worker.pid, 0)
-                        if worker.test:  # it died; the rest of its file is lost, and said to be
-                            self._lost(worker)
-                            workers.append(_Worker(self._work, worker.number))
+                    if self._receive(worker):
+                        continue
+                    workers.remove(worker)
+                    os.waitpid(worker.pid, 0)
+                    if worker.test:  # it died; the rest of its file is lost, and said to be
+                        self._lost(worker)
+                        workers.append(_Worker(self._work, worker.number))
                 self._tell(workers)
         finally:
             for worker in workers:
@@ -117,8 +116,12 @@ class _Queue:
 
     # --- in the parent ---
 
-    def _receive(self, worker: _Worker) -> None:
-        kind, value = worker.pipe.recv()
+    def _receive(self, worker: _Worker) -> bool:
+        """Take a message. Return False if the worker has ended."""
+        try:
+            kind, value = worker.pipe.recv()
+        except (EOFError, ConnectionError):
+            return False
         if kind == "next":
             worker.pipe.send(self._waiting.popleft() if self._waiting else None)
         elif kind == "test":
@@ -130,6 +133,7 @@ class _Queue:
             hook = self._config.hook
             report = hook.pytest_report_from_serializable(config=self._config, data=value)
             self._report(report)
+        return True
 
     def _report(self, report: pytest.TestReport) -> None:
         self._config.hook.pytest_runtest_logreport(report=report)

@@ -50,9 +50,6 @@ async def test_a_stored_response_has_all_tools(gateway: Gateway, stream: bool) -
         path = f"{PATHS['responses']}/{sent['id']}"
         stored = await gateway.ask(b"", path=path, method="GET")
         assert stored.json == sent
-        if stream:
-            replayed = await gateway.ask(b"", path=path, method="GET", query="stream=true")
-            assert replayed.events == response.events
 
 
 @pytest.mark.parametrize("api", SEARCHES)
