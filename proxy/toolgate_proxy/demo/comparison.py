@@ -84,7 +84,8 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
 
 
 def show(samples: Samples, console: Console) -> int:
-    """Print what each request got. Return the number of invalid samples with enforcement."""
+    """Print what each request got. Return the number of invalid samples with enforcement: a cut call
+    says that it is cut."""
     console.print(f"[dim]{TICKET['function']['name']}: {escape(SUMMARY)}")
     for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
@@ -92,12 +93,18 @@ def show(samples: Samples, console: Console) -> int:
             for problem, number in Counter(problem for _, problem in groups[at]).most_common():
                 shown = problem or next(answer for answer, each in groups[at] if not each)
                 mark, color = ("[red]✗", "red") if problem else ("[green]✓", "cyan")
+                if problem == CUT:
+                    mark, color = "[yellow]…", "yellow"
                 line = f"  {mark}[/] {name} ({number} of {SAMPLES}): [{color}]{escape(shown)}"
                 console.print(line, no_wrap=True, overflow="ellipsis")
     console.print(f"\n{summary(samples)}")
-    return sum(bool(problem) for group in samples["Toolgate"] for _, problem in group)
+    return sum(problem not in ("", CUT) for group in samples["Toolgate"] for _, problem in group)
 
 
 def summary(samples: Samples) -> str:
-    valid = {name: sum(not p for group in g for _, p in group) for name, g in samples.items()}
-    return " · ".join(f"{name} {number}/{NUMBER} valid" for name, number in valid.items())
+    parts = []
+    for name, groups in samples.items():
+        problems = Counter(problem for group in groups for _, problem in group)
+        cut = f", {problems[CUT]} cut" if problems[CUT] else ""
+        parts.append(f"{name} {problems['']}/{NUMBER} valid{cut}")
+    return " · ".join(parts)
