@@ -84,8 +84,8 @@ def sample(stack: Stack, client: OpenAI, common: dict[str, Any]) -> Samples:
 
 
 def show(samples: Samples, console: Console) -> int:
-    """Print what each request got. Return the number of invalid samples with enforcement: a cut call
-    says that it is cut."""
+    """Print what each request got. Return the number of invalid samples with enforcement, of
+    which a call that says that it is cut is none."""
     console.print(f"[dim]{TICKET['function']['name']}: {escape(SUMMARY)}")
     for at, text in enumerate(REQUESTS):
         console.print(f"\n[bold]{escape(text)}")
