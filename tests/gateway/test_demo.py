@@ -54,7 +54,7 @@ def test_the_demo_shows_cases_and_a_comparison_beside_the_unconstrained_model(
         for name in PROMISED[case.title]:
             assert f"✓ {name}" in section
     [summary] = re.findall(
-        r"alone (\d+)/(\d+) valid · Toolgate (\d+)/(\d+) valid", output.getvalue()
+        r"alone (\d+)/(\d+) valid.* · Toolgate (\d+)/(\d+) valid", output.getvalue()
     )
     alone, every, enforced, as_many = map(int, summary)
     assert every == as_many == comparison.NUMBER
