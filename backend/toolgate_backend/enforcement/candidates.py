@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -79,15 +80,8 @@ class CallPrefixes:
             candidates=tuple(remaining),
             allow=masks.Allow(masks.token_ids(tokens)),
             tokens=frozenset(tokens),
-            forced=common_prefix(texts),
+            forced=commonprefix([*texts]) or b"",
         )
-
-
-def common_prefix(texts: set[bytes]) -> bytes:
-    """The longest common prefix of `texts`, which must not be empty."""
-    low, high = min(texts), max(texts)  # all texts share what the smallest and the largest share
-    pairs = enumerate(zip(low, high, strict=False))
-    return low[: next((at for at, (a, b) in pairs if a != b), len(low))]
 
 
 @dataclass(frozen=True)
@@ -221,7 +215,7 @@ class Candidates(NamedTuple):
         """The text that must come next in all remaining candidates."""
         if (position := self.position) is not None:
             return position.forced
-        return common_prefix({self._forced(runner) for runner in self.running})
+        return commonprefix([self._forced(runner) for runner in self.running]) or b""
 
     def mask(self) -> masks.Allow | masks.Bits:
         """The tokens that some candidate accepts next. Raises NoTokenAllowed if there are none."""

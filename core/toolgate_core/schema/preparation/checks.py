@@ -12,7 +12,7 @@ from jsonschema_rs.canonical import find_unsatisfiable
 
 from ...errors import SchemaNotEnforceable, SchemaTooComplex
 from ...errors.base import shortened
-from ...pointer import escape
+from ...pointer import escape, pointer_of
 from ..patterns import matches_nothing
 from ..regular.parts import Look, Unsupported, every_part
 from ..regular.reading import parse
@@ -42,7 +42,7 @@ def _check_validity(schema: Any) -> None:
     try:
         jsonschema_rs.validator_for(schema, validate_formats=True, offline=True)
     except jsonschema_rs.ValidationError as error:
-        path = "".join(f"/{escape(str(step))}" for step in error.instance_path)
+        path = pointer_of(error.instance_path)
         given, problem = error.instance, error.message
         if isinstance(given, str) and problem.endswith('is not a "regex"'):
             problem = problem_of(given)
