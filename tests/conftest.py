@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.agents.client_packages import prepare
-from tests.support.effort import NIGHTLY, repeats
+from tests.support.effort import NIGHTLY, SAMPLE, SETTING, repeats
 
 HERE = Path(__file__).parent
 FOLDERS = {
@@ -37,11 +37,18 @@ settings.load_profile("toolgate")
 
 
 def pytest_runtest_setup() -> None:
-    """Loggers are as they begin, whatever tests have configured before."""
+    """Loggers are as they begin, whatever tests and libraries have configured before."""
     logging.disable(logging.NOTSET)
+    logging.root.setLevel(logging.WARNING)
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("toolgate") and isinstance(logger, logging.Logger):
             logger.disabled, logger.propagate = False, True
+            if logger.level > logging.WARNING:
+                logger.setLevel(logging.NOTSET)
+
+
+def pytest_report_header() -> str:
+    return f"sample of the matrices: {SAMPLE} (repeat it with {SETTING}={SAMPLE})"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
