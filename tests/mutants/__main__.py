@@ -1,12 +1,13 @@
 """Put small faults into the product, and report which ones the tests notice.
 
     python -m tests.mutants draw --count 200 --seed 72       # writes drawn.json
-    python -m tests.mutants cover --out .cache/mutants       # which test runs which line: an hour
-    python -m tests.mutants run --cover .cache/mutants --out results.json [--only TEXT] [-n 2]
+    python -m tests.mutants cover --out .cache/mutants       # which test runs which line
+    python -m tests.mutants run --cover .cache/mutants --out results.json [--only TEXT]
     python -m tests.mutants compare old.json new.json
 
 `drawn.json` is drawn by a seed from all lines of the product; `promises.json` is written by hand.
-`run` changes files of the product while it runs: use a checkout in which nothing else happens.
+`cover` and `run` change files of the product while they run: use a checkout in which nothing else
+happens.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import asdict
@@ -21,19 +23,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from .mutant import ROOT, Gone, Mutant, drawn
+from .mutant import ROOT, Mutant, drawn
 from .plugin import SETTING
+from .probes import probed, read_blocks, read_hits
 
 HERE = Path(__file__).parent
 DATA = (HERE / "drawn.json", HERE / "promises.json")
-GROUPS = {
-    "backend": "backend and not vllm and not slow",
-    "gateway": "not backend and not vllm and not slow",
-    "vllm": "vllm and not slow",
-}
-"""One process of pytest imports vLLM, and the other one LiteLLM."""
-PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p")
+PYTEST = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider")
 PLUGIN = "tests.mutants.plugin"
+MOST_TESTS = 600
+"""Number of tests that run for a mutant."""
 
 
 def mutants() -> list[Mutant]:
@@ -49,57 +48,49 @@ def draw(options: argparse.Namespace) -> int:
 
 
 def cover(options: argparse.Namespace) -> int:
-    """Run each group once with coverage, whose contexts are the tests."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    sources = "--source=toolgate_core,toolgate_backend,toolgate_proxy"
-    for name, marks in GROUPS.items():
-        command = [sys.executable, "-m", "coverage", "run", sources]
-        command += [f"--data-file={options.out / name}.coverage", *PYTEST[1:], PLUGIN, "-m", marks]
+    """Run the tests of `make test` with a probe at the line of each mutant."""
+    folder = options.out.resolve()
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    workers = ("-p", "tests.support.workers", "--workers", "2")
+    there = [each for each in mutants() if each.is_there()]
+    with probed(there, folder) as blocks:
+        command = [*PYTEST, *workers, "-p", PLUGIN, "-m", "not slow", *options.pytest]
         subprocess.run(command, cwd=ROOT, check=False)
+    found = read_hits(folder)
+    rows = [{"mutant": asdict(e), "tests": found.get(at, {})} for at, e in enumerate(there)]
+    (folder / "covered.json").write_text(json.dumps(rows, indent=1))
+    ran = read_blocks(folder)
+    state = {name: at in ran for at, name in enumerate(blocks)}
+    (folder / "blocks.json").write_text(json.dumps(state, indent=1))
+    print(f"{len(ran)} of {len(blocks)} blocks ran")
     return 0
 
 
-def tests_of(mutant: Mutant, folder: Path, group: str) -> set[str]:
-    """The tests that run a line of the mutant's function."""
-    from coverage import CoverageData
-
-    path = folder / f"{group}.coverage"
-    if not path.exists():
-        return set()
-    data = CoverageData(str(path))
-    data.read()
-    lines = mutant.path.read_text().splitlines()
-    contexts = data.contexts_by_lineno(str(mutant.path))
-    here = [at for at, line in enumerate(lines, start=1) if line.strip() == mutant.old]
-    return {name for at in here for name in contexts.get(at, ()) if name}
-
-
 def run(options: argparse.Namespace) -> int:
+    covered = json.loads((options.cover / "covered.json").read_text())
+    tests = {json.dumps(row["mutant"]): row["tests"] for row in covered}
     chosen = [each for each in mutants() if options.only in f"{each.module} {each.promise}"]
-    results: list[dict[str, Any]] = [{"mutant": asdict(e), "verdicts": {}} for e in chosen]
+    chosen = chosen[options.part :: options.parts]
+    results = list[dict[str, Any]]()
     with TemporaryDirectory() as scratch:
-        for group, marks in GROUPS.items():
-            rows = list[dict[str, Any]]()
-            for at, mutant in enumerate(chosen):
-                try:
-                    mutant.source()
-                    tests = sorted(tests_of(mutant, options.cover, group))
-                except Gone as error:
-                    results[at]["gone"] = str(error)
-                    continue
-                if tests:
-                    out = str(Path(scratch) / f"{group}-{at}.json")
-                    rows.append({"mutant": asdict(mutant), "tests": tests, "out": out, "at": at})
-            todo = Path(scratch) / f"{group}.json"
-            todo.write_text(json.dumps(rows))
-            files = sorted({test.partition("::")[0] for row in rows for test in row["tests"]})
-            environment = {**os.environ, SETTING: str(todo)}
-            command = [*PYTEST, PLUGIN, "-m", marks, *files]
-            if rows:
-                subprocess.run(command, cwd=ROOT, env=environment, check=False)
-            for row in rows:
-                if (out_file := Path(row["out"])).exists():
-                    results[row["at"]]["verdicts"][group] = json.loads(out_file.read_text())
+        rows = list[dict[str, Any]]()
+        for at, mutant in enumerate(chosen):
+            results.append({"mutant": asdict(mutant)})
+            names = _ordered(mutant, tests.get(json.dumps(asdict(mutant)), {}))
+            if not mutant.is_there():
+                results[at]["gone"] = True
+            elif names:
+                out = str(Path(scratch) / f"{at}.json")
+                rows.append({"mutant": asdict(mutant), "tests": names, "out": out, "at": at})
+        todo = Path(scratch) / "todo.json"
+        todo.write_text(json.dumps(rows))
+        files = sorted({name.partition("::")[0] for row in rows for name in row["tests"]})
+        command = [*PYTEST, "-p", PLUGIN, "-m", "not slow", *files]
+        subprocess.run(command, cwd=ROOT, env={**os.environ, SETTING: str(todo)}, check=False)
+        for row in rows:
+            if (file := Path(row["out"])).exists():
+                results[row["at"]] |= json.loads(file.read_text())
     options.out.write_text(json.dumps(results, indent=1, ensure_ascii=False))
     living = [each for each in results if not is_killed(each)]
     print(f"{len(results)} mutants, {len(living)} not noticed:")
@@ -108,13 +99,31 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _ordered(mutant: Mutant, tests: dict[str, float]) -> list[str]:
+    """The tests in the order in which they probably notice the mutant soonest: those without vLLM
+    and gateway processes, then those in the folder of the mutant's module, then short ones."""
+    folder = "/".join(["tests", *mutant.module.removeprefix("toolgate_").split(".")[:-1]])
+    slow = {"tests/gateway": 2, "tests/proxy/process": 1, "tests/clients": 1}
+
+    def rank(name: str) -> tuple[Any, ...]:
+        servers = next((each for start, each in slow.items() if name.startswith(start)), 0)
+        return servers, not name.startswith(folder), round(tests[name], 1)
+
+    return sorted(tests, key=rank)[:MOST_TESTS]
+
+
 def is_killed(result: dict[str, Any]) -> bool:
-    return any(each.get("killed_by") for each in result["verdicts"].values())
+    return bool(result.get("killed_by"))
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Print the mutants that the older results killed and the newer ones did not."""
+    """Print what the older tests did and the newer ones do not: mutants that they killed (of two
+    results of `run`), or blocks of the product that they ran (of two files blocks.json)."""
     old, new = (json.loads(path.read_text()) for path in (options.old, options.new))
+    if isinstance(old, dict):
+        gone = [name for name, ran in old.items() if ran and name in new and not new[name]]
+        print("\n".join(gone))
+        return 1 if gone else 0
     killed = {json.dumps(each["mutant"]) for each in new if is_killed(each)}
     lost = [e for e in old if is_killed(e) and json.dumps(e["mutant"]) not in killed]
     for each in lost:
@@ -131,11 +140,16 @@ def main() -> int:
     one.set_defaults(run=draw)
     one = commands.add_parser("cover")
     one.add_argument("--out", type=Path, required=True)
+    one.add_argument("pytest", nargs="*", help="arguments of pytest, for example folders")
     one.set_defaults(run=cover)
     one = commands.add_parser("run")
     one.add_argument("--cover", type=Path, required=True)
     one.add_argument("--out", type=Path, required=True)
     one.add_argument("--only", default="", help="mutants whose module or promise has this text")
+    one.add_argument(
+        "--part", type=int, default=0, help="runs in --parts checkouts share the mutants"
+    )
+    one.add_argument("--parts", type=int, default=1)
     one.set_defaults(run=run)
     one = commands.add_parser("compare")
     one.add_argument("old", type=Path)

@@ -58,19 +58,31 @@ class Mutant:
 
     def source(self) -> str:
         """The text of the file with the fault in it. Raises Gone."""
+        at = self.line() - 1
+        lines = self.path.read_text().splitlines(keepends=True)
+        lines[at] = lines[at].replace(self.old, self.new)
+        return "".join(lines)
+
+    def is_there(self) -> bool:
+        try:
+            return self.line() > 0
+        except Gone:
+            return False
+
+    def line(self) -> int:
+        """The number of the line in its file, from 1. Raises Gone."""
         if not self.path.exists():
             raise Gone(f"There is no module {self.module}.")
         text = self.path.read_text()
-        node = _functions(ast.parse(text)).get(self.function)
+        node = functions(ast.parse(text)).get(self.function)
         if node is None:
             raise Gone(f"{self.module} has no function {self.function}.")
-        lines = text.splitlines(keepends=True)
-        inside = range(node.lineno - 1, node.end_lineno or node.lineno)
-        found = [at for at in inside if lines[at].strip() == self.old]
+        lines = text.splitlines()
+        inside = range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        found = [at for at in inside if lines[at - 1].strip() == self.old]
         if len(found) != 1:
             raise Gone(f"{self.module}:{self.function} has {len(found)} lines `{self.old}`.")
-        lines[found[0]] = lines[found[0]].replace(self.old, self.new)
-        return "".join(lines)
+        return found[0]
 
     def install(self) -> None:
         """Put the fault into the function that this process has imported."""
@@ -111,7 +123,7 @@ Change: TypeAlias = "tuple[str, ast.expr | ast.stmt, str | ast.expr]"
 def _possible(text: str) -> Iterator[tuple[str, Change]]:
     """The changes that the functions of a file may have, with the function's name."""
     lines = text.splitlines()
-    for name, function in _functions(ast.parse(text)).items():
+    for name, function in functions(ast.parse(text)).items():
         own = Counter(line.strip() for line in lines[function.lineno - 1 : function.end_lineno])
         for node in (each for part in function.body for each in ast.walk(part)):
             for new in _changes(node):
@@ -149,7 +161,7 @@ def _changes(node: ast.AST) -> Iterator[str | ast.expr]:
             yield ast.IfExp(node.test, node.orelse, node.body)
 
 
-def _functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+def functions(module: ast.Module) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """The functions of a module and the methods of its classes, by qualified name."""
     found: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = {}
     waiting: list[tuple[str, ast.AST]] = [("", module)]

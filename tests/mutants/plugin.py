@@ -1,4 +1,4 @@
-"""Plug-in of pytest: records which test runs which lines, or runs the tests of each mutant.
+"""Plug-in of pytest: records which test runs the line of which mutant, or runs those tests with it.
 
 With `TOOLGATE_MUTANTS=FILE` (a list of mutants, each with its tests) the tests are collected once,
 and a process is forked for each mutant. It ends with the first test that fails.
@@ -6,10 +6,10 @@ and a process is forked for each mutant. It ends with the first test that fails.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import time
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,32 +17,25 @@ from typing import Any
 import pytest
 
 from .mutant import Mutant
+from .probes import MODULE
 
 SETTING = "TOOLGATE_MUTANTS"
-ITEMS_OF_A_TEST = 8
-"""Number of cases of a parametrized test that run for a mutant, evenly chosen."""
-SECONDS = 300
+SECONDS = 240
 """Time after which a mutant counts as one that lives."""
-
-
-def base(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    try:
-        from coverage import Coverage
-    except ImportError:
+    if not MODULE.exists():
         return (yield)
-    current = Coverage.current()
-    if current is not None:
-        current.switch_context(base(item))
+    probes = importlib.import_module("toolgate_core.mutant_probes")
+    began, probes.hits = time.monotonic(), set()
     try:
         return (yield)
     finally:
-        if current is not None:
-            current.switch_context("")
+        row = json.dumps([item.nodeid, began, time.monotonic(), sorted(probes.hits)])
+        with Path(probes.FOLDER, f"tests-{os.getpid()}").open("a") as file:
+            file.write(f"{row}\n")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,18 +49,19 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         try:
             pid = os.fork()
             if pid == 0:
-                _judge(session, mutant, set(row["tests"]), Path(row["out"]))
+                _judge(session, mutant, row["tests"], Path(row["out"]))
             os.waitpid(pid, 0)
         finally:
             mutant.path.write_text(original)
     return True
 
 
-def _judge(session: pytest.Session, mutant: Mutant, tests: set[str], out: Path) -> None:
-    """Run the tests with the fault, write the verdict and end the process."""
+def _judge(session: pytest.Session, mutant: Mutant, tests: list[str], out: Path) -> None:
+    """Run the tests with the fault, in their order, write the verdict and end the process."""
     began, verdict = time.monotonic(), dict[str, Any]()
     try:
-        items = _sample([item for item in session.items if base(item) in tests])
+        known = {item.nodeid: item for item in session.items}
+        items = [known[name] for name in tests if name in known]
         text = mutant.source()
         mutant.install()
         mutant.path.write_text(text)  # for the processes that the tests start
@@ -84,7 +78,10 @@ def _judge(session: pytest.Session, mutant: Mutant, tests: set[str], out: Path) 
         verdict = {"error": repr(error)}
     verdict["seconds"] = round(time.monotonic() - began, 1)
     out.write_text(json.dumps(verdict))
-    os._exit(0)
+    try:
+        session._setupstate.teardown_exact(None)  # servers of the session
+    finally:
+        os._exit(0)
 
 
 class _Failures:
@@ -94,15 +91,3 @@ class _Failures:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.ids.append(report.nodeid)
-
-
-def _sample(items: list[pytest.Item]) -> list[pytest.Item]:
-    count = Counter(map(base, items))
-    seen, chosen = Counter[str](), list[pytest.Item]()
-    for item in items:
-        name = base(item)
-        step = -(-count[name] // ITEMS_OF_A_TEST)
-        if seen[name] % step == 0:
-            chosen.append(item)
-        seen[name] += 1
-    return chosen
