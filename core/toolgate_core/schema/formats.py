@@ -15,9 +15,10 @@ _DATE = (
     r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     rf"|{_LEAP}-02-29)"
 )
-# Excludes leap seconds, which are valid at one time of a day only.
+# Excludes leap seconds, which are valid at one time of a day only, and more digits of a fraction than
+# nanoseconds have: a model that repeats a digit would write them until its tokens are used up.
 _TIME = (
-    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
     r"(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
 )
 _LABEL = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
