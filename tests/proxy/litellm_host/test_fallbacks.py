@@ -1,23 +1,24 @@
-"""The models to which a request falls back, compared with those of LiteLLM's router."""
+"""The models to which a request falls back, as LiteLLM's router would choose them, and retries."""
 
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import litellm
 import pytest
 
-from tests.support.litellm.router import Row, row, use
+from tests.support.litellm.router import row, use
 from toolgate_core.errors import (
     BackendFailed,
+    BackendTimeout,
+    BackendUnavailable,
     ContextLengthExceeded,
+    EnforcementFailed,
     InternalFault,
     InvalidRequest,
     RateLimited,
     ResponsesUnavailable,
     RetiredKey,
-    ToolgateError,
     UnsupportedParameter,
 )
 from toolgate_proxy.litellm_host.deployments.fallbacks import (
@@ -33,8 +34,10 @@ MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = BackendFailed("It broke.")
 TOO_LONG = ContextLengthExceeded("It is too long.")
 CHAIN = [{model: [after]} for model, after in pairwise(MODELS)]
+FOR_B, FOR_TINY = {"context_window_fallbacks": [{"b": ["c"]}]}, {"fallbacks": [{"tiny": ["b"]}]}
+ALIAS = {"model_group_alias": {"nick": "tiny"}}
 
-CONFIGURED: dict[str, Row] = {
+CONFIGURED = {
     "none": {},
     "a list": {"fallbacks": [{"tiny": ["b", "c"]}]},
     "of another model": {"fallbacks": [{"b": ["c"]}]},
@@ -49,24 +52,18 @@ CONFIGURED: dict[str, Row] = {
     "a list longer than the limit": {"fallbacks": [{"tiny": [*"bcd"]}], "max_fallbacks": 2},
     "twice the same": {"fallbacks": [{"tiny": ["b", "b", "tiny", "c"]}]},
     "parameters": {"fallbacks": [{"tiny": [{"model": "b", "temperature": 0.5}, "c"]}]},
-    "for context": {
-        "fallbacks": [{"tiny": ["b"]}],
-        "context_window_fallbacks": [{"tiny": ["c"]}],
-    },
-    "for context of another": {
-        "fallbacks": [{"tiny": ["b"]}],
-        "context_window_fallbacks": [{"b": ["c"]}],
-    },
+    "for context": FOR_TINY | {"context_window_fallbacks": [{"tiny": ["c"]}]},
+    "for context of another": FOR_TINY | FOR_B,
+    "for the model of an alias": ALIAS | FOR_TINY,
+    "for an alias": ALIAS | {"fallbacks": [{"nick": ["b"]}]},
 }
 
 
-async def anyone(model: str) -> bool:
+async def anyone(model):
     return True
 
 
-async def tried(
-    error: ToolgateError, requested: list[Any] | None = None, model: str = "tiny"
-) -> list[str]:
+async def tried(error, requested=None, model="tiny"):
     """The models that are tried one after the other if all fail with `error`."""
     own = requested_fallbacks({"fallbacks": requested})
     fallbacks, first, found = Fallbacks(own), model, [model]
@@ -76,24 +73,18 @@ async def tried(
         if fallback is None:
             assert fallbacks.attempted == len(found) - 1
             assert (fallbacks.first_model, fallbacks.first_error) == (first, error)
-            return found
+            return ["tiny" if each == "nick" else each for each in found]
         model = fallback.model
         found.append(model)
 
 
-async def tried_by_litellm(
-    monkeypatch: pytest.MonkeyPatch,
-    router: Any,
-    error: ToolgateError,
-    model: str = "tiny",
-    **params: Any,
-) -> list[str]:
-    kind: Any = litellm.InternalServerError
+async def tried_by_litellm(monkeypatch, router, error, model="tiny", **params):
+    kind = litellm.InternalServerError
     if error is TOO_LONG:
         kind = litellm.ContextWindowExceededError
-    found: list[str] = []
+    found = []
 
-    async def fail(**arguments: Any) -> None:
+    async def fail(**arguments):
         found.append(arguments["api_base"].removeprefix("http://"))
         raise kind("No.", llm_provider="toolgate", model="tiny")
 
@@ -103,18 +94,25 @@ async def tried_by_litellm(
     return found
 
 
-def used(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Any:
+def used(monkeypatch, **settings):
     return use(monkeypatch, *(row(model, group=model) for model in MODELS), **settings)
 
 
+def failed(monkeypatch, configured=None, **more):
+    """The fallbacks of a request whose first model failed."""
+    used(monkeypatch, fallbacks=[{"tiny": configured or ["b", "c"]}])
+    fallbacks = Fallbacks(**more)
+    fallbacks.note_failure("tiny", FAILED)
+    return fallbacks
+
+
 @pytest.mark.parametrize("error", [FAILED, TOO_LONG], ids=["failed", "too long"])
-@pytest.mark.parametrize("settings", CONFIGURED.values(), ids=CONFIGURED)
-async def test_models_are_tried_in_the_order_of_litellms_router(
-    monkeypatch: pytest.MonkeyPatch, settings: Row, error: ToolgateError
-) -> None:
-    router = used(monkeypatch, **settings)
-    expected = await tried_by_litellm(monkeypatch, router, error)
-    assert await tried(error) == expected
+@pytest.mark.parametrize("name", CONFIGURED)
+async def test_models_are_tried_in_the_order_of_litellms_router(monkeypatch, name, error):
+    router, model = used(monkeypatch, **CONFIGURED[name]), "nick" if "alias" in name else "tiny"
+    expected = await tried_by_litellm(monkeypatch, router, error, model)
+    assert await tried(error, model=model) == expected
+    assert ("b" in expected) is (name == "for an alias") or "alias" not in name
 
 
 @pytest.mark.parametrize(
@@ -122,77 +120,50 @@ async def test_models_are_tried_in_the_order_of_litellms_router(
     [["c", "b"], [{"model": "c"}, {"model": "b"}], [{"tiny": ["c"]}], [{"b": ["c"]}], [], ["tiny"]],
     ids=str,
 )
-async def test_fallbacks_of_a_request_replace_those_of_the_configuration(
-    monkeypatch: pytest.MonkeyPatch, requested: list[Any]
-) -> None:
+async def test_fallbacks_of_a_request_replace_those_of_the_configuration(monkeypatch, requested):
     router = used(monkeypatch, fallbacks=[{"tiny": ["d"]}, {"c": ["e"]}])
     for error in (FAILED, TOO_LONG):
         expected = await tried_by_litellm(monkeypatch, router, error, fallbacks=requested)
         assert await tried(error, requested) == expected
-
-
-async def test_objects_beside_names_are_fallbacks_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LiteLLM would leave them out."""
-    used(monkeypatch)
+    # LiteLLM would leave objects beside names out.
     assert await tried(FAILED, [{"model": "c"}, "b"]) == ["tiny", "c", "b"]
 
 
-async def test_a_fallback_may_replace_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    used(monkeypatch, fallbacks=[{"tiny": [{"model": "b", "temperature": 0.5}]}])
-    fallbacks = Fallbacks()
-    fallbacks.note_failure("tiny", FAILED)
+async def test_a_fallback_may_replace_parameters(monkeypatch):
+    fallbacks = failed(monkeypatch, [{"model": "b", "temperature": 0.5}])
     assert await fallbacks.next(anyone) == Fallback("b", {"temperature": 0.5})
 
 
-async def test_models_that_the_key_may_not_use_are_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    used(monkeypatch, fallbacks=[{"tiny": ["b", "c"]}])
-
-    async def only_c(model: str) -> bool:
+async def test_models_that_the_key_may_not_use_are_left_out(monkeypatch):
+    async def only_c(model):
         return model == "c"
 
-    fallbacks = Fallbacks()
-    fallbacks.note_failure("tiny", FAILED)
-    found = await fallbacks.next(only_c)
-    assert found is not None
-    assert (found.model, fallbacks.attempted) == ("c", 1)
+    fallbacks = failed(monkeypatch)
+    assert await fallbacks.next(only_c) == Fallback("c")
+    assert fallbacks.attempted == 1
 
 
 @pytest.mark.parametrize(
-    "error",
-    [InvalidRequest("No."), UnsupportedParameter("No."), InternalFault("No."),
-     ResponsesUnavailable("No.")],
-    ids=lambda error: type(error).__name__,
-)  # fmt: skip
-async def test_no_model_is_tried_after_an_error_of_the_request_or_of_the_gateway(
-    monkeypatch: pytest.MonkeyPatch, error: ToolgateError
-) -> None:
+    "kind", [InvalidRequest, UnsupportedParameter, InternalFault, ResponsesUnavailable]
+)
+async def test_an_error_of_the_request_or_of_the_gateway_tries_no_model_and_ends_no_list(
+    monkeypatch, kind
+):
     used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
-    assert await tried(error) == ["tiny"]
+    assert await tried(kind("No.")) == ["tiny"]
+    fallbacks = failed(monkeypatch)
+    assert await fallbacks.next(anyone) == Fallback("b")
+    if kind is InvalidRequest:
+        fallbacks.note_failure("b", kind("No."))
+        assert await fallbacks.next(anyone) == Fallback("c")
+    assert fallbacks.first_error is FAILED
 
 
 @pytest.mark.parametrize("error", [RetiredKey("No."), RateLimited("No.", retry_after=1)], ids=str)
-async def test_errors_of_the_key_end_the_request(
-    monkeypatch: pytest.MonkeyPatch, error: ToolgateError
-) -> None:
-    used(monkeypatch, fallbacks=[{"tiny": ["b", "c"]}])
-    fallbacks = Fallbacks()
-    fallbacks.note_failure("tiny", FAILED)
+async def test_errors_of_the_key_end_the_request(monkeypatch, error):
+    fallbacks = failed(monkeypatch)
     with pytest.raises(type(error)):
         fallbacks.note_failure("b", error)
-
-
-async def test_an_invalid_request_at_one_fallback_does_not_end_the_list(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    used(monkeypatch, fallbacks=[{"tiny": ["b", "c"]}])
-    fallbacks = Fallbacks()
-    fallbacks.note_failure("tiny", FAILED)
-    assert await fallbacks.next(anyone) == Fallback("b")
-    fallbacks.note_failure("b", InvalidRequest("No."))
-    assert await fallbacks.next(anyone) == Fallback("c")
-    assert fallbacks.first_error is FAILED
 
 
 @pytest.mark.parametrize(
@@ -218,27 +189,17 @@ async def test_an_invalid_request_at_one_fallback_does_not_end_the_list(
     ],
     ids=str,
 )
-def test_invalid_fallbacks_of_a_request_are_refused(given: Any, param: str) -> None:
+def test_invalid_fallbacks_of_a_request_are_refused(given, param):
     with pytest.raises(InvalidRequest) as refusal:
         requested_fallbacks({"fallbacks": given})
     assert refusal.value.param == param
 
 
-def test_every_model_is_named_for_the_permissions() -> None:
+def test_every_model_is_named_for_the_permissions():
     given = ["b", {"model": "c"}, {"tiny": [{"model": "b"}], "model": "d"}]
     for entries, named in ((given, "bcd"), ([{"*": given[:2]}, {"tiny": ["e"]}], "bce")):
         requested = requested_fallbacks({"fallbacks": entries})
         assert [fallback.model for fallback in all_of(requested or ())] == [*named]
-
-
-@pytest.mark.parametrize("name", ["nick", "tiny"])
-async def test_alias_has_its_own_fallbacks(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """As in LiteLLM, which does not fall back by the model that an alias stands for."""
-    aliases = {"nick": "tiny"}
-    router = used(monkeypatch, model_group_alias=aliases, fallbacks=[{name: ["b"]}])
-    expected = await tried_by_litellm(monkeypatch, router, FAILED, model="nick")
-    assert expected == (["tiny", "b"] if name == "nick" else ["tiny"])
-    assert len(await tried(FAILED, model="nick")) == len(expected)
 
 
 @pytest.mark.parametrize(
@@ -250,10 +211,46 @@ async def test_alias_has_its_own_fallbacks(monkeypatch: pytest.MonkeyPatch, name
         ({"fallbacks": []}, FAILED, "b"),
     ],
 )
-async def test_settings_of_a_key_replace_those_of_the_router(
-    monkeypatch: pytest.MonkeyPatch, of_key: Row, error: ToolgateError, expected: str
-) -> None:
-    use(monkeypatch, *(row(name, group=name) for name in MODELS), fallbacks=[{"tiny": ["b"]}])
+async def test_settings_of_a_key_replace_those_of_the_router(monkeypatch, of_key, error, expected):
+    used(monkeypatch, fallbacks=[{"tiny": ["b"]}])
     fallbacks = Fallbacks(of_key=of_key)
     fallbacks.note_failure("tiny", error)
     assert await fallbacks.next(anyone) == Fallback(expected)
+
+
+# --- retries of a model ---------------------------------------------------------------------------
+
+POLICY = {
+    "TimeoutErrorRetries": 1,
+    "ServiceUnavailableErrorRetries": 2,
+    "InternalServerErrorRetries": 3,
+    "BadRequestErrorRetries": 4,
+}
+RETRIES = [
+    (BackendTimeout("No."), 1),
+    (BackendUnavailable("No."), 2),
+    (EnforcementFailed("No."), 3),
+    (BackendFailed("No."), 0),
+    (InvalidRequest("No."), 0),
+]
+OF_MODELS = ({"retry_policy": POLICY}, {"model_group_retry_policy": {"tiny": POLICY}})
+WITHOUT = ({}, {"model_group_retry_policy": {"other": POLICY}}, {"num_retries": 3})
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "retries"),
+    [
+        *((settings, *each) for settings in OF_MODELS for each in RETRIES),
+        *((settings, BackendTimeout("No."), 0) for settings in WITHOUT),
+    ],
+)
+async def test_policy_allows_retries_by_the_class_of_the_error(
+    monkeypatch, settings, error, retries
+):
+    """A request that is invalid is not repeated. Without a policy none is: a request has moved to
+    the other backends of its model."""
+    use(monkeypatch, row("a"), **settings)
+    fallbacks, found = Fallbacks(), 0
+    while await fallbacks.retries("tiny", error, backends=2):
+        found += 1
+    assert found == retries
