@@ -3,8 +3,11 @@ real Router and globals configure."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import litellm
 import pytest
+import yaml
 from litellm.caching.caching import Cache
 from litellm.proxy import proxy_server
 from litellm.router import Router
@@ -49,48 +52,15 @@ def test_generated_configuration_uses_our_own_route(monkeypatch):
     assert {each.placement.api_base for each in route.targets} == {"http://a", "http://b"}
 
 
-@pytest.mark.parametrize(
-    ("rows", "settings", "strategy"),
-    [
-        ([row("a", max_parallel_requests=3), B], {}, SHUFFLE),
-        ([A, B], {"default_max_parallel_requests": 3}, SHUFFLE),
-        ([row("a", weight=2), B], {"routing_strategy": SHUFFLE}, SHUFFLE),
-        ([row("a", weight=2), B], {"routing_strategy": BUSY}, BUSY),
-        ([A, B], {"routing_strategy": RoutingStrategy.LEAST_BUSY}, BUSY),
-        ([row("a", temperature=0.5, max_tokens=7, seed=1, stop=["x"], top_k=3)], {}, SHUFFLE),
-        ([row("a", extra_body={"top_k": 3})], {}, SHUFFLE),
-        ([row("a", chat_template_kwargs={"enable_thinking": False})], {}, SHUFFLE),
-        ([row("a", timeout=5, stream_timeout=5, max_retries=2, request_timeout=9)], {}, SHUFFLE),
-        ([row("a", drop_params=True, cooldown_time=3, num_retries=2)], {}, SHUFFLE),
-        ([row("a", input_cost_per_token=0.1, output_cost_per_token=0.2)], {}, SHUFFLE),
-        ([row("a", cache_read_input_token_cost=0.1, input_cost_per_second=0.2)], {}, SHUFFLE),
-        ([row("a", mock_response=None, a_new_field_of_litellm=None, tools=[])], {}, SHUFFLE),
-        ([row("a", info={"team_id": "t"})], {}, SHUFFLE),
-        ([A, OTHER], {"default_fallbacks": ["other"]}, SHUFFLE),
-        ([A, OTHER], {"fallbacks": [{"tiny": ["other"]}]}, SHUFFLE),
-        ([A, OTHER], {"context_window_fallbacks": [{"tiny": ["other"]}]}, SHUFFLE),
-        ([A, OTHER], {"content_policy_fallbacks": [{"tiny": ["other"]}]}, SHUFFLE),
-        ([A], {"default_litellm_params": {"timeout": 3, "metadata": {"a": 1}}}, SHUFFLE),
-        ([A], {"default_litellm_params": {"temperature": 0.5}}, SHUFFLE),
-        # LiteLLM's router chooses the deployment, and needs events for its counters.
-        ([row("a", rpm=2), B], {}, None),
-        ([A, row("b", tpm=2)], {}, None),
-        ([A, row("b", info={"rpm": 2})], {}, None),
-        ([row("a", tags=["x"]), B], {}, None),
-        ([row("a", order=1), row("b", order=2)], {}, None),
-        ([A, row("b", info={"blocked": True})], {}, None),
-        ([A], {"enable_pre_call_checks": True}, None),
-        ([A], {"enable_tag_filtering": True}, None),
-        ([A], {"optional_pre_call_checks": ["enforce_model_rate_limits"]}, None),
-        ([A], {"disable_cooldowns": False}, None),
-        ([A], {"routing_strategy": "usage-based-routing-v2"}, None),
-        ([A], {"routing_strategy": "latency-based-routing"}, None),
-        ([A], {"routing_strategy": "cost-based-routing"}, None),
-    ],
-    ids=lambda value: str(value)[-60:],
-)
-def test_models_of_ours_are_served_by_our_own_route(monkeypatch, rows, settings, strategy):
-    use(monkeypatch, *rows, **settings)
+SERVED = yaml.safe_load((Path(__file__).parent / "served_models.yaml").read_text())
+BY_NAME = {"a": {}, "settings": {"routing_strategy": RoutingStrategy.LEAST_BUSY}, "strategy": BUSY}
+
+
+@pytest.mark.parametrize("case", [*SERVED, BY_NAME], ids=lambda case: str(case)[:60])
+def test_models_of_ours_are_served_by_our_own_route(monkeypatch, case):
+    strategy, settings = case["strategy"], case.get("settings", {})
+    rows = [row(name, **case[name]) for name in "ab" if name in case]
+    use(monkeypatch, *rows, row("c", group="other"), **settings)
     route = route_of()
     assert (route.reason, route.strategy, route.events) == (None, strategy, strategy is None)
 

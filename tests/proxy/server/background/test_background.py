@@ -129,10 +129,8 @@ async def test_a_response_is_polled_until_it_is_completed_and_stays_so(gateway, 
 async def test_an_incomplete_response_is_stored(gateway):
     gateway.backend.scripts["cut"] = Script(("Hello the",), finish="length")
     last = await ended(gateway, (await queued(gateway, "cut"))["id"])
-    assert (last["status"], last["incomplete_details"]) == (
-        "incomplete",
-        {"reason": "max_output_tokens"},
-    )
+    why = {"reason": "max_output_tokens"}
+    assert (last["status"], last["incomplete_details"]) == ("incomplete", why)
 
 
 async def test_the_stream_is_followed_and_replayed(gateway, script):
@@ -146,12 +144,9 @@ async def test_the_stream_is_followed_and_replayed(gateway, script):
     await asyncio.sleep(0.1)
     script.hang_after = None
     events = events_of(await asked)
-    assert [event["type"] for event in events[:3]] == [
-        "response.created", "response.queued", "response.in_progress",
-    ]  # fmt: skip
-    assert [event["response"]["status"] for event in events[:3]] == [
-        "queued", "queued", "in_progress",
-    ]  # fmt: skip
+    first = [(event["type"], event["response"]["status"]) for event in events[:3]]
+    states = ("created", "queued"), ("queued", "queued"), ("in_progress", "in_progress")
+    assert first == [(f"response.{kind}", status) for kind, status in states]
     for event in events:
         check_event(event)
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
@@ -164,7 +159,12 @@ async def test_the_stream_is_followed_and_replayed(gateway, script):
 
 
 async def test_it_survives_its_client(gateway, script):
-    left = await ask(gateway, stream=True, request_id="mine", leave_after=0.5)
+    leave = asyncio.Event()
+    asked = asyncio.create_task(ask(gateway, stream=True, request_id="mine", leave_after=leave))
+    await until(lambda: gateway.backend.running)
+    await asyncio.sleep(0.4)
+    leave.set()
+    left = await asked
     assert events_of(left)[0]["type"] == "response.created"
     assert b": waiting\n\n" in left.bodies
     assert gateway.backend.running == 1
@@ -199,13 +199,10 @@ async def test_an_id_is_used_once(gateway, script):
 
 @pytest.mark.parametrize("fails", ["at once", "later"])
 async def test_a_failure_is_stored(gateway, fails):
-    gateway.backend.scripts["breaks"] = Script(
-        ("Hello there",),
-        error_status=500 if fails == "at once" else None,
-        error={"message": "No.", "code": "backend_failed"},
-        error_after=None if fails == "at once" else 2,
-        pause=0.02,
-    )
+    error = {"message": "No.", "code": "backend_failed"}
+    when = {"error_status": 500} if fails == "at once" else {"error_after": 2}
+    made = Script(("Hello there",), error=error, pause=0.02, **when)
+    gateway.backend.scripts["breaks"] = made
     shown = await queued(gateway, "breaks")
     last = await ended(gateway, shown["id"])
     check_response(last)

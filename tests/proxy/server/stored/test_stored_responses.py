@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -112,21 +111,6 @@ async def test_only_the_owner_has_access(gateway):
             assert (deleted.status == 200) == (name == next(n for n in keys if n in friendly)), name
 
 
-async def test_only_responses_of_the_background_are_retrieved_as_a_stream(gateway):
-    for stream in (True, False):
-        body = await created(gateway, stream=stream)
-        for name, value in (("stream", "true"), ("stream", "yes"), ("starting_after", 1)):
-            refused = await get(gateway, body["id"], **{name: value})
-            assert code(refused) == (400, "invalid_request", name)
-
-
-async def test_without_redis_no_response_is_generated_in_the_background(gateway):
-    refused = await ask(gateway, background=True)
-    assert code(refused) == (400, "unsupported_parameter", "background")
-    assert "TOOLGATE_REDIS_URL" in refused.json["error"]["message"]
-    assert not gateway.backend.requests
-
-
 async def test_failed_responses_are_not_stored(gateway):
     gateway.backend.scripts["breaks"] = Script(("Hello there",), error_after=2, pause=0.02)
     body = await created(gateway, "breaks", stream=True)
@@ -194,12 +178,6 @@ async def test_an_id_of_the_client_is_stored_once(gateway):
     assert (await get(gateway, first["id"])).json == first
 
 
-async def test_an_id_that_no_path_can_have_is_refused(gateway):
-    for name in ("../x", "a b", "a?b", "a#b", "a%2fb", "ä", ""):
-        response = await ask(gateway, request_id=name)
-        assert code(response) == (400, "invalid_request", "request_id")
-
-
 async def test_a_response_that_is_too_large_says_so(gateway, monkeypatch):
     monkeypatch.setattr(memory_store, "RESPONSE_MAX_BYTES", 100)
     for stream in (True, False):
@@ -210,10 +188,10 @@ async def test_a_response_that_is_too_large_says_so(gateway, monkeypatch):
 async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(gateway, monkeypatch):
     first = await created(gateway)
 
-    async def put(*_: Any) -> str:
+    async def put(*_):
         return "unavailable"
 
-    async def failing(*_: Any, **__: Any) -> Any:
+    async def failing(*_, **__):
         raise StoreUnavailable("Redis does not respond")
 
     store = gateway.here.responses._store
@@ -231,18 +209,14 @@ async def test_an_unavailable_store_is_a_503_only_where_it_is_needed(gateway, mo
         assert code(response)[:2] == (503, "responses_unavailable")
 
 
-async def test_hostile_ids_are_unknown(gateway):
-    for name in ("\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*"):
-        refused = await ask(gateway, previous_response_id=name)
-        assert code(refused) == (400, "previous_response_not_found", "previous_response_id")
-        for given in (f"msg_{name}_0", name):
-            response = await ask(gateway, [{"type": "item_reference", "id": given}])
-            assert code(response) == (404, "item_not_found", "input[0].id")
+HOSTILE = ("\ud800", "resp_\0", "resp_" + "a" * 251, "../x", "resp_*")
 
 
-async def test_invalid_requests_stay_400s(gateway):
+async def test_invalid_requests_stay_4xx(gateway):
     first = await created(gateway)
-    for params, param in (
+    no_item = (404, "item_not_found", "input[0].id")
+    unknown = (400, "previous_response_not_found", "previous_response_id")
+    for params, expected in (
         ({"given": 5}, "input"),
         ({"given": []}, "input"),
         ({"given": ""}, "input"),
@@ -251,10 +225,26 @@ async def test_invalid_requests_stay_400s(gateway):
         ({"previous_response_id": ""}, "previous_response_id"),
         ({"store": "yes"}, "store"),
         ({"background": True, "store": False}, "background"),
+        ({"background": True}, (400, "unsupported_parameter", "background")),  # without Redis
         ({"given": [{"type": "item_reference"}]}, "input[0].type"),
+        *(({"previous_response_id": name}, unknown) for name in HOSTILE),
+        *(
+            ({"given": [{"type": "item_reference", "id": name}]}, no_item)
+            for name in (*HOSTILE, *(f"msg_{name}_0" for name in HOSTILE))
+        ),
+        *(
+            ({"request_id": name}, (400, "invalid_request", "request_id"))
+            for name in ("../x", "a b", "a?b", "a#b", "a%2fb", "ä", "")
+        ),
     ):
         response = await ask(gateway, **{"previous_response_id": first["id"], **params})
-        assert (response.status, response.json["error"]["param"]) == (400, param), response.json
+        if isinstance(expected, str):
+            expected = (400, code(response)[1], expected)
+        assert code(response) == expected, (params, response.json)
+    assert len(gateway.backend.requests) == 1
+    for query in ({"stream": "true"}, {"stream": "yes"}, {"starting_after": 1}):  # not background
+        refused = await get(gateway, first["id"], **query)
+        assert code(refused) == (400, "invalid_request", next(iter(query)))
 
 
 async def test_reads_count_against_the_limits_of_a_key(gateway):
