@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from pathlib import Path
 
 import litellm
 import pytest
+import yaml
 
 from tests.support.litellm.router import row, use
 from toolgate_core.errors import (
@@ -34,29 +36,9 @@ MODELS = ("tiny", "b", "c", "d", "e", "f", "g", "h")
 FAILED = BackendFailed("It broke.")
 TOO_LONG = ContextLengthExceeded("It is too long.")
 CHAIN = [{model: [after]} for model, after in pairwise(MODELS)]
-FOR_B, FOR_TINY = {"context_window_fallbacks": [{"b": ["c"]}]}, {"fallbacks": [{"tiny": ["b"]}]}
-ALIAS = {"model_group_alias": {"nick": "tiny"}}
-
-CONFIGURED = {
-    "none": {},
-    "a list": {"fallbacks": [{"tiny": ["b", "c"]}]},
-    "of another model": {"fallbacks": [{"b": ["c"]}]},
-    "of all models": {"fallbacks": [{"*": ["b", "c"]}]},
-    "default": {"default_fallbacks": ["b", "c"]},
-    "own before those of all": {"fallbacks": [{"*": ["b"]}, {"tiny": ["c"]}]},
-    "a chain": {"fallbacks": CHAIN[:2]},
-    "a chain before the rest of the list": {"fallbacks": [{"tiny": ["b", "d"]}, {"b": ["c"]}]},
-    "a circle": {"fallbacks": [{"tiny": ["b"]}, {"b": ["tiny", "c"]}]},
-    "a long chain": {"fallbacks": CHAIN},
-    "a short limit": {"fallbacks": CHAIN, "max_fallbacks": 2},
-    "a list longer than the limit": {"fallbacks": [{"tiny": [*"bcd"]}], "max_fallbacks": 2},
-    "twice the same": {"fallbacks": [{"tiny": ["b", "b", "tiny", "c"]}]},
-    "parameters": {"fallbacks": [{"tiny": [{"model": "b", "temperature": 0.5}, "c"]}]},
-    "for context": FOR_TINY | {"context_window_fallbacks": [{"tiny": ["c"]}]},
-    "for context of another": FOR_TINY | FOR_B,
-    "for the model of an alias": ALIAS | FOR_TINY,
-    "for an alias": ALIAS | {"fallbacks": [{"nick": ["b"]}]},
-}
+CONFIGURED = yaml.safe_load((Path(__file__).parent / "fallbacks.yaml").read_text())
+CONFIGURED["a long chain"] = {"fallbacks": CHAIN}
+CONFIGURED["a short limit"] = {"fallbacks": CHAIN, "max_fallbacks": 2}
 
 
 async def anyone(model):

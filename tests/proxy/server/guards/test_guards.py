@@ -28,11 +28,7 @@ from tests.support.servers.script import Script, call
 WAYS = sampled("api, stream", PATHS, [True, False], one_in=3)
 ANY_API = rotating("api", PATHS, one_in=3)
 MODES = ["pre_call", "during_call", "post_call"]
-CALL_TYPES = {
-    "chat": "acompletion",
-    "responses": "aresponses",
-    "messages": "anthropic_messages",
-}
+CALL_TYPES = {"chat": "acompletion", "responses": "aresponses", "messages": "anthropic_messages"}
 
 
 @pytest.fixture(autouse=True)

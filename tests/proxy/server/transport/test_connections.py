@@ -195,11 +195,14 @@ async def test_requests_in_time_are_answered_however_long_it_takes(serve):
         await asyncio.sleep(next(seconds))
         await reading(scope, receive, send)
 
-    async with serve(slow) as (host, port), connected(host, port) as (reader, writer):
+    async with (
+        serve(slow, keep_alive=1.5, header_seconds=1.5) as (host, port),
+        connected(host, port) as (reader, writer),
+    ):
         for _ in range(4):
             await send(writer, PROBE)
             assert (await reader.readuntil(b"]")).startswith(b"HTTP/1.1 200 ")
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.6)
 
 
 async def test_a_disconnect_reaches_the_request_that_is_served(serve):
@@ -251,7 +254,7 @@ async def test_headers_above_the_limit_are_a_431_and_reach_no_application(serve,
 async def test_trailers_are_not_headers(serve):
     """Neither of their request nor of the next one."""
     trailers = b"2\r\n{}\r\n0\r\nauthorization: Bearer x\r\nlast: y\r\n\r\n"
-    async with serve(reading) as (host, port):
+    async with serve(reading, header_seconds=2) as (host, port):
         received = await response(host, port, head(CHUNKED), trailers, GET)
     assert received.count(b"HTTP/1.1 200 ") == 2
     assert b"authorization" not in received
