@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.schemas.judge import Judge, Judged
 from tests.support import shared_data
+from tests.support.schemas.judge import Judge, Judged
 from tests.support.shared_data import MASKBENCH, path_of, records
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.errors import ToolgateError
