@@ -1,10 +1,15 @@
+"""Errors, their bodies, JSON Pointers, half surrogate pairs, and the description of a backend."""
+
 from __future__ import annotations
 
 import json
 
+import jsonschema_rs
 import pytest
+from pydantic import ValidationError
 
-from toolgate_core import errors
+from tests.support.servers.fake_backend import INFO
+from toolgate_core import errors, wire
 from toolgate_core.error_body import from_body
 from toolgate_core.errors import (
     BackendFailed,
@@ -18,6 +23,8 @@ from toolgate_core.errors import (
 )
 from toolgate_core.errors.base import MAX_MESSAGE, MAX_PARAM
 from toolgate_core.errors.requests import MAX_POINTER
+from toolgate_core.pointer import pointer_of, request_path
+from toolgate_core.surrogates import half_pair_in
 
 
 def test_every_error_class_documents_its_cause_and_remedy() -> None:
@@ -83,3 +90,69 @@ def test_long_pointer_is_shortened() -> None:
     error = SchemaNotEnforceable("No.", pointer="/a" * 100_000)
     assert len(error.pointer) == MAX_POINTER
     assert len(json.dumps(error.body())) < MAX_POINTER + 200
+
+
+@pytest.mark.parametrize(
+    ("steps", "path"),
+    [
+        ((), ""),
+        (("model",), "model"),
+        (("messages", 0, "content", 1, "text"), "messages[0].content[1].text"),
+        (("tools", 2), "tools[2]"),
+        ((0, 1), "[0][1]"),
+        (("tools", 0, "a b"), 'tools[0]["a b"]'),
+        (("tools", 0, ""), 'tools[0][""]'),
+        (("tools", 0, "\ud800"), 'tools[0]["\\ud800"]'),
+    ],
+)
+def test_places_in_requests_have_indexes_in_brackets(
+    steps: tuple[str | int, ...], path: str
+) -> None:
+    assert request_path(steps) == path
+
+
+@pytest.mark.parametrize(
+    ("steps", "pointer"),
+    [((), ""), (("due",), "/due"), (("a/b", "c~d", 0, ""), "/a~1b/c~0d/0/")],
+)
+def test_places_in_schemas_are_json_pointers(steps: tuple[str | int, ...], pointer: str) -> None:
+    assert pointer_of(steps) == pointer
+
+
+def test_pointers_resolve_in_json_schema_references() -> None:
+    """A name with every escaped character."""
+    name = "a/b~c"
+    schema = {"$ref": f"#{pointer_of(('$defs', name))}", "$defs": {name: {"type": "string"}}}
+    validator = jsonschema_rs.Draft202012Validator(json.loads(json.dumps(schema)))
+    assert validator.is_valid("x")
+    assert not validator.is_valid(1)
+
+
+@pytest.mark.parametrize(
+    ("text", "pointer", "code", "offset"),
+    [
+        (r'"cut \ud83d emoji"', "", r"\ud83d", 4),
+        (r'{"a": ["x", {"b/c": "\udc00"}]}', "/a/1/b~1c", r"\udc00", 0),
+        (r'{"a": {"k\udc00": 1}}', r"/a/k\udc00", r"\udc00", 1),
+    ],
+)
+def test_the_first_half_of_a_pair_is_found(text: str, pointer: str, code: str, offset: int) -> None:
+    found = half_pair_in(json.loads(text))
+    assert found is not None
+    assert (found.pointer, found.code, found.offset) == (pointer, code, offset)
+    assert code in found.problem
+    found.problem.encode()
+
+
+def test_whole_pairs_are_fine() -> None:
+    assert half_pair_in(json.loads(r'{"\ud83d\ude00": ["😀", 1, null]}')) is None
+
+
+def test_version_of_a_newer_backend_is_read_although_fields_are_unknown() -> None:
+    sent = INFO.model_dump() | {"format": wire.FORMAT + 1, "invented": 1}
+    assert wire.Info.model_validate(sent).format == wire.FORMAT + 1
+
+
+def test_unknown_fields_of_a_request_are_refused() -> None:
+    with pytest.raises(ValidationError):
+        wire.LoadGrammars.model_validate({"grammars": [], "invented": 1})

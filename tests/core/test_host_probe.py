@@ -1,9 +1,11 @@
-"""The start-up probe of a host's private names, shared by the backend and the gateway."""
+"""The start-up probe of private names of hosts, imports, and the directory of a run."""
 
 from __future__ import annotations
 
+import gc
 import sys
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -14,6 +16,7 @@ from toolgate_core.host_probe import (
     PrivateName,
     find,
     find_problems,
+    importing,
     incompatibility_message,
 )
 
@@ -140,3 +143,31 @@ def test_the_message_lists_every_problem_and_the_version_to_install() -> None:
         "host 2.0 is not compatible with this release of Toolgate: a is missing; b is missing. "
         "Install a tested version: pip install 'host<2'."
     )
+
+
+@pytest.fixture(autouse=True)
+def _collector() -> Iterator[None]:
+    gc.enable()
+    yield
+    gc.enable()
+
+
+def test_objects_made_inside_are_excluded_from_collections() -> None:
+    with importing():
+        assert not gc.isenabled()
+        made: list[list[int]] = [[] for _ in range(100_000)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= len(made)
+
+
+def test_the_collector_is_enabled_after_an_error() -> None:
+    with pytest.raises(ImportError), importing():
+        raise ImportError
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_disabled_stays_disabled() -> None:
+    gc.disable()
+    with importing():
+        pass
+    assert not gc.isenabled()

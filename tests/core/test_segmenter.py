@@ -1,4 +1,4 @@
-"""The segmenter over hand-made tokens: one id a mark, any text an ordinary token."""
+"""The segmenter over hand-made tokens, and stop strings: one id a mark, text is ordinary tokens."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from toolgate_core.deltas import (
 )
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.errors import EnforcementFailed
-from toolgate_core.segmenter import Segmenter
+from toolgate_core.segmenter import Segmenter, StopStrings
 from toolgate_core.wire import MarkIds
 
 MARKS = MarkIds(
@@ -215,3 +215,42 @@ def test_a_truncated_response_is_a_prefix_of_the_complete_one(tokens: list[Token
     whole = shown(run(tokens))
     cut = shown(run(tokens[:at], reason="length"))
     assert whole.startswith(cut.rstrip()) or whole.startswith(cut)
+
+
+def shown(stops: list[str], pieces: list[str]) -> tuple[str, str | None]:
+    stop = StopStrings(stops)
+    events = [e for piece in pieces for e in stop.filter([ContentDelta(piece)])]
+    events += stop.filter([Finish("stop")])
+    return "".join(e.text for e in events if isinstance(e, ContentDelta)), stop.hit
+
+
+def test_the_first_complete_stop_string_ends_the_content() -> None:
+    assert shown(["END", "E"], ["a", "E", "ND b"]) == ("a", "E")
+
+
+def test_a_stop_string_split_over_deltas_is_found() -> None:
+    assert shown(["\n\nUser:"], ["hi\n", "\nUs", "er: x"]) == ("hi", "\n\nUser:")
+
+
+def test_a_partial_stop_string_is_released_as_content() -> None:
+    assert shown(["END"], ["E", "N", "d"]) == ("ENd", None)
+
+
+def test_stop_strings_in_reasoning_and_arguments_are_ignored() -> None:
+    events = [ReasoningDelta("END"), ArgumentsDelta(0, "END")]
+    stop = StopStrings(["END"])
+    assert stop.filter(events) == events
+    assert stop.hit is None
+
+
+@given(
+    st.text(alphabet="ab", max_size=20),
+    st.lists(st.text(alphabet="ab", min_size=1, max_size=3), min_size=1, max_size=3),
+    st.lists(st.integers(0, 20), max_size=6),
+)
+def test_any_split_of_the_content_stops_at_the_same_place(
+    text: str, stops: list[str], cuts: list[int]
+) -> None:
+    bounds = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
+    pieces = [text[a:b] for a, b in pairwise(bounds)]
+    assert shown(stops, pieces)[0] == shown(stops, list(text))[0]

@@ -1,8 +1,9 @@
-"""Running checks: one run of each scenario, limits, confirmation, the probe, tools of the user."""
+"""Running and reading: scenarios, limits, confirmation, the probe, tools of the user, the page."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,18 +12,19 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.verify.faults.changes import arguments, no_calls, setting
-from tests.verify.faults.fault import Fault
+from tests.verify.faults.changes import Fault, arguments, no_calls, setting
 from tests.verify.faults.table import fault_of
-from tests.verify.harness import verify
+from tests.verify.harness import InProcess, verify
 from tests.verify.reference_server.app import KEY, MODEL, ReferenceServer
-from tests.verify.transport import InProcess
 from toolgate_verify.checks import all_checks, select
 from toolgate_verify.checks.user_tools import checks_of, checks_of_samples
 from toolgate_verify.engine.client import Client
 from toolgate_verify.engine.run import Run, estimate, run, scenarios_of
 from toolgate_verify.engine.session import probe
 from toolgate_verify.engine.target import Target, base_url
+from toolgate_verify.exchange import Exchange, Request
+from toolgate_verify.reading import read
+from toolgate_verify.reading.answer import Answer, Call
 from toolgate_verify.report.record import replay, report
 from toolgate_verify.report.sample_metrics import SampleMetrics, metrics
 from toolgate_verify.terms import Api, Severity, Suite, Verdict
@@ -263,3 +265,85 @@ async def test_answers_are_compared_with_those_of_another_endpoint(tmp_path: Pat
     assert (same.similarity, same.same_prompt_tokens) == (1.0, 1.0)
     assert less.similarity == pytest.approx(2 / 3)
     assert "trigger similarity 66.7%" in less.line
+
+
+Json = dict[str, Any]
+CUSTOM = {
+    "type": "custom_tool_call",
+    "call_id": "call_1",
+    "namespace": "files",
+    "name": "write",
+    "input": "a b",
+    "status": "completed",
+}
+LEGACY = {"name": "look", "arguments": '{"a": 1}'}
+
+
+def read_whole(api: Api, body: Json) -> Answer:
+    return read(api, Exchange(Request("/"), 200, {}, json.dumps(body)))
+
+
+def read_stream(api: Api, *events: Json) -> Answer:
+    text = "".join(f"data: {json.dumps(each)}\n\n" for each in events)
+    return read(api, Exchange(Request("/", {"stream": True}), 200, {}, text))
+
+
+def answers_with_a_custom_call() -> list[Answer]:
+    response = {"status": "completed", "output": [CUSTOM]}
+    begun = {**CUSTOM, "input": "", "status": "in_progress"}
+    delta = {"type": "response.custom_tool_call_input.delta", "output_index": 0}
+    return [
+        read_whole(Api.RESPONSES, response),
+        read_stream(
+            Api.RESPONSES,
+            {"type": "response.output_item.added", "output_index": 0, "item": begun},
+            {**delta, "delta": "a "},
+            {**delta, "delta": "b"},
+            {"type": "response.output_item.done", "output_index": 0, "item": CUSTOM},
+            {"type": "response.completed", "response": response},
+        ),
+    ]
+
+
+def answers_with_a_function_call() -> list[Answer]:
+    def chunk(finish: str | None = None, **delta: Any) -> Json:
+        return {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    message = {"content": None, "function_call": LEGACY}
+    return [
+        read_whole(Api.CHAT, {"choices": [{"message": message, "finish_reason": "function_call"}]}),
+        read_stream(
+            Api.CHAT,
+            chunk(function_call={"name": "look", "arguments": ""}),
+            chunk(function_call={"arguments": '{"a"'}),
+            chunk(function_call={"arguments": ": 1}"}),
+            chunk("function_call"),
+        ),
+    ]
+
+
+@pytest.mark.parametrize("answer", answers_with_a_custom_call(), ids=["whole", "streamed"])
+def test_a_call_of_a_custom_tool_has_its_input(answer: Answer) -> None:
+    assert answer.calls == [Call("call_1", "files.write", "a b", custom=True)]
+    assert answer.finish == "calls"
+
+
+@pytest.mark.parametrize("answer", answers_with_a_function_call(), ids=["whole", "streamed"])
+def test_a_function_call_is_a_call_without_an_id(answer: Answer) -> None:
+    assert answer.calls == [Call("", "look", '{"a": 1}')]
+    assert answer.finish == "calls"
+
+
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "verify.md").read_text()
+FAMILIES = {check.family for check in all_checks()}
+
+
+def _described(heading: str) -> set[str]:
+    """The names before the colon, in the list of a section."""
+    section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
+    rows = [line.split(": ")[0] for line in section.splitlines() if line.startswith("- ")]
+    return {name for row in rows for name in re.findall(r"`([a-z_.]+)`", row)}
+
+
+def test_every_family_is_described() -> None:
+    assert _described("What is checked") == FAMILIES

@@ -1,4 +1,4 @@
-"""The segmenter reads the goldens of every dialect, however their text is split into tokens."""
+"""The segmenter reads the goldens of every dialect, and calls that real chat templates write."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from tests.support.dialects.golden_tokens import (
     ended_calls,
     finish_of,
     joined,
+    joined_deltas,
     message_of,
     two_way_splits,
 )
 from tests.support.effort import repeats
-from toolgate_core.deltas import ContentDelta, Finish, ReasoningDelta
+from toolgate_core.deltas import ContentDelta, Event, Finish, ReasoningDelta
 from toolgate_core.dialects.codecs import Json
 from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS, SHAPES
+from toolgate_core.segmenter import Segmenter
+from toolgate_core.wire import MarkIds
 
 WITH_CALLS = [dialect for dialect in DIALECTS.values() if dialect.calls]
 JSON_ARGUMENTS = [each for each in WITH_CALLS if each.calls and isinstance(each.calls.codec, Json)]
@@ -140,3 +143,44 @@ def test_models_shape_and_source_are_named(dialect: Dialect) -> None:
     assert dialect.source
     assert dialect.shape in SHAPES
     assert all(limit.endswith(".") for limit in dialect.limits)
+
+
+GRANITE = DIALECTS["granite33"]
+TOKENS = GoldenTokens(GRANITE, ())
+
+
+def content_of(text: str) -> str | None:
+    golden = Golden(text=f"<think>So.</think>{text}")
+    found = message_of(TOKENS.segment(golden, [TOKENS.units(golden.text)]))
+    assert found.reasoning == "So."
+    return found.content
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("<response>Done.</response>", "Done."),
+        ("<response>Done.</response>\n", "Done."),
+        ("<response>Done.", "Done."),
+        ("Done.</response>", "Done."),
+        ("<b>Done.</b>", "<b>Done.</b>"),
+        ("<res", "<res"),
+        ("<response>a </response> b</response>", "a </response> b"),
+        ("<response></response>", None),
+    ],
+)
+def test_the_texts_around_the_content_are_not_content(text: str, content: str | None) -> None:
+    assert content_of(text) == content
+
+
+def test_without_reasoning_the_text_is_content() -> None:
+    golden = Golden(text="Done.</response>")
+    found = message_of(TOKENS.segment(golden, [TOKENS.units(golden.text)]))
+    assert found.content == "Done.</response>"
+
+
+def test_content_that_max_tokens_cuts_loses_nothing() -> None:
+    segmenter = Segmenter(GRANITE, MarkIds(end_of_turn=(1,)), reasoning_open=True)
+    events: list[Event] = segmenter.feed([2], ["So.</think><response>Done.</resp"])
+    events += segmenter.finish("length")
+    assert joined_deltas(events)[1:] == [ContentDelta("Done.</resp"), Finish("length")]

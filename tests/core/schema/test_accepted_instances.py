@@ -1,8 +1,8 @@
-"""What prepared, relaxed and fallback schemas accept, for generated schemas and instances.
-jsonschema-rs is the judge."""
+"""What prepared, relaxed, fallback and opened schemas accept; jsonschema-rs is the judge."""
 
 from __future__ import annotations
 
+import copy
 from random import Random
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.support.effort import examples
 from tests.support.schemas.strategies import instances, schemas
 from toolgate_core.errors import SchemaNotEnforceable
 from toolgate_core.schema.canonical import canonical_json, canonical_schema
+from toolgate_core.schema.closed_objects import with_open_objects
 from toolgate_core.schema.preparation.engine_form import unsupported_keywords
 from toolgate_core.schema.preparation.prepare import prepare, prepare_compilable, prepare_type_only
 from toolgate_core.schema.preparation.relaxation import (
@@ -25,6 +26,8 @@ from toolgate_core.schema.preparation.relaxation import (
     relax,
     removed_occurrences,
 )
+from toolgate_core.schema.walk import subschemas
+from toolgate_core.tools import content_format, parse_tools
 
 SOME = examples(50, nightly=150)
 MANY = st.lists(instances, min_size=5, max_size=15)
@@ -109,3 +112,55 @@ def test_fallback_schemas_accept_all_valid_instances(
         return
     for made in (few, prepare_type_only(schema)):
         assert all(validator(made.schema).is_valid(v) for v in valid)
+
+
+NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+@examples(50, nightly=150)
+@given(schemas(), MANY)
+def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: list[Any]) -> None:
+    canonical = canonical_schema(schema, param="schema")
+    before, after = (
+        jsonschema_rs.validator_for(each, validate_formats=True)
+        for each in (canonical, with_open_objects(canonical))
+    )
+    assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
+
+
+@pytest.mark.parametrize(
+    "said", [{"additionalProperties": False}, {"patternProperties": {"^x": {"type": "integer"}}}]
+)
+def test_explicit_additional_properties_are_kept(said: dict[str, Any]) -> None:
+    inner = NAMED | said
+    made = with_open_objects({"type": "object", "properties": {"b": inner}})
+    assert made == {
+        "type": "object",
+        "properties": {"b": inner},
+        "additionalProperties": True,
+    }
+
+
+def test_schemas_with_unevaluated_properties_are_unchanged() -> None:
+    schema = {"allOf": [NAMED], "unevaluatedProperties": False}
+    assert with_open_objects(schema) == schema
+
+
+def test_open_objects_change_the_hashes_of_tools_and_content_formats() -> None:
+    entry = {"type": "function", "function": {"name": "f", "parameters": copy.deepcopy(NAMED)}}
+    [closed], [open_] = parse_tools([entry]), parse_tools([entry], open_objects=True)
+    assert open_.parameters["additionalProperties"] is True
+    assert open_.hash != closed.hash
+    assert open_.definition == closed.definition == entry  # the model reads what was given
+    formats = [content_format(NAMED, param="p", open_objects=each) for each in (False, True)]
+    assert formats[0].hash != formats[1].hash
+
+
+def test_preparation_keeps_additional_properties_true() -> None:
+    """Covers a schema with a `oneOf` that no engine supports directly."""
+    either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
+    schema = NAMED | {"additionalProperties": True, "oneOf": either}
+    made = prepare(canonical_schema(schema, param="schema")).schema
+    objects = [node for _, node in subschemas(made) if "properties" in node]
+    assert objects
+    assert all(node["additionalProperties"] is True for node in objects)
