@@ -11,6 +11,7 @@ from litellm.proxy.auth import user_api_key_auth
 from pydantic import SecretStr, ValidationError
 from starlette.requests import Request
 
+from tests.proxy.kit import beside
 from tests.support.effort import repeats
 from tests.support.servers.virtual_keys import HASHER, key_of, stored
 from tests.support.waiting import NOON, Clock
@@ -248,22 +249,7 @@ TAGGED = ("!!python/name:os", "!!int x", "!!int ''", "!!bool x", "!!timestamp x"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("keys:\n  - alias: a\n    hash: [\n", "line 4"),
-        ("users: []\n", "line 1: unknown field 'users'"),
-        ("- a\n", "line 1"),
-        ("keys: 3\n", "line 1: `keys` must be a list"),
-        ("keys:\n  - just text\n", "line 2"),
-        (f"{ENTRY}    rpn: 5\n", "line 2: unknown field 'rpn'"),
-        (f"\n{ENTRY}    rpm: many\n", "line 3: invalid value for `rpm`"),
-        (f"keys:\n  - hash: {HASH}\n", "line 2: the field 'alias' is missing"),
-        ("keys:\n  - alias: a\n    hash: abc\n", "line 2: invalid value for `hash`"),
-        (f"keys:\n  - alias: a\n    key: sk-{HASH}\n", "line 2: the entry has the key itself"),
-        (
-            f"{ENTRY}  - alias: a\n    hash: {'b' * 64}\n",
-            "line 4: the entry has the same `alias` as the entry in line 2",
-        ),
-        (f"{ENTRY}    expires: later\n", "line 2: invalid value for `expires`"),
-        (f"{ENTRY}    models: [small, {{}}]\n", "line 2: invalid value for `models[1]`"),
+        *((text.replace("HASH", HASH), said) for text, said in beside(__file__)["files"]),
         *((f"{ENTRY}    rpm: {value}\n", "line 4: ") for value in TAGGED),
     ],
 )

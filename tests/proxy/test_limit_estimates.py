@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.proxy.kit import beside
 from tests.support.shared_data import DATA as DATA_SETS
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.key import Limits
@@ -153,20 +154,7 @@ def test_data_that_is_text_of_the_prompt_counts_in_full(body):
     assert 3000 <= total({**body, "max_tokens": 1}) < 3200
 
 
-PROSE = {
-    "English": "Distributed systems usually avoid failures by replicating data to several nodes. ",
-    "French": "Les systèmes répartis évitent généralement les défaillances grâce aux copies. ",
-    "Russian": "Распределённые системы обычно избегают отказов благодаря репликации данных. ",
-    "Chinese": "分布式系统通常通过数据复制来避免故障，其中每个元素都被复制到多个节点上。",
-    "Japanese": "分散システムは通常、データの複製によって障害を回避します。",
-    "Korean": "분산 시스템은 일반적으로 데이터 복제를 통해 장애를 방지합니다. ",
-    "Arabic": "تتجنب الأنظمة الموزعة عادة الأعطال من خلال نسخ البيانات. ",
-    "Hindi": "वितरित प्रणालियाँ आमतौर पर डेटा प्रतिकृति के माध्यम से विफलताओं से बचती हैं। ",
-    "digits": "31415926535897932384626433832795028841971693993751",
-    "emoji": "😀🚀🎉🐳🌍🔥🍕🎸🧠🛰",
-    "JSON": '{"name": "get_weather", "arguments": {"city": "Rome", "days": 3}}, ',
-    "code": "for name, inner in each.items():\n    if name != file:\n        left.append(inner)\n",
-}
+ROWS = beside(__file__)
 
 
 def test_texts_have_at_most_the_estimated_tokens():
@@ -176,7 +164,7 @@ def test_texts_have_at_most_the_estimated_tokens():
     if not path.exists():
         pytest.skip("TOOLGATE_SHARED has no qwen3-tokenizer")
     tokenizer = tokenizers.Tokenizer.from_str(gzip.decompress(path.read_bytes()).decode())
-    for script, prose in PROSE.items():
+    for script, prose in ROWS["prose"].items():
         text = prose * 20
         tokens = len(tokenizer.encode(text, add_special_tokens=False).ids)
         assert tokens <= text_tokens([text]) < 4 * tokens, script
@@ -198,24 +186,7 @@ RESERVED = Tokens(20, 900)
 USAGE = {"prompt_tokens": 10, "completion_tokens": 5}
 
 
-@pytest.mark.parametrize(
-    ("usage", "tokens"),
-    [
-        ({**USAGE, "total_tokens": 15}, (10, 5)),
-        ({"input_tokens": 10, "output_tokens": 5, "total_tokens": 15}, (10, 5)),
-        ({"prompt_tokens": 10, "total_tokens": 15}, (10, 5)),
-        ({"prompt_tokens": 10, "total_tokens": 10}, (10, 0)),
-        ({"input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": 5}, (10, 5)),
-        # LiteLLM adds Anthropic's fields to those of OpenAI, which include cached tokens.
-        ({**USAGE, "cache_read_input_tokens": 7}, (10, 5)),
-        ({"total_tokens": 7}, (0, 7)),
-        ({"prompt_tokens": -50, "completion_tokens": 5}, (0, 5)),
-        ({"prompt_tokens": 2**70, "completion_tokens": 5}, (0, 5)),
-        ({"prompt_tokens": "9", "completion_tokens": None}, None),
-        ({"total_tokens": 0}, None),
-        ({}, None),
-    ],
-)
+@pytest.mark.parametrize(("usage", "tokens"), ROWS["usage"])
 def test_usage_in_the_form_of_each_api(usage, tokens):
     assert tokens_of(usage) == (None if tokens is None else Tokens(*tokens))
 
