@@ -5,28 +5,20 @@ import json
 import os
 import subprocess
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
 
-from tests.proxy.kit import listing
+from tests.proxy.kit import beside, listing
 from toolgate_proxy.cli.launch.clients import CLIENTS
 from toolgate_proxy.cli.launch.command import shell_lines
 from toolgate_proxy.cli.launch.target import Target, Window
 from toolgate_proxy.cli.main import app
 
-WINDOW = {
-    "claude": {
-        "CLAUDE_CODE_MAX_CONTEXT_TOKENS": "40000",
-        "CLAUDE_CODE_AUTO_COMPACT_WINDOW": "40000",
-        "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "5000",
-    },
-    "copilot": {
-        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS": "35000",
-        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS": "5000",
-    },
-}
-"""By client: the environment variables with the context length."""
+TOLD = beside(__file__)
+"""How each client is told the length of the context."""
+WINDOW = {name: how.get("variables", {}) for name, how in TOLD.items()}
 EACH_CLIENT = pytest.mark.parametrize("name", CLIENTS)
 
 
@@ -91,29 +83,18 @@ def test_client_gets_gateway_key_model_and_context_length(
     assert gateway.key not in " ".join(command), "other users see the command line"
     files = [*(tmp_path / "cache").rglob("*.json")]
     assert all(str(file) in told for file in files)
-    content = json.loads(files[0].read_text()) if files else None
-    match name:
-        case "claude" | "copilot":
-            assert {name: environment[name] for name in WINDOW[name]} == WINDOW[name]
-        case "opencode":
-            written = json.loads(environment["OPENCODE_CONFIG_CONTENT"])
-            [model] = written["provider"]["toolgate"]["models"].values()
-            assert model["limit"] == {"context": 40_000, "input": 35_000, "output": 5_000}
-        case "codex":
-            [entry] = content["models"]
-            assert (entry["slug"], entry["context_window"]) == ("qwen", 40_000)
-            assert entry["auto_compact_token_limit"] == 30_000
-            assert entry["apply_patch_tool_type"] == "freeform"
-            assert entry["truncation_policy"] == {"mode": "tokens", "limit": 5_000}
-            levels = [each["effort"] for each in entry["supported_reasoning_levels"]]
-            assert levels == ["low", "medium", "high"]
-            assert entry["supports_search_tool"] is True
-        case "qwen":
-            assert content["model"]["generationConfig"]["contextWindowSize"] == 40_000
-        case "aider":
-            assert content["openai/qwen"]["max_input_tokens"] == 40_000
-        case _:
-            raise AssertionError(name)
+    assert {name: environment[name] for name in WINDOW[name]} == WINDOW[name]
+    if expected := TOLD[name].get("json"):
+        where = TOLD[name].get("in")
+        content = json.loads(environment[where] if where else files[0].read_text())
+        assert {path: at(content, path) for path in expected} == expected
+
+
+def at(value, path):
+    """The part of a JSON value at a path."""
+    for part in path.split("/"):
+        value = value[int(part) if isinstance(value, list) else unquote(part)]
+    return value
 
 
 @EACH_CLIENT
@@ -130,7 +111,7 @@ def test_a_context_length_that_is_unknown_or_small_is_not_set(
     gateway.shown = shown
     assert note in launched(name).output
     [(_, command, environment)] = executed
-    assert not {*WINDOW.get(name, {})} & environment.keys()
+    assert not {*WINDOW[name]} & environment.keys()
     assert "8192" not in " ".join([*command, *environment.values()])
     assert not (tmp_path / "cache").exists()
 
@@ -149,7 +130,7 @@ def test_the_printed_commands_do_the_same(name, launched, gateway, executed, tmp
     done = subprocess.run(shell, env=set_here, capture_output=True, text=True, check=True)
     lines = done.stdout.splitlines()
     assert lines[: len(command) - 1] == command[1:]
-    for variable in (*WINDOW.get(name, {}), *CLIENTS[name].key_variables):
+    for variable in (*WINDOW[name], *CLIENTS[name].key_variables):
         assert f"{variable}={environment[variable]}" in lines
     assert {path: path.read_text().strip() for path in written} == written
 

@@ -16,6 +16,7 @@ from openai import OpenAI
 from rich.console import Console
 from typer.testing import CliRunner
 
+from tests.proxy.kit import beside
 from tests.support.effort import rotating
 from tests.support.installed import needs_vllm
 from tests.support.servers.loopback import Handler, handling
@@ -29,35 +30,14 @@ from toolgate_proxy.stack.extras import install_command
 from toolgate_proxy.stack.stack import StackOptions
 
 BEIJING, SHANGHAI = ('{"city": "Beijing"}', '{"city": "Shanghai"}')
+ROWS = beside(__file__)
 
 
-def called(*arguments, name="get_weather", finish="tool_calls", **more):
-    calls = [(name, each) for each in arguments]
-    return ChoiceOutput(calls=calls, finish_reason=finish, **more)
+def output(row):
+    calls = [tuple(each) for each in row.get("calls", [])]
+    return ChoiceOutput(**{"finish_reason": "tool_calls", **row, "calls": calls})
 
 
-CORRECT = {
-    "two cities, parallel calls": called(BEIJING, SHANGHAI),
-    "parallel_tool_calls=False": called(BEIJING),
-    'reasoning_effort="high"': called(
-        '{"code": "WEB-2143", "priority": "high"}', name="open_ticket"
-    ),
-    'tool_choice="none"': ChoiceOutput(content="I may not call a tool now."),
-    "the named function return_json": called(
-        '{"answer": "yes", "confidence": 0.9}', name="return_json"
-    ),
-    "an array of exactly 3 strings of at most 6 characters": called(
-        '{"tags": ["fast", "red", "sports"]}', name="set_tags"
-    ),
-}
-WRONG = (
-    ChoiceOutput(),
-    ChoiceOutput(content="no end"),
-    called(SHANGHAI),
-    called('{"answer": "no", "confidence": 1}', name="return_json"),
-    called('{"tags": ["a", "b", "c"]}', name="set_tags"),
-    called('{"city"', finish="length"),
-)
 SENT = {(each.title, str(each.request["tool_choice"])): each.request for each in cases()}
 REQUIRED = SENT["parallel_tool_calls=False", "required"]
 NONE = SENT['tool_choice="none"', "none"]
@@ -65,39 +45,23 @@ NONE = SENT['tool_choice="none"', "none"]
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.title)
 def test_only_correct_outputs_are_right_answers(case):
-    assert case.understood(CORRECT[case.title])
-    assert not any(case.understood(wrong) for wrong in WRONG)
+    assert case.understood(output(ROWS["right"][case.title]))
+    assert not any(case.understood(output(wrong)) for wrong in ROWS["wrong"])
 
 
-@pytest.mark.parametrize(
-    ("output", "violated"),
-    [
-        (called(BEIJING), set()),
-        (called(BEIJING, SHANGHAI), {"at most one call"}),
-        (called("{}"), {"all calls are valid"}),
-        (called('{"city"'), {"all calls are valid"}),
-        (called(BEIJING, name="other"), {"all calls are valid"}),
-        (called(BEIJING, content="<tool_call>"), {"no markup in the content"}),
-        (called(BEIJING, reasoning="<think>"), {"no markup in the reasoning"}),
-        (ChoiceOutput(content="No.", finish_reason="stop"), {"at least one call"}),
-        (
-            ChoiceOutput(content="No.", finish_reason="tool_calls"),
-            {"at least one call", "correct finish_reason"},
-        ),
-        (called('{"ci', finish="length"), set()),
-    ],
-)
-def test_violated_properties_are_named(output, violated):
-    found = properties(REQUIRED, output)
-    assert {name for name, holds in found.items() if not holds} == violated
+@pytest.mark.parametrize(("row", "violated"), ROWS["violations"])
+def test_violated_properties_are_named(row, violated):
+    found = properties(REQUIRED, output(row))
+    assert {name for name, holds in found.items() if not holds} == {*violated}
 
 
 def test_a_property_of_what_the_output_does_not_have_is_left_out():
-    silent = properties(REQUIRED, ChoiceOutput(content="Hello.", finish_reason="stop"))
+    silent = properties(REQUIRED, output({"content": "Hello.", "finish_reason": "stop"}))
     assert "all calls are valid" not in silent
     assert silent["no markup in the content"]
-    assert "no markup in the content" not in properties(REQUIRED, called(BEIJING))
-    assert not properties(NONE, called(BEIJING))["no call"]
+    one = output(ROWS["right"]["parallel_tool_calls=False"])
+    assert "no markup in the content" not in properties(REQUIRED, one)
+    assert not properties(NONE, one)["no call"]
 
 
 @pytest.fixture
