@@ -173,8 +173,7 @@ def test_schemas_without_a_value_are_found_with_and_without_the_engine(report, m
         "never": NEVER,
         "never_needed": NEVER | {"required": ["a"]},
     }
-    options = ("--dialect", "hermes") if engine == "llguidance" else ()
-    lines = report([tool(*each) for each in schemas.items()], *options).stdout.splitlines()
+    lines = report([tool(*each) for each in schemas.items()]).stdout.splitlines()
     for name, pointer in (
         ("endless", "/$defs/loop"),
         ("needed", "/$defs/loop"),
@@ -182,7 +181,7 @@ def test_schemas_without_a_value_are_found_with_and_without_the_engine(report, m
     ):
         at = next(at for at, line in enumerate(lines) if line.startswith(f"{name}: refused"))
         assert lines[at + 1] == f"  at {pointer}"
-    assert "never: masked" in lines
+    assert any(line.startswith("never: masked") for line in lines)
 
 
 def test_without_the_engine_the_keywords_are_reported(report, monkeypatch):
