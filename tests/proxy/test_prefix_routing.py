@@ -57,24 +57,19 @@ def test_hashes_do_not_change_as_a_long_conversation_grows():
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("head", "field", "turns"),
     [
-        *(
-            ({**head, field: f("A?")}, {**head, field: f("B?")})
-            for head, field, f in (
-                ({}, "messages", lambda text: [SYSTEM, user(text)]),
-                ({}, "messages", lambda text: [{**SYSTEM, "role": "developer"}, user(text)]),
-                ({"tools": TOOLS}, "messages", lambda text: [user(text)]),
-                ({"system": LONG}, "messages", lambda text: [user(text)]),
-                ({"instructions": LONG}, "input", str),
-                ({"tools": TOOLS}, "input", lambda text: [user(text)]),
-                ({}, "messages", lambda text: [user(LONG + text)]),  # with the same beginning
-            )
-        )
+        ({}, "messages", lambda text: [SYSTEM, user(text)]),
+        ({}, "messages", lambda text: [{**SYSTEM, "role": "developer"}, user(text)]),
+        ({"tools": TOOLS}, "messages", lambda text: [user(text)]),
+        ({"system": LONG}, "messages", lambda text: [user(text)]),
+        ({"instructions": LONG}, "input", str),
+        ({"tools": TOOLS}, "input", lambda text: [user(text)]),
+        ({}, "messages", lambda text: [user(LONG + text)]),  # with the same beginning
     ],
 )
-def test_conversations_with_the_same_system_prompt_share_the_head_hash(one, other):
-    one, other = hashes(**one), hashes(**other)
+def test_conversations_with_the_same_system_prompt_share_the_head_hash(head, field, turns):
+    one, other = (hashes(**head, **{field: turns(text)}) for text in ("A?", "B?"))
     assert one.head == other.head
     assert one.conversation != other.conversation
 

@@ -80,16 +80,12 @@ def start(temporary, failing=""):
 
 def processes(temporary):
     """The command lines of processes with this TMPDIR or one inside it."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            variables = (process / "environ").read_bytes().split(b"\0")
-            command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if any(each.startswith(f"TMPDIR={temporary}".encode()) for each in variables):
-            found.append(command)
-    return found
+    running = [each.info for each in psutil.process_iter(["environ", "cmdline"])]
+    return [
+        " ".join(each["cmdline"] or ())
+        for each in running
+        if (each["environ"] or {}).get("TMPDIR", "").startswith(str(temporary))
+    ]
 
 
 @pytest.mark.exhaustive

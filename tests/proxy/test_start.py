@@ -9,6 +9,7 @@ import sys
 import time
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -35,24 +36,18 @@ PIP = [sys.executable, "-m", "pip", "install"]
 WHEEL = "toolgate-gateway[proxy]"
 
 
-class Installed:
-    """A distribution with a `direct_url.json`, as pip writes it."""
-
-    version = "0.1.0"
-
-    def __init__(self, origin):
-        self._origin = origin
-
-    def read_text(self, name):
-        assert name == "direct_url.json"
-        return None if self._origin is None else json.dumps(self._origin)
-
-
 @pytest.fixture
 def origin(monkeypatch, tmp_path):
+    """Install a distribution with a `direct_url.json`, as pip writes it."""
+
+    def install(origin):
+        files = {"direct_url.json": origin and json.dumps(origin)}
+        made = SimpleNamespace(version="0.1.0", read_text=files.__getitem__)
+        monkeypatch.setattr(extras, "distribution", lambda _: made)
+
     monkeypatch.setattr(extras, "SOURCE", tmp_path)  # not in a clone, if the origin is none
     monkeypatch.setattr(extras.shutil, "which", lambda _: "/usr/bin/nvidia-smi")
-    return lambda origin: monkeypatch.setattr(extras, "distribution", lambda _: Installed(origin))
+    return install
 
 
 def command_for(*names):
