@@ -49,10 +49,10 @@ def test_only_correct_outputs_are_right_answers(case):
     assert not any(case.understood(output(wrong)) for wrong in ROWS["wrong"])
 
 
-@pytest.mark.parametrize(("row", "violated"), ROWS["violations"])
-def test_violated_properties_are_named(row, violated):
-    found = properties(REQUIRED, output(row))
-    assert {name for name, holds in found.items() if not holds} == {*violated}
+def test_violated_properties_are_named():
+    for row, violated in ROWS["violations"]:
+        found = properties(REQUIRED, output(row))
+        assert {name for name, holds in found.items() if not holds} == {*violated}, row
 
 
 def test_a_property_of_what_the_output_does_not_have_is_left_out():

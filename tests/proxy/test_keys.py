@@ -246,21 +246,18 @@ VALID = "keys:\n" + entry(key_of("sk-tg-of-the-damaged-files", "search", rpm=600
 TAGGED = ("!!python/name:os", "!!int x", "!!int ''", "!!bool x", "!!timestamp x", "2020-13-99")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        *((text.replace("HASH", HASH), said) for text, said in beside(__file__)["files"]),
-        *((f"{ENTRY}    rpm: {value}\n", "line 4: ") for value in TAGGED),
-    ],
-)
-def test_an_error_in_a_key_file_has_its_line(tmp_path, text, said):
-    path = tmp_path / "keys.yaml"
-    path.write_text(text)
-    with pytest.raises(BadKeyFile) as refused:
-        read_keys(path, HASHER)
-    assert said in str(refused.value)
-    assert HASH not in str(refused.value)
-    assert ("its tag" in str(refused.value)) == any(value in text for value in TAGGED)
+def test_an_error_in_a_key_file_has_its_line(tmp_path):
+    rows = [(text.replace("HASH", HASH), said) for text, said in beside(__file__)["files"]]
+    rows += [(f"{ENTRY}    rpm: {value}\n", "line 4: ") for value in TAGGED]
+    for text, said in rows:
+        path = tmp_path / "keys.yaml"
+        path.write_text(text)
+        with pytest.raises(BadKeyFile) as refused:
+            read_keys(path, HASHER)
+        assert said in str(refused.value), text
+        assert HASH not in str(refused.value)
+        of_a_tag = any(value in text for value in TAGGED)
+        assert ("its tag" in str(refused.value)) == of_a_tag, text
 
 
 WORDS = (
