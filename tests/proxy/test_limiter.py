@@ -2,6 +2,7 @@
 its behaviour without Redis, and the bounds on bodies in memory."""
 
 import asyncio
+import re
 import time
 
 import pytest
@@ -98,6 +99,8 @@ async def test_a_limit_is_in_the_headers_and_refuses(kind, shared, redis_at_hand
     assert admission.headers[f"x-ratelimit-limit-{kind.header}"] == str(limit)
     assert admission.headers[f"x-ratelimit-remaining-{kind.header}"] == "0"
     assert admission.headers.keys() <= names
+    reset = admission.headers.get(f"x-ratelimit-reset-{kind.header}", "1s")
+    assert re.fullmatch(r"(\d+[hm])*(\d+m?s|\d+\.\d+s)", reset)
     with pytest.raises(RateLimited) as refused:
         await shared.admit(key, "r2", tokens, lambda: tokens)
     assert type(refused.value) is kind.error
