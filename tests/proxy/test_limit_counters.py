@@ -3,6 +3,7 @@ and a Redis that is full, damaged or shared changes no other count."""
 
 import asyncio
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from tests.support.effort import repeats, rotating
-from tests.support.servers.limit_counters import LIMITS, WINDOW, in_redis, refused, request, update
 from tests.support.servers.redis_server import redis_server
 from tests.support.servers.virtual_keys import key_of
 from toolgate_core.errors import LimitsUnavailable
@@ -19,20 +19,31 @@ from toolgate_proxy.keys.limit_kinds import (
     DAY,
     IN_FLIGHT,
     KINDS,
+    MINUTE,
     REQUESTS,
     SLICES,
     LimitKind,
     Tokens,
 )
 from toolgate_proxy.limits import redis_counter
-from toolgate_proxy.limits.counter import Change, CommandRefused, UsageUpdate
+from toolgate_proxy.limits.counter import (
+    AdmissionRequest,
+    Change,
+    CommandRefused,
+    Cost,
+    UsageUpdate,
+)
 from toolgate_proxy.limits.limiter import Limiter
 from toolgate_proxy.limits.memory_counter import MemoryCounter
 from toolgate_proxy.limits.redis_counter import RedisCounter
 from toolgate_proxy.redis_client import SharedRedis
 from toolgate_proxy.settings import Settings
 
+WINDOW = 6_000
+"""Milliseconds of a sliding window in these tests."""
+SHORT = replace(MINUTE, milliseconds=WINDOW)
 SLICE = WINDOW // SLICES
+LIMITS = {"rpm": 5, "tpm": 100, "max_parallel_requests": 3, "tokens_per_day": 400}
 BEGIN = 1_795_000_000_000
 """Milliseconds since 1970."""
 DAY_MS = DAY.milliseconds
@@ -44,6 +55,36 @@ MORE_KINDS = (
 TOKENS_KEY, REQUESTS_KEY, LEASES_KEY, DAYS_KEY = COUNTERS = [
     f"toolgate:limit:{{key_1}}:{name}" for name in ("tokens", "requests", "leases", "days")
 ]
+
+
+def request(at, tokens=1, limits=LIMITS, kinds=KINDS):
+    """A request of a key with those limits."""
+    costs = []
+    for kind in kinds:
+        limit = limits.get(kind.name)
+        if limit is not None or kind.counted_for != "keys with this limit":
+            window = SHORT if kind.window == MINUTE else kind.window
+            amount = kind.unit.amount(Tokens(tokens))
+            costs.append(Cost(replace(kind, window=window), limit, amount))
+    return AdmissionRequest("key_1", f"r{at}", tuple(costs))
+
+
+def update(admitted, result, tokens, ended=True):
+    """`tokens`: used beyond the reservation, or below 0: not used."""
+    changes = []
+    for cost in admitted.costs:
+        amount = tokens if cost.kind.unit.counts_output else 0
+        if amount or cost.kind.window == IN_FLIGHT:
+            changes.append(Change(cost.kind, amount, result.usage[cost.kind.name].period))
+    return UsageUpdate(admitted.key_id, admitted.request_id, tuple(changes), ended)
+
+
+def refused(result):
+    return None if result.refused is None else result.refused.kind.name
+
+
+def in_redis(redis, lease=3600):
+    return RedisCounter(SharedRedis(SecretStr(redis.url), 5.0), lease)
 
 
 @pytest.fixture(scope="module")
