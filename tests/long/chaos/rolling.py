@@ -17,8 +17,17 @@ from functools import partial
 
 from tests.long.chaos.fleet import Fleet, Server
 from tests.long.chaos.load import Load
-from tests.long.chaos.run import CLIENTS, SETTLED_SECONDS, make_key
-from tests.long.chaos.session import Found, conduct, counted, parser_of, table, violations
+from tests.long.chaos.run import (
+    CLIENTS,
+    SETTLED_SECONDS,
+    Found,
+    conduct,
+    counted,
+    make_key,
+    parser_of,
+    table,
+    violations,
+)
 
 DEREGISTERED_SECONDS = 3.0
 """Time without new requests before a gateway gets its SIGTERM: `preStop` in deploy/helm."""

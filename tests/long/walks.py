@@ -30,8 +30,8 @@ from random import Random
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.long.hostile_tools import tools
 from tests.long.outcomes import Outcome, Runs, parser_of, side_by_side
-from tests.long.walks.tools import tools
 from tests.support.dialects.model import DialectModel, EndingChoice, calls_in
 from tests.support.schemas.judge import schema_violation
 from toolgate_backend.enforcement.automaton import Automaton
