@@ -14,6 +14,7 @@ from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, S
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
 from tests.models import tiny_model
+from tests.support.effort import rotating
 from tests.support.shared_data import BFCL, SHARED
 
 STREAMS = 4
@@ -75,23 +76,17 @@ def test_a_block_sums_the_sections_of_its_steps() -> None:
     assert found.step_ms == pytest.approx(2)
 
 
-with_engine = [
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(
-        not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
-    ),
-]
+needs_data = pytest.mark.skipif(
+    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
+)
 
 
+@pytest.mark.slow  # the same engine loop is checked below, and the report above
 @pytest.mark.parametrize(
     ("text", "options"),
-    [
-        pytest.param(
-            "natural", ["--threads", "--displace", "1", "--forward", "0.5"], marks=with_engine
-        ),
-        pytest.param("random", [], marks=[*with_engine, pytest.mark.slow]),
-    ],
+    [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
 )
+@needs_data
 def test_all_kinds_are_measured_and_their_tokens_checked(
     text: str,
     options: list[str],
@@ -120,14 +115,9 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("strict", marks=[*with_engine, pytest.mark.slow]),
-        pytest.param("structured_output", marks=with_engine),
-        pytest.param("logits_processor", marks=[*with_engine, pytest.mark.slow]),
-    ],
-)
+@pytest.mark.exhaustive
+@rotating("kind", ["strict", "structured_output", "logits_processor"], one_in=3)
+@needs_data
 def test_a_token_that_a_mask_forbids_is_an_error(kind: Kind) -> None:
     """The check itself: a token in the middle of each response is replaced by a mark."""
     model = str(tiny_model())

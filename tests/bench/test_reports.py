@@ -1,4 +1,4 @@
-"""What benchmarks read, judge and print, without servers: agents with tools, constant load, help."""
+"""What benchmarks read and print without servers: agents with tools, constant load, help."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 PATH = "/v1/messages"
 
 
+@pytest.mark.slow  # it takes seconds
 def test_the_help_imports_no_litellm() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "bench", "gateway-overhead", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -215,9 +215,6 @@ VALUES = {
     "o": {"k": {"b": "q"}},
 }
 TAGS = Tagged("<p=", ">", "</p>", close="</p>")
-TYPED = Tagged(
-    '<p="', '" t="{type}">', "</p>", close="</p>", types=(("string", "str"), ("integer", "int"))
-)
 
 
 def written(codec: Codec, arguments: Any) -> str:
@@ -275,38 +272,3 @@ def written(codec: Codec, arguments: Any) -> str:
 )
 def test_values_are_written_in_the_form_of_the_codec(codec: Codec, expected: str) -> None:
     assert written(codec, VALUES) == expected
-
-
-@pytest.mark.parametrize(
-    ("codec", "arguments", "expected"),
-    [
-        pytest.param(
-            TYPED,
-            {"a": "x", "n": 3},
-            '<p="a" t="str">x</p><p="n" t="int">3</p>',
-            id="types are attributes",
-        ),
-        pytest.param(
-            Tagged('<p="', '">', "</p>", close="</p>", escapes=(("&", "&amp;"), ('"', "&quot;"))),
-            {'"&"': 3},
-            '<p="&quot;&amp;&quot;">3</p>',
-            id="keys are escaped",
-        ),
-        pytest.param(
-            Tagged("<p=", ">", "</p>", close="</p>", cdata=True),
-            {"a": "x<y", "b": "x&y", "c": "x\ny", "d": "xy"},
-            "<p=a><![CDATA[x<y]]></p><p=b><![CDATA[x&y]]></p><p=c><![CDATA[x\ny]]></p><p=d>xy</p>",
-            id="markup is character data",
-        ),
-    ],
-)
-def test_arguments_are_written_in_the_form_of_the_codec(
-    codec: Codec, arguments: Any, expected: str
-) -> None:
-    assert written(codec, arguments) == expected
-
-
-@pytest.mark.parametrize("codec", [Json(), TAGS, NestedTags(namespace="]m["), Pythonic()])
-def test_no_arguments_and_arguments_that_are_text(codec: Codec) -> None:
-    assert written(codec, {}) == ("{}" if isinstance(codec, Json) else "")
-    assert written(codec, '{"a": 1}') == '{"a": 1}'
