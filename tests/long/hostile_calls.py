@@ -27,7 +27,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import count, product
 from pathlib import Path
 from random import Random
@@ -35,9 +35,9 @@ from typing import Any
 
 import httpx
 
-from tests.long.hostile_tools import tools
 from tests.long.judgement import all_violations
 from tests.long.outcomes import Outcome, Runs, parser_of
+from tests.long.walks import tools
 from tests.models import ROOT, tiny_family
 from tests.support.apis import replies
 from tests.support.apis.found_tools import SEARCH, with_search
@@ -227,9 +227,13 @@ def tool_set(_: int, rng: Random, *, found: bool = False) -> Tools:
     return (replace(offered[0], name=SEARCH), *offered[1:]), later
 
 
+@cache
+def _real() -> tuple[Tool, ...]:
+    return tuple(Tool("submit", "Does it.", tool["parameters"]) for tool in real_tools())
+
+
 def real_tool(number: int, _: Random) -> Tools:
-    known = real_tools()
-    return (Tool("submit", "Does it.", known[number % len(known)]["parameters"]),), ()
+    return (_real()[number % len(_real())],), ()
 
 
 def _tools(rng: Random) -> tuple[Tool, ...]:

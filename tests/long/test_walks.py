@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from tests.long import walks as walk
-from tests.long.hostile_tools import parameters
 from tests.long.outcomes import Outcome
 from tests.long.transliterated import ALL_FORMS, schemas, violations
+from tests.long.walks import parameters
 from tests.support.effort import repeats, rotating
 from tests.support.schemas.scripts import SCRIPTS, transliterated
 from tests.support.shared_data import DATA

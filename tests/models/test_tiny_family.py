@@ -26,8 +26,10 @@ from .family_template import PASS_BACK, chat_template, turn_texts, write_macro
 from .tiny_family import MarkTokens, build, end_tokens, tokenizer
 
 WITH_CALLS = {name: dialect for name, dialect in DIALECTS.items() if dialect.calls}
-FAMILIES = rotating("name", WITH_CALLS, one_in=4)
-REASONING = rotating("name", [n for n, each in WITH_CALLS.items() if each.reasoning], one_in=4)
+FAMILIES: pytest.MarkDecorator = rotating("name", WITH_CALLS, one_in=4)
+REASONING: pytest.MarkDecorator = rotating(
+    "name", [name for name, each in WITH_CALLS.items() if each.reasoning], one_in=4
+)
 
 
 TOOLS = [

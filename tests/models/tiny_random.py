@@ -65,7 +65,8 @@ Weights = Mapping[str, npt.NDArray[np.float32]]
 
 def tiny_tokenizer() -> Tokenizer:
     """Byte-level BPE; the added tokens come after it and fill the vocabulary exactly."""
-    merges = [(*line.split(" "),) for line in MERGES.read_text(encoding="utf-8").splitlines()]
+    lines = MERGES.read_text(encoding="utf-8").splitlines()
+    merges = [(first, second) for first, _, second in (line.partition(" ") for line in lines)]
     texts = [*sorted(pre_tokenizers.ByteLevel.alphabet()), *map("".join, merges)]
     tokenizer = Tokenizer(models.BPE({text: at for at, text in enumerate(texts)}, merges))
     # A word of one script's bytes must not be cut: split first, map to bytes afterwards.

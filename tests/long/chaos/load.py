@@ -106,8 +106,10 @@ def make_ask(drawn: random.Random, bias: dict[str, float], schemas: int = NEW_SC
     )
     if kind == "content":
         return replace(ask, max_tokens=40)
-    first = {"known": _known, "recursive": _recursive}.get(kind, lambda _: _new(drawn, schemas))
-    tools = [first(drawn), *(_known(drawn) for _ in range(drawn.randrange(2)))]
+    first = _known(drawn) if kind == "known" else _new(drawn, schemas)
+    if kind == "recursive":
+        first = RECURSIVE
+    tools = [first, *(_known(drawn) for _ in range(drawn.randrange(2)))]
     return replace(
         ask,
         tools=tuple({tool.name: tool for tool in tools}.values()),
@@ -128,13 +130,6 @@ def _new(drawn: random.Random, schemas: int) -> Tool:
     return _tool(f"new_{name}", members)
 
 
-def _recursive(_: random.Random) -> Tool:
-    """Its calls are validated in a worker, because the cost of a cycle is unknown."""
-    node = {"next": {"$ref": "#/$defs/node"}, "leaf": {"type": "boolean"}}
-    defs = {"node": {**_object(node), "required": ["leaf"]}}
-    return _tool("tree", {"left": {"$ref": "#/$defs/node"}}, **{"$defs": defs})
-
-
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
     required = [*properties]
     closed = {"required": required, "additionalProperties": False}
@@ -143,6 +138,12 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 def _tool(name: str, properties: dict[str, Any], **more: Any) -> Tool:
     return Tool(name, "Does it.", {**_object(properties), **more})
+
+
+NODE = _object({"next": {"$ref": "#/$defs/node"}, "leaf": {"type": "boolean"}})
+DEFS = {"node": {**NODE, "required": ["leaf"]}}
+RECURSIVE = _tool("tree", {"left": {"$ref": "#/$defs/node"}}, **{"$defs": DEFS})
+"""Its calls are validated in a worker, because the cost of a cycle is unknown."""
 
 
 def body_of(api: Api, ask: Ask) -> dict[str, Any]:

@@ -23,8 +23,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,35 +59,46 @@ def main() -> int:
     return conduct(options, Fleet, lambda fleet, bias: run(fleet, faults, bias, seconds))
 
 
+@asynccontextmanager
+async def loaded(
+    fleet: Fleet, bias: dict[str, float], urls: Sequence[str], **options: Any
+) -> AsyncIterator[tuple[Load, list[Found]]]:
+    """The load, and a list of faults to be filled. Prints the table in the end. `urls` may change
+    meanwhile."""
+    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
+    await asyncio.sleep(2)  # gateways poll the keys
+    load, found = Load(urls, keys, bias, CLIENTS, **options), list[Found]()
+    loading = asyncio.create_task(load.run())
+    began = time.monotonic()
+    yield load, found
+    load.ended.set()
+    await loading
+    print(f"{markdown.table(HEAD, (each.row(load.outcomes) for each in found))}\n")
+    counts = Counter(each.what for each in load.outcomes).most_common()
+    listed = ", ".join(f"{count} × {what}" for what, count in counts)
+    minutes = (time.monotonic() - began) / 60
+    print(f"{len(load.outcomes):,} requests in {minutes:.1f} minutes: {listed}.")
+
+
 async def run(
     fleet: Fleet, faults: list[Fault], bias: dict[str, float], seconds: float
 ) -> list[str]:
     """What is wrong. Prints the table."""
-    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
-    await asyncio.sleep(2)  # gateways poll the keys
-    load = Load(fleet.gateway_urls, keys, bias, CLIENTS)
-    loading = asyncio.create_task(load.run())
-    found: list[Found] = []
     wrong: list[str] = []
-    began = time.monotonic()
-    for fault in faults:
-        if time.monotonic() - began > seconds:
-            wrong.append(f"no time was left for {fault.name}")
-            continue
-        await asyncio.sleep(SETTLED_SECONDS)
-        result = await inflict(fleet, fault)
-        if result is None:
-            wrong.append(f"no process was found for {fault.name}")
-            continue
-        found.append(result)
-        if result.back is None:
-            wrong.append(f"the processes were not back in time after {fault.name}")
-        print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
-    load.ended.set()
-    await loading
-    print(f"{table(found, load.outcomes)}\n")
-    print(counted(load.outcomes, time.monotonic() - began))
-    return wrong + violations(load.outcomes)
+    async with loaded(fleet, bias, fleet.gateway_urls) as (load, found):
+        began = time.monotonic()
+        for fault in faults:
+            if time.monotonic() - began > seconds:
+                wrong.append(f"no time was left for {fault.name}")
+                continue
+            await asyncio.sleep(SETTLED_SECONDS)
+            result = await inflict(fleet, fault)
+            if result is None:
+                wrong.append(f"no process was found for {fault.name}")
+                continue
+            found.append(result)
+            print(" | ".join(result.row(load.outcomes)), file=sys.stderr, flush=True)
+    return wrong + violations(load.outcomes, found)
 
 
 async def inflict(fleet: Fleet, fault: Fault) -> Found | None:
@@ -209,29 +220,15 @@ class Found:
 
 
 HEAD = (
-    "fault",
-    "requests",
-    "failed",
-    "longest, s",
-    "last failure after, s",
-    "processes back after, s",
+    *("fault", "requests", "failed", "longest, s"),
+    *("last failure after, s", "processes back after, s"),
 )
 
 
-def table(found: Sequence[Found], outcomes: Sequence[Outcome]) -> str:
-    return markdown.table(HEAD, (each.row(outcomes) for each in found))
-
-
-def counted(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How many requests there were, of each kind."""
-    counts = Counter(each.what for each in outcomes)
-    listed = ", ".join(f"{count} × {what}" for what, count in counts.most_common())
-    return f"{len(outcomes):,} requests in {seconds / 60:.1f} minutes: {listed}."
-
-
-def violations(outcomes: Sequence[Outcome]) -> list[str]:
-    found = [f"{each.what}: {what}" for each in outcomes for what in each.violations]
-    return found + [
+def violations(outcomes: Sequence[Outcome], found: Sequence[Found]) -> list[str]:
+    wrong = [f"{each.fault}: not back in time" for each in found if each.back is None]
+    wrong += [f"{each.what}: {what}" for each in outcomes for what in each.violations]
+    return wrong + [
         f"a request took {each.seconds:.1f} s ({each.what})"
         for each in outcomes
         if each.seconds > LONGEST

@@ -41,17 +41,15 @@ import redis.asyncio
 from tests.long.chaos.fleet import FAULTS, MODEL, Fleet, Server, title
 from tests.long.chaos.load import Load
 from tests.long.chaos.run import (
-    CLIENTS,
     EXPECTED,
     SETTLED_SECONDS,
     STOPPED_SECONDS,
     Found,
     conduct,
-    counted,
     inflict,
+    loaded,
     make_key,
     parser_of,
-    table,
     violations,
 )
 from tests.long.fuzz.run import left_in_gateway
@@ -118,28 +116,18 @@ async def soak(
     fleet: Fleet, bias: dict[str, float], seconds: float, directory: Path | None
 ) -> list[str]:
     """What is wrong. Prints the tables."""
-    keys = [await make_key(fleet, f"team-{at}") for at in range(2)]
-    limited = await make_key(fleet, "limited", rpm=PER_MINUTE)
-    await asyncio.sleep(2)
-    load = Load(
-        fleet.gateway_urls,
-        keys,
-        bias,
-        CLIENTS,
-        apis=tuple(Api),
-        cancelled=CANCELLED,
-        schemas=SCHEMAS,
-    )
-    probe = LimitProbe(fleet.gateway_urls, limited)
+    probe = LimitProbe(fleet.gateway_urls, await make_key(fleet, "limited", rpm=PER_MINUTE))
     attacks = Attacks(fleet.gateway_urls, await make_key(fleet, "attacker"))
     samples: list[Sample] = []
-    found: list[Found] = []
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(load.run())
+    options = {"apis": tuple(Api), "cancelled": CANCELLED, "schemas": SCHEMAS}
+    async with (
+        loaded(fleet, bias, fleet.gateway_urls, **options) as (load, found),
+        asyncio.TaskGroup() as group,
+    ):
         group.create_task(probe.run(load.ended))
         group.create_task(attacks.run(load.ended))
         sampling = group.create_task(sample_forever(fleet, samples))
+        began = time.monotonic()
         faults = [each for each in FAULTS if each.target.name.startswith(TARGETS)]
         for fault in itertools.cycle((*faults, None)):
             await asyncio.sleep(FAULT_PAUSE)
@@ -151,17 +139,16 @@ async def soak(
         load.ended.set()
         sampling.cancel()
     grown, growing = growth_of(samples)
-    print(f"{table(found, load.outcomes)}\n\n{grown}\n")
-    print(counted(load.outcomes, time.monotonic() - began))
     limits, exceeded = probe.report()
     attacked, broken = attacks.report()
-    print(f"{limits}\n\n{attacked}\n")
+    print(f"\n{grown}\n\n{limits}\n\n{attacked}\n")
     if directory is not None:
         draw(samples, directory)
-    late = [f"{each.fault}: not back in time" for each in found if each.back is None]
-    for url in fleet.gateway_urls:
-        late += await left_in_gateway(url, fleet.master_key)
-    return late + growing + exceeded + broken + violations(load.outcomes) + unexplained(load, found)
+    left = [
+        each for url in fleet.gateway_urls for each in await left_in_gateway(url, fleet.master_key)
+    ]
+    wrong = left + growing + exceeded + broken + violations(load.outcomes, found)
+    return wrong + unexplained(load, found)
 
 
 async def fill_valkey(fleet: Fleet) -> Found:
