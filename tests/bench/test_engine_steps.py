@@ -14,7 +14,6 @@ from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, S
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
 from tests.models import tiny_model
-from tests.support.effort import rotating
 from tests.support.shared_data import BFCL, SHARED
 
 STREAMS = 4
@@ -81,7 +80,7 @@ needs_data = pytest.mark.skipif(
 )
 
 
-@pytest.mark.slow  # the same engine loop is checked below, and the report above
+@pytest.mark.slow  # vLLM's engine loop, for a benchmark
 @pytest.mark.parametrize(
     ("text", "options"),
     [("natural", ["--threads", "--displace", "1", "--forward", "0.5"]), ("random", [])],
@@ -115,8 +114,8 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
     assert len(capsys.readouterr().out.splitlines()) == 2 + len(found)
 
 
-@pytest.mark.exhaustive
-@rotating("kind", ["strict", "structured_output", "logits_processor"], one_in=3)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["strict", "structured_output", "logits_processor"])
 @needs_data
 def test_a_token_that_a_mask_forbids_is_an_error(kind: Kind) -> None:
     """The check itself: a token in the middle of each response is replaced by a mark."""
