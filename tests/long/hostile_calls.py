@@ -1,14 +1,34 @@
-"""Random requests that make random models call tools whose schemas are hard to enforce, and what is
-wrong with the responses."""
+"""Hostile tool calls through the whole stack: all families, both adapters, three APIs.
+
+    python -m tests.long hostile-calls --calls 100000 --out FILE
+    python -m tests.long hostile-calls --seed 17                  # one of them again
+    python -m tests.long hostile-calls --found --calls 5000       # only tools that were found
+    python -m tests.long hostile-calls --real --sets 722          # real tools, each alone
+    python -m tests.long hostile-calls --families qwen3 glm45     # only seeds of these families
+
+Each seed is a gateway and a backend with one adapter and a random model in the form of one family.
+The tools are those of `walks`. The temperatures are 0 to 2, with biases that make the model
+end its calls, or write the family's marks everywhere. Each response is checked: its calls parse and
+satisfy their schemas, `tool_choice` is kept, content has no marks. In some requests a search has
+found some of the tools, and only they are called. Given up are requests that end with the error
+`tool_schema_violation`.
+
+With --out, the outcome of each seed is a line of FILE, and seeds that it has are not run again.
+Several runs with the same FILE can go on beside each other, from different seeds (--first), so that
+one starts its servers while another one sends requests. The exit status is 1 if something is wrong.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from functools import cache, partial
+from itertools import count, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,13 +36,17 @@ from typing import Any
 import httpx
 
 from tests.long.judgement import all_violations
-from tests.long.outcomes import Outcome
-from tests.long.walks.tools import tools
+from tests.long.outcomes import Outcome, Runs, parser_of
+from tests.long.walks import tools
+from tests.models import ROOT, tiny_family
 from tests.support.apis import replies
 from tests.support.apis.found_tools import SEARCH, with_search
+from tests.support.schemas.suites import real_tools
+from tests.support.servers.contenders import exit_on_sigterm, running
 from tests.support.vocabularies import by_token
 from toolgate_core.dialects import mark_texts
 from toolgate_core.dialects.dialect import Dialect
+from toolgate_core.dialects.registry import DIALECTS
 from toolgate_verify.asking import request
 from toolgate_verify.asking.ask import Ask, User
 from toolgate_verify.asking.chat import tool as chat_tool
@@ -30,6 +54,11 @@ from toolgate_verify.reading.answer import Answer
 from toolgate_verify.terms import Api
 from toolgate_verify.tools.tool import Tool
 
+FAMILIES = [name for name, dialect in DIALECTS.items() if dialect.calls is not None]
+Random("families").shuffle(FAMILIES)
+ADAPTERS = ("logits_processor", "structured_output")
+TIMEOUT = 300
+"""Seconds within which a response must end."""
 ANSWERS = 12
 """Choices of each chat completion: more calls for the same prompt and grammars."""
 PER_TOOL_SET = 15
@@ -37,6 +66,11 @@ PER_TOOL_SET = 15
 REFUSALS = ("schema_not_enforceable", "schema_too_complex", "max_tokens_too_small")
 """Codes or parameters of 400s that are right for some of the tools and budgets."""
 GIVEN_UP = "tool_schema_violation"
+
+
+Tools = tuple[tuple[Tool, ...], tuple[Tool, ...]]
+"""The tools that can be called, and deferred ones that can't."""
+Draw = Callable[[int, Random], Tools]
 
 
 @dataclass(frozen=True)
@@ -47,8 +81,8 @@ class Load:
     markup: Sequence[str]
     """Texts that content must not contain."""
     outcome: Outcome
-    found: bool = False
-    """Whether a search has found the tools of all requests."""
+    draw: Draw
+    """The tools of a set, by its number."""
 
     async def run(self, sets: int, concurrency: int) -> None:
         slots = asyncio.Semaphore(concurrency)
@@ -56,7 +90,7 @@ class Load:
 
     async def _tool_set(self, number: int, slots: asyncio.Semaphore) -> None:
         rng = Random(f"hostile-{self.outcome.seed}-{number}")
-        offered, later = tool_set(rng, found=self.found)
+        offered, later = self.draw(number, rng)
         engines: dict[str, str] | None = None
         ways = [*product(Api, (False, True))]
         for at in range(PER_TOOL_SET):
@@ -181,9 +215,9 @@ def biases(dialect: Dialect, model: Path) -> list[dict[str, float]]:
     return [by_token(each, model) for each in wanted]
 
 
-def tool_set(rng: Random, *, found: bool = False) -> tuple[tuple[Tool, ...], tuple[Tool, ...]]:
-    """The tools that can be called, and deferred ones that can't. If there are such, the first tool
-    is a search, which has found the others. `found`: there always are."""
+def tool_set(_: int, rng: Random, *, found: bool = False) -> Tools:
+    """If there are deferred tools, the first tool is a search, which has found the others. `found`:
+    there always are."""
     offered = _tools(rng)
     while found and len(offered) == 1:
         offered = _tools(rng)
@@ -191,6 +225,15 @@ def tool_set(rng: Random, *, found: bool = False) -> tuple[tuple[Tool, ...], tup
         return offered, ()
     later = tuple(replace(each, name=f"later_{at}") for at, each in enumerate(_tools(rng)))
     return (replace(offered[0], name=SEARCH), *offered[1:]), later
+
+
+@cache
+def _real() -> tuple[Tool, ...]:
+    return tuple(Tool("submit", "Does it.", tool["parameters"]) for tool in real_tools())
+
+
+def real_tool(number: int, _: Random) -> Tools:
+    return (_real()[number % len(_real())],), ()
 
 
 def _tools(rng: Random) -> tuple[Tool, ...]:
@@ -222,3 +265,79 @@ def make_case(rng: Random, offered: tuple[Tool, ...], model: str, bias: dict[str
         max_tokens=rng.choice(BUDGETS),
         extra=extra,
     )
+
+
+def labelled(outcomes: Iterable[Outcome]) -> list[str]:
+    """Lines with what counts by the labels of the seeds."""
+    families, adapters = set[str](), Counter[str]()
+    for each in outcomes:
+        families.add(each.labels["family"])
+        adapters[each.labels["adapter"]] += each.counts["calls: complete"]
+    calls = (f"Calls with {adapter}: {count:,}" for adapter, count in sorted(adapters.items()))
+    return [f"Families: {len(families)}", *calls]
+
+
+def settings(seed: int) -> tuple[str, str]:
+    """Family and adapter: after all families, each with the other adapter."""
+    rounds, at = divmod(seed, len(FAMILIES))
+    return FAMILIES[at], ADAPTERS[(at + rounds) % 2]
+
+
+def seeds_of(families: Container[str], first: int) -> Iterator[int]:
+    """Yield the seeds of the families, from the first one on."""
+    return (seed for seed in count(first) if settings(seed)[0] in families)
+
+
+def run(seed: int, options: argparse.Namespace) -> Outcome:
+    """Raises NotStarted."""
+    family, adapter = settings(seed)
+    outcome = Outcome(seed, labels={"family": family, "adapter": adapter})
+    dialect = DIALECTS[family]
+    model = ROOT / ".cache" / "models" / f"tiny-{family}"
+    tiny_family.build(model, dialect)
+    draw: Draw = real_tool if options.real else partial(tool_set, found=options.found)
+    began = time.monotonic()
+    with running("toolgate", model, label="hostile", env={"TOOLGATE_ADAPTER": adapter}) as server:
+        # The server closes a connection after five idle seconds, possibly while it is used again.
+        http = httpx.AsyncClient(
+            base_url=server.url,
+            headers={"authorization": f"Bearer {server.key}"},
+            timeout=TIMEOUT,
+            trust_env=False,
+            limits=httpx.Limits(max_keepalive_connections=0),
+        )
+        markup = mark_texts.markup(dialect)
+        load = Load(http, server.model_name(), biases(dialect, model), markup, outcome, draw)
+
+        async def send() -> None:
+            async with http:
+                await load.run(options.sets, options.concurrency)
+
+        asyncio.run(send())
+        if not server.alive():
+            outcome.violations.append("the server died")
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--calls", type=int, default=1_000, help="complete calls in all")
+    parser.add_argument("--sets", type=int, default=20, help="sets of tools of each seed")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--concurrency", type=int, default=48)
+    parser.add_argument("--found", action="store_true", help="a search has found all tools")
+    parser.add_argument("--real", action="store_true", help="each set is one real tool")
+    parser.add_argument("--families", nargs="+", choices=FAMILIES, default=FAMILIES, metavar="NAME")
+    options = parser.parse_args()
+    exit_on_sigterm()
+    if options.seed is not None:
+        runs = Runs()
+        runs.add(run(options.seed, options))
+    else:
+        runs = Runs(options.out)
+        while runs.total("calls: complete") < options.calls:
+            seed = next(runs.missing(seeds_of(options.families, options.first)))
+            runs.add(run(seed, options))
+            runs.reread()
+    return runs.report("seeds", *labelled(runs.done.values()))

@@ -1,10 +1,20 @@
-"""The order of blocks, and the table of measured ones."""
+"""Whole engines: the order of blocks, the table of measured ones, and a run on a CPU."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
 from bench.engine_steps.blocks import SECTIONS, Block, Kind
+from bench.gpu_engine import run
 from bench.gpu_engine.engines import ENGINES, BlockOfRequests, blocks
 from bench.gpu_engine.report import Found, records, table
+from tests.models import tiny_model
+from tests.support.shared_data import BFCL, SHARED
+
+STREAMS = 2
 
 
 def block(rate: float, us: float, tokens: float = 8.0) -> Block:
@@ -52,3 +62,32 @@ def test_rows_are_compared_with_free_and_strict_of_the_same_engine() -> None:
     assert rows["logits_processor", "logits_processor"][1] == "**0.50**"
     assert rows["logits_processor", "logits_processor"][7] == "0.50"  # strict's of the other engine
     assert {each["kind"] for each in records(found)} >= {"free", "strict"}
+
+
+@pytest.mark.vllm
+@pytest.mark.slow  # three starts of vLLM, for a benchmark
+@pytest.mark.skipif(
+    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
+)
+def test_all_kinds_write_the_same_responses_and_an_engine_that_fails_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The V2 model runner, which drafts need, does not run on a CPU."""
+    arguments = [str(tiny_model()), "--out", str(tmp_path), "--streams", str(STREAMS)]
+    arguments += ["--rounds", "1", "--steps", "20", "--text", "natural", "--stack", "no"]
+    monkeypatch.setattr("sys.argv", ["gpu-engine", *arguments])
+    assert run.main() == 1
+    results = json.loads((tmp_path / "blocks.json").read_text())
+    assert list(results["failed"]) == ["forced_drafts"]
+    measured = {(each["engine"], each["kind"], each["round"]): each for each in results["blocks"]}
+    for engine, *kinds in (
+        ("structured_output", "free", "strict", "structured_output"),
+        ("logits_processor", "free", "logits_processor"),
+    ):
+        for kind in kinds:
+            for number in range(2):
+                assert measured[engine, kind, number]["tokens_per_second"] > 0
+    worker = measured["logits_processor", "logits_processor", 1]["by_section"]["worker"]
+    assert worker > measured["structured_output", "free", 1]["by_section"]["worker"] == 0
+    assert "| 2 | natural | logits_processor | logits_processor |" in capsys.readouterr().out
+    assert json.loads((tmp_path / "machine.json").read_text())["torch"]

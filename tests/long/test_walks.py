@@ -1,8 +1,10 @@
-"""Random walks through the masks of hostile tools, and the errors that they find."""
+"""Random walks through masks: of hostile tools, and of real schemas in other scripts. No call is
+invalid, no walk ends where nothing may follow, and what is wrong is found."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -10,19 +12,34 @@ import jsonschema
 import numpy as np
 import pytest
 
+from tests.long import walks as walk
 from tests.long.outcomes import Outcome
-from tests.long.walks import walk
-from tests.long.walks.tools import parameters
+from tests.long.transliterated import ALL_FORMS, schemas, violations
+from tests.long.walks import parameters
+from tests.support.effort import repeats, rotating
+from tests.support.schemas.scripts import SCRIPTS, transliterated
+from tests.support.shared_data import DATA
 from toolgate_backend.enforcement.automaton import Automaton
 
 SEED = 1
 
 
 def test_the_schemas_are_valid_and_different() -> None:
-    made = [parameters(Random(seed)) for seed in range(300)]
+    made = [parameters(Random(seed)) for seed in range(60)]
     for schema in made:
         jsonschema.Draft202012Validator.check_schema(schema)
-    assert len({str(schema) for schema in made}) > 250
+    assert len({str(schema) for schema in made}) > 50
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(not DATA.exists(), reason="needs the data sets below $TOOLGATE_SHARED")
+@rotating("form", ALL_FORMS, one_in=3)
+def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
+    counts: Counter[str] = Counter()
+    for at, (script, write) in enumerate(SCRIPTS.items()):
+        for schema in schemas()[at :: repeats(len(schemas()) // 2, nightly=1)]:
+            assert not violations(form, transliterated(schema, write), counts), script
+    assert counts["walks: ended"]
 
 
 @pytest.mark.exhaustive
