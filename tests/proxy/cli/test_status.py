@@ -1,5 +1,5 @@
 """The state of a gateway as a table of 80 columns. A gateway's own response is in
-tests/proxy/process/routing/test_failover.py."""
+tests/proxy/process/test_routing.py."""
 
 from __future__ import annotations
 
