@@ -11,7 +11,6 @@ from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, bo
 from tests.support.litellm.own_route_process import own_route
 from tests.support.litellm.router import foreign, use
 from tests.support.servers.fake_backend import FakeBackend
-from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.shared.output import COMMENT
 
@@ -23,9 +22,13 @@ async def read(gateway: Gateway, path: str, key: str | None = MASTER) -> Respons
     return await gateway.ask({}, path=path, method="GET", key=key)
 
 
-def add(gateway: Gateway, sent: str, **terms: Any) -> str:
-    gateway.add_key(sent, key_of(sent, **terms))
-    return sent
+def add(gateway: Gateway, **keys: dict[str, Any]) -> list[str]:
+    """Keys with these terms, by name; no others."""
+    assert gateway.here.key_sync is not None
+    made = {f"sk-{name}": terms for name, terms in keys.items()}
+    listed = [key_of(sent, **terms) for sent, terms in made.items()]
+    gateway.here.key_sync.key_cache.replace([], listed)
+    return [*made]
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def models(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("models")
 async def test_a_key_lists_and_retrieves_only_its_models(gateway: Gateway) -> None:
-    some, all_ = add(gateway, "sk-some", models=NAMES[:2]), add(gateway, "sk-all")
+    some, all_ = add(gateway, some={"models": NAMES[:2]}, all={})
     for key, names in ((some, NAMES[:2]), (all_, NAMES), (MASTER, NAMES)):
         listed = (await read(gateway, "/v1/models", key)).json["data"]
         assert [model["id"] for model in listed] == list(names)
@@ -59,7 +62,7 @@ async def test_a_key_lists_and_retrieves_only_its_models(gateway: Gateway) -> No
 async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
     gateway: Gateway, api: str
 ) -> None:
-    key = add(gateway, "sk-some", models=NAMES[:2])
+    [key] = add(gateway, some={"models": NAMES[:2]})
     response = await gateway.ask(body_of(api, model="tinny"), path=PATHS[api], key=key)
     assert response.status == 404
     assert response.json["error"]["message"] == (
@@ -72,7 +75,7 @@ async def test_guessed_keys_are_limited_and_valid_keys_are_not(
     backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with own_route(backend, monkeypatch, wrong_keys_per_minute=3) as gateway:
-        key = add(gateway, "sk-valid")
+        [key] = add(gateway, valid={})
         guesses = [await read(gateway, "/v1/models", f"sk-guess-{at}") for at in range(5)]
         assert [each.status for each in guesses] == [401, 401, 401, 429, 429]
         assert int(guesses[-1].headers[b"retry-after"]) >= 1
@@ -98,7 +101,7 @@ async def test_tags_that_match_no_deployment_are_not_an_invalid_key(
 ) -> None:
     use(monkeypatch, ours(gateway.backend, tags=["gold"]), enable_tag_filtering=True)
     gateway.configure(keepalive_seconds=0)
-    gold, lead = (add(gateway, f"sk-{tag}", tags=(tag,)) for tag in ("gold", "lead"))
+    gold, lead = add(gateway, **{tag: {"tags": (tag,)} for tag in ("gold", "lead")})
     assert (await gateway.ask(body_of("chat", stream=stream), key=gold)).status == 200
     refused = await gateway.ask(body_of("chat", stream=stream), key=lead)
     error = refused.json["error"]
@@ -157,15 +160,6 @@ async def test_images_are_for_models_that_see(gateway: Gateway) -> None:
     assert "not public" in hidden.json["error"]["message"]
 
 
-async def test_parallel_callers_get_their_own_answers(gateway: Gateway) -> None:
-    texts = {f"s{at}": f"Answer number {at}, and no other." for at in range(24)}
-    gateway.backend.scripts |= {name: Script((text,), pause=0.001) for name, text in texts.items()}
-    answers = await asyncio.gather(
-        *(gateway.ask(body_of("chat", name, stream=name[-1] in "02468")) for name in texts)
-    )
-    assert [answer.text for answer in answers] == list(texts.values())
-
-
 OWNERS = {"one": "x", "same": "x", "other": "y", "alone": None, "lonely": None}
 """Team of each key."""
 
@@ -185,8 +179,7 @@ async def salts_of(gateway: Gateway, api: str, **more: Any) -> dict[str, str | N
 
 
 async def test_owners_of_keys_share_no_cached_prompts(gateway: Gateway) -> None:
-    for owner, team in OWNERS.items():
-        add(gateway, f"sk-{owner}", alias=owner, team=team)
+    add(gateway, **{owner: {"team": team} for owner, team in OWNERS.items()})
     first = await salts_of(gateway, "chat")
     salted = await salts_of(gateway, "chat", cache_salt="pepper")
     assert first["one"] == first["same"]

@@ -78,8 +78,9 @@ def function(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.timed
 async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(gateway: Gateway) -> None:
-    for name in ("hostile", "other"):
-        gateway.add_key(f"sk-{name}", key_of(f"sk-{name}"))
+    assert gateway.here.key_sync is not None
+    keys = [key_of(f"sk-{name}") for name in ("hostile", "other")]
+    gateway.here.key_sync.key_cache.replace([], keys)
     schema, arguments = endless_validation()
     gateway.backend.scripts |= {
         "endless": Script((call("endless", arguments),)),
