@@ -64,6 +64,18 @@ async def test_log_line_has_key_model_status_and_usage(
         assert secret not in everything
 
 
+@BOTH_ROUTES
+async def test_status_and_log_show_the_route(
+    http: httpx.AsyncClient, gateway_log: Path, route: str
+) -> None:
+    models = (await http.get("/toolgate/status")).json()["models"]
+    (tiny,) = (each for each in models if each["model"] == "tiny")
+    reason = None if route == "own" else "TOOLGATE_ROUTE=litellm"
+    assert (tiny["route"], tiny["reason"]) == (route, reason)
+    said = "own route." if reason is None else f"LiteLLM's route, because of {reason}."
+    assert f"Model tiny: {said}" in gateway_log.read_text()
+
+
 SECRETS = (
     *("swordfish", "secret_tool", "secret_property", "set_tags", "/tags", "Traceback"),
     *(MASTER_KEY, KEY),
