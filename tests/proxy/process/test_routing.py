@@ -390,8 +390,7 @@ async def test_status_and_metrics_have_backends_and_affinity(
     http: httpx.AsyncClient, backends: Backends
 ) -> None:
     told = (await http.get("/toolgate/status")).json()
-    model = told["models"][0]
-    assert model["model"] == "tiny"
+    (model,) = (each for each in told["models"] if each["model"] == "tiny")
     assert [backend["url"] for backend in model["backends"]] == [b.url for b in backends.all]
     assert [each["requests"] for each in model["backends"]] == [0, 0, 0]
     assert told["limits"] == {"counted": "process", "in_flight": 0}
