@@ -138,9 +138,10 @@ async def lines_of(
 
 def added(log: Path, size: int) -> list[str]:
     """The lines after `size` bytes, without those of GET requests: the line of the last health
-    check of the start may come after it."""
+    check of the start may come after it. On a busy machine, Redis may not respond in time."""
     lines = log.read_bytes()[size:].decode().splitlines()
-    return [line for line in lines if ' method="GET" ' not in line]
+    others = (' method="GET" ', 'logger="toolgate_proxy.redis_client"')
+    return [line for line in lines if not any(other in line for other in others)]
 
 
 @pytest.mark.parametrize("model", ["tiny", "mixed"])
