@@ -34,7 +34,6 @@ from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import make_key
-from toolgate_proxy.server import launcher
 from toolgate_proxy.server.transport import http_protocol
 
 BODY_SECONDS = 2
@@ -77,7 +76,6 @@ class Attacked:
 
 
 def tighten_bounds() -> None:
-    launcher.KEEP_ALIVE_SECONDS = 1
     http_protocol.HEADER_SECONDS, http_protocol.WRITE_SECONDS = 1.0, 2.0
 
 
