@@ -18,55 +18,7 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy" / "helm" / "toolgate"
 Object = dict[str, Any]
 
-EVERYTHING: Object = {
-    "models": [
-        {
-            "name": "small",
-            "model": "Qwen/Qwen3-4B",
-            "replicas": 2,
-            "litellm": {"litellm_params": {"weight": 2}},
-        },
-        {
-            "name": "large",
-            "servedModelName": "Qwen/Qwen3-32B",
-            "model": "Qwen/Qwen3-32B",
-            "gpus": 4,
-            "args": ["--tensor-parallel-size=4"],
-            "resources": {"limits": {"memory": "96Gi"}},
-            "urls": ["http://elsewhere:8000"],
-        },
-        {"name": "elsewhere", "urls": ["http://elsewhere:8001"]},
-    ],
-    "litellm": {
-        "model_list": [
-            {
-                "model_name": "hosted",
-                "litellm_params": {"model": "openai/gpt", "api_key": "os.environ/OPENAI_API_KEY"},
-            }
-        ],
-        "router_settings": {"fallbacks": [{"small": ["hosted"]}]},
-    },
-    "gateway": {
-        "env": {
-            "TOOLGATE_LOG_FORMAT": "json",
-            "OPENAI_API_KEY": {"secret": "providers", "key": "openai"},
-        },
-        "ingress": {
-            "enabled": True,
-            "host": "llm.example",
-            "tlsSecret": "tls",
-            "className": "nginx",
-        },
-        "allowedNamespaces": ["ingress-nginx"],
-    },
-    "serviceAccount": {"annotations": {"role": "reader"}},
-    "monitoring": {
-        "labels": {"release": "prometheus"},
-        "podMonitors": True,
-        "rules": True,
-        "dashboard": True,
-    },
-}
+EVERYTHING: Object = yaml.safe_load(Path(__file__).with_name("everything.yaml").read_text())
 """Values that use every part of the chart."""
 FLEETS = pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "everything"])
 

@@ -33,7 +33,6 @@ class Index(Handler):
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setattr(Index, "owners", {})
-    monkeypatch.setattr(Index, "down", False)
     with handling(Index) as url:
         yield f"{url}/"
 

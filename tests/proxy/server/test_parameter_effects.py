@@ -135,7 +135,7 @@ ELSEWHERE = {
     "guardrails": "guardrails: server/guards/",
     "tags": "the choice of a deployment: server/test_litellm_parameters.py",
     "cache": "the response cache: server/test_response_cache.py",
-    "prompt_cache_key": "the choice of a deployment: process/routing/test_prefix_affinity.py",
+    "prompt_cache_key": "the choice of a deployment: process/test_routing.py",
     "max_tool_calls": "calls that the gateway runs: server/test_tool_calls.py",
 }
 """What has its effect elsewhere."""

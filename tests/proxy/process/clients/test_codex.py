@@ -1,22 +1,21 @@
-"""Codex CLI against a running gateway whose backend answers by script."""
+"""Codex CLI and the programs of `examples/` against a gateway whose backend answers by script."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.support.agents.agent_cli import run_codex
-from tests.support.litellm.routes import OWN_ROUTE_ONLY
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
-
-pytestmark = OWN_ROUTE_ONLY
 
 
 def test_codex_runs_a_command_and_reads_its_result(
@@ -49,6 +48,7 @@ def test_codex_runs_a_command_and_reads_its_result(
     assert "it is made" in str(result["content"])
 
 
+@pytest.mark.slow
 def test_codex_calls_a_tool_of_a_namespace(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -64,6 +64,7 @@ def test_codex_calls_a_tool_of_a_namespace(
     assert "invalid agent id nobody" in str(result["content"])
 
 
+@pytest.mark.slow
 def test_codex_runs_two_commands_of_one_turn(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_codex_runs_two_commands_of_one_turn(
         assert made in str(result["content"])
 
 
+@pytest.mark.slow
 def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
     error = {"message": "Too long.", "type": "invalid_request_error", "code": "prompt_too_long"}
     backend.turns.append(Script((), error_status=400, error=error))
@@ -108,6 +110,7 @@ PATCH = """\
 """
 
 
+@pytest.mark.slow
 def test_codex_applies_a_patch_of_its_custom_tool(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -133,6 +136,7 @@ def test_codex_applies_a_patch_of_its_custom_tool(
     assert "Success" in str(result["content"])
 
 
+@pytest.mark.slow
 def test_codex_finds_and_calls_one_of_many_tools(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -161,6 +165,7 @@ def test_codex_finds_and_calls_one_of_many_tools(
     assert found in str(backend.messages(1)[-1]["content"])
 
 
+@pytest.mark.slow
 def test_codex_compacts_its_context_in_a_request_of_its_own(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -178,6 +183,7 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
     assert "tool" not in [message["role"] for message in backend.messages(2)]
 
 
+@pytest.mark.slow
 def test_codex_with_its_own_provider_runs_a_command(
     gateway: str, backend: FakeBackend, tmp_path: Path
 ) -> None:
@@ -194,6 +200,7 @@ def test_codex_with_its_own_provider_runs_a_command(
     assert "internal_chat_message" not in str(backend.messages(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket refused"])
 def test_codex_compacts_after_a_prompt_that_was_too_long(
     gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
@@ -213,3 +220,21 @@ def test_codex_compacts_after_a_prompt_that_was_too_long(
     users = [str(each["content"]) for each in backend.messages() if each["role"] == "user"]
     assert any("The summary: one." in text for text in users[:-1])
     assert "One." not in str(backend.messages())
+
+
+EXAMPLES = Path(__file__).parents[4] / "examples"
+CITIES = ("Oslo", "Bern", "Rome", "Lima")
+
+
+async def test_early_tools_runs_every_tool_both_ways(gateway: str, backend: FakeBackend) -> None:
+    calls = "\n".join(call("get_weather", {"city": city}) for city in CITIES)
+    backend.turns += [Script((calls,), pause=0.001) for _ in range(2)]
+    command = [str(EXAMPLES / "early_tools.py"), f"{gateway}/v1", MASTER_KEY, "tiny", "0.01"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *command, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0
+    late, early = printed.decode().splitlines()
+    assert late.startswith("4 tools after the stream: ")
+    assert early.startswith("4 tools during the stream: ")

@@ -1,4 +1,4 @@
-// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/page/test_browser.py runs
+// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/test_browser.py runs
 // the calls, and compares the settings with those of `toolgate launch`. Claude Code and Codex run with
 // them in tests/gateway/clients/test_page_snippets.py.
 
