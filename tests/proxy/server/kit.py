@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from openai.lib.streaming._deltas import accumulate_delta
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 
@@ -31,6 +33,7 @@ RANDOM = ("id", "tool_use_id", "tool_call_id", "call_id", "item_id", "index", "c
           "approval_request_id")  # fmt: skip
 """Members that are others in each response."""
 ALWAYS = {"type": "object", "properties": {}}
+REFUSALS: Json = yaml.safe_load(Path(__file__).with_name("refusals.yaml").read_text())
 
 
 def function(api: str, name: str, schema: Any = ALWAYS, **more: Any) -> Json:
@@ -112,34 +115,24 @@ class Reply:
     def text(self) -> str:
         if self.api == "chat":
             return self.parts[0].get("content") or ""
-        texts = [part["text"] for part in self.parts if part["type"] == "text"]
-        for item in self.parts:
-            if item["type"] == "message":
-                texts += [part["text"] for part in item["content"]]
-        return "".join(texts)
+        return "".join(_said(part) or part.get("text", "") for part in self.parts)
 
     @property
     def calls(self) -> list[Json]:
         """The calls of tools of the client, each with its `id`, `name` and `arguments`."""
-        match self.api:
-            case "chat":
-                made = [
-                    {"id": each["id"], **each["function"]}
-                    for each in self.parts[0].get("tool_calls") or ()
-                ]
-            case "responses":
-                made = [
-                    {"id": each["call_id"], "name": each["name"], "arguments": each["arguments"]}
-                    for each in self.parts
-                    if each["type"] == "function_call"
-                ]
-            case _:
-                made = [
-                    {"id": each["id"], "name": each["name"], "arguments": json.dumps(each["input"])}
-                    for each in self.parts
-                    if each["type"] == "tool_use"
-                ]
-        return [{**each, "arguments": json.loads(each["arguments"])} for each in made]
+        if self.api == "chat":
+            calls = self.parts[0].get("tool_calls") or ()
+            made = [{"call_id": each["id"], **each["function"]} for each in calls]
+        else:
+            made = [part for part in self.parts if part["type"] in ("function_call", "tool_use")]
+        return [
+            {
+                "id": each.get("call_id") or each["id"],
+                "name": each["name"],
+                "arguments": each["input"] if "input" in each else json.loads(each["arguments"]),
+            }
+            for each in made
+        ]
 
     @property
     def named(self) -> list[tuple[str, Any]]:
@@ -149,31 +142,27 @@ class Reply:
     @property
     def ran(self) -> list[Ran]:
         """The calls of tools of MCP servers."""
-        if self.api == "responses":
-            return [
-                Ran(each["name"], json.loads(each["arguments"]), each["output"] or each["error"],
-                    each["status"] == "failed")
-                for each in self.parts if each["type"] == "mcp_call"
-            ]  # fmt: skip
-        if self.api == "messages":
-            done = {
-                each["tool_use_id"]: (each["content"][0]["text"], each["is_error"])
-                for each in self.parts
-                if each["type"] == "mcp_tool_result"
-            }
-            return [
-                Ran(each["name"], each["input"], *done[each["id"]])
-                for each in self.parts
-                if each["type"] == "mcp_tool_use"
+        if self.api == "chat":
+            given = self.parts[0].get("provider_specific_fields") or {}
+            made, done = given.get("mcp_tool_calls", []), given.get("mcp_call_results", [])
+            assert [each["id"] for each in made] == [each["tool_call_id"] for each in done]
+            calls = [
+                (each["function"], result["result"], result["result"].startswith("Error"))
+                for each, result in zip(made, done, strict=True)
             ]
-        given = self.parts[0].get("provider_specific_fields") or {}
-        made, done = given.get("mcp_tool_calls", []), given.get("mcp_call_results", [])
-        assert [each["id"] for each in made] == [each["tool_call_id"] for each in done]
-        return [
-            Ran(each["function"]["name"], json.loads(each["function"]["arguments"]),
-                result["result"], result["result"].startswith("Error"))
-            for each, result in zip(made, done, strict=True)
-        ]  # fmt: skip
+        elif self.api == "responses":
+            made = [part for part in self.parts if part["type"] == "mcp_call"]
+            calls = [(e, e["output"] or e["error"], e["status"] == "failed") for e in made]
+        else:
+            made = [part for part in self.parts if part["type"] == "mcp_tool_use"]
+            found = {each["tool_use_id"]: each for each in self.parts if "tool_use_id" in each}
+            done = [found[each["id"]] for each in made]
+            texts = [(each["content"][0]["text"], each["is_error"]) for each in done]
+            calls = [
+                ({"name": each["name"], "arguments": json.dumps(each["input"])}, *text)
+                for each, text in zip(made, texts, strict=True)
+            ]
+        return [Ran(e["name"], json.loads(e["arguments"]), *rest) for e, *rest in calls]
 
     @property
     def listed(self) -> list[str] | None:
@@ -273,7 +262,8 @@ def _body_of_stream(api: str, response: Response) -> Json:
     body: Json = last["response"]
     for at, item in enumerate(body["output"]):
         assert done.get(at) == item or item["status"] == "incomplete"
-        assert texts.get(item["id"], "") in (item.get("arguments"), _said(item), "")
+        if item["type"] in ("message", "function_call", "mcp_call"):
+            assert texts[item["id"]] == (item.get("arguments") or _said(item))
     return body
 
 

@@ -206,26 +206,6 @@ async def test_a_server_that_can_not_be_used_is_left_out(gateway, api, url):
         assert "provider_specific_fields" not in reply.parts[0]
 
 
-WRONG = [
-    ("chat", offer("chat") | {"n": 2}, "n"),
-    *(
-        (api, offer(api, **changes), f"tools[0].{next(iter(changes))}")
-        for api in ("chat", "responses")
-        for changes in ({"depth": 3}, {"require_approval": "sometimes"}, {"allowed_tools": "all"})
-    ),
-    ("responses", offer("responses", server_label=None), "tools[0].server_label"),
-    ("messages", {"mcp_servers": [SERVER | {"url": "https://a.b/sse"}]}, "mcp_servers[0].url"),
-    ("messages", {"mcp_servers": [SERVER | {"depth": 3}]}, "mcp_servers[0].depth"),
-    ("messages", {"tools": [SET | {"mcp_server_name": "other"}]}, "tools[0].mcp_server_name"),
-    ("messages", {"tools": [SET | {"configs": {"fail": 3}}]}, "tools[0].configs.fail"),
-]
-
-
-@pytest.mark.parametrize(("api", "offered", "param"), WRONG)
-async def test_wrong_entries_are_refused(gateway, api, offered, param):
-    assert (await ask(gateway, api, **offered)).refusal == (400, param)
-
-
 async def test_deferred_tools_are_found(gateway, calls):
     name = "tool_search_tool_bm25"
     offered = offer("messages", default_config={"defer_loading": True})

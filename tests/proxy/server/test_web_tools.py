@@ -14,7 +14,7 @@ import pytest
 from litellm.proxy import proxy_server
 
 from tests.proxy.server import kit
-from tests.proxy.server.kit import Json, Reply, goes_on, same
+from tests.proxy.server.kit import REFUSALS, Json, Reply, goes_on, same
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import call
 from toolgate_proxy.api.shared.web_fetch import MAX_BYTES, PageFetcher
@@ -171,7 +171,7 @@ async def test_without_a_search_tool_the_search_is_left_out(gateway, api):
 
 
 URL = "https://docs.example.com/paint"
-MOVED = "http://docs.example.com/moved"
+MOVED, NEW = "http://docs.example.com/moved", "https://www.example.com/new"
 ASKED = f"What is on {URL} and {MOVED} and https://other.example/?"
 PAGE = "<title>Paint</title><body><h1>Paint</h1><p>It dries in <b>an hour</b>.</p></body>"
 TEXT = "Paint\nIt dries in an hour."
@@ -268,21 +268,9 @@ async def test_the_next_turn_continues_the_same_prompt(gateway, url):
     await goes_on(gateway, reply, said, **fetching())
 
 
-REDIRECTS = [
-    ("https://www.example.com/new", ""),
-    ("https://other.example/", "url_not_allowed"),
-    ("https://example.com.evil.example/", "url_not_allowed"),
-    ("http://docs.example.com:8080/", "url_not_allowed"),
-    ("http://inner.example.com/", "url_not_accessible"),
-    ("http://127.0.0.1/", "url_not_allowed"),
-    ("file:///etc/passwd", "invalid_tool_input"),
-    (MOVED, "url_not_accessible"),
-]
-
-
-@pytest.mark.parametrize(("to", "code"), REDIRECTS)
+@pytest.mark.parametrize(("to", "code"), [(NEW, ""), *REFUSALS["redirects"]])
 async def test_what_is_not_allowed_is_not_reached_by_a_redirect(gateway, web, to, code):
-    web.pages |= {MOVED: moved(to), "https://www.example.com/new": page()}
+    web.pages |= {MOVED: moved(to), NEW: page()}
     [shown] = await fetch(gateway, get(MOVED), "Done.")
     if not code:
         assert shown["url"] == to
@@ -292,25 +280,17 @@ async def test_what_is_not_allowed_is_not_reached_by_a_redirect(gateway, web, to
     assert "did not succeed" in gateway.backend.messages()[-1]["content"]
 
 
-OWN = f"{URL}?q=secret"
-REFUSED = [
-    ("https://other.example/", "url_not_allowed"),
-    ("https://docs.example.com/?q=secret", "url_not_in_prior_context"),
-    (OWN, "url_not_in_prior_context"),
-    ("http://inner.example.com/", "url_not_accessible"),
-    ("https://user:name@docs.example.com/", "invalid_tool_input"),
-    ("ftp://docs.example.com/", "invalid_tool_input"),
-    ("paint", "invalid_tool_input"),
-    (f"https://docs.example.com/{'a' * 3000}", "url_too_long"),
-    ("https://docs.example.com\\@other.example/", "invalid_tool_input"),
-]
+LONG = f"https://docs.example.com/{'a' * 3000}"
 
 
-@pytest.mark.parametrize(("url", "code"), REFUSED)
+@pytest.mark.parametrize(("url", "code"), [(LONG, "url_too_long"), *REFUSALS["addresses"]])
 async def test_other_addresses_are_not_fetched(gateway, web, url, code):
     """Such as one that only the model wrote."""
     asked = {"role": "user", "content": f"{ASKED} http://inner.example.com/"}
-    said = [{"role": "assistant", "content": f"See {OWN}."}, {"role": "user", "content": "Go on."}]
+    said = [
+        {"role": "assistant", "content": f"See {URL}?q=secret."},
+        {"role": "user", "content": "Go on."},
+    ]
     [shown] = await fetch(gateway, get(url), "Done.", history=[asked, *said])
     assert shown["error_code"] == code
     assert web.requests == []
@@ -375,23 +355,3 @@ async def test_without_the_setting_the_fetch_is_left_out(gateway, allowed):
         assert (fetcher is not None and fetcher.domains.allow(url)) is (
             bool(allowed) and (named or "*" in allowed)
         )
-
-
-WRONG = [
-    (searching, {"max_uses": 0}, "max_uses"),
-    (searching, {"allowed_domains": [1]}, "allowed_domains[0]"),
-    (searching, {"depth": 3}, "depth"),
-    (fetching, {"max_uses": 0}, "max_uses"),
-    (fetching, {"max_content_tokens": "9"}, "max_content_tokens"),
-    (fetching, {"blocked_domains": [1]}, "blocked_domains[0]"),
-    (fetching, {"citations": {"enabled": 3}}, "citations.enabled"),
-    (fetching, {"depth": 3}, "depth"),
-]
-
-
-@pytest.mark.usefixtures("engine", "web")
-@pytest.mark.parametrize(("offer", "options", "param"), WRONG)
-async def test_wrong_options_are_refused(gateway, offer, options, param):
-    offered = offer("messages", **options) if offer is searching else offer(**options)
-    refused = await kit.ask(gateway, "messages", **offered)
-    assert refused.refusal == (400, f"tools[0].{param}")
