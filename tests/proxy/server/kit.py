@@ -115,7 +115,8 @@ class Reply:
     def text(self) -> str:
         if self.api == "chat":
             return self.parts[0].get("content") or ""
-        return "".join(_said(part) or part.get("text", "") for part in self.parts)
+        said = {"message": _said, "text": lambda part: part["text"]}
+        return "".join(said[each["type"]](each) for each in self.parts if each["type"] in said)
 
     @property
     def calls(self) -> list[Json]:

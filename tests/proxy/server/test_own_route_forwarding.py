@@ -64,26 +64,22 @@ async def test_unsupported_model_is_forwarded_to_litellm_after_the_checks(gatewa
     assert len(gateway.host.passed) == 1
 
 
-@pytest.mark.parametrize(
-    ("model", "status", "code", "reason"),
-    [
-        ("tiny", 400, "unsupported_parameter", "`mock_response` in default_litellm_params"),
-        ("mixed", 400, "unsupported_parameter", "deployments of another provider"),
-        ("unheard of", 404, "model_not_found", "does not exist"),
-        (None, 400, "invalid_request", "model"),
-    ],
-)
-async def test_responses_of_our_models_never_come_from_litellm(
-    gateway, monkeypatch, model, status, code, reason
-):
+async def test_responses_of_our_models_never_come_from_litellm(gateway, monkeypatch):
     """Its bridge marks a call as complete that the maximum number of tokens cut."""
     mixed = (ours(gateway.backend, "mixed"), foreign("mixed"))
     use(monkeypatch, ours(gateway.backend), *mixed, default_litellm_params={"mock_response": "x"})
-    for path in (RESPONSES, "/responses", "/openai/v1/responses", "/v1/responses/"):
-        refused = await gateway.ask({"model": model, "input": "hi"}, path=path)
-        assert refused.status == status
-        assert (refused.json["error"]["param"], refused.json["error"]["code"]) == ("model", code)
-        assert reason in refused.json["error"]["message"]
+    unsupported = 400, "unsupported_parameter"
+    for model, status, code, reason in (
+        ("tiny", *unsupported, "`mock_response` in default_litellm_params"),
+        ("mixed", *unsupported, "deployments of another provider"),
+        ("unheard of", 404, "model_not_found", "does not exist"),
+        (None, 400, "invalid_request", "model"),
+    ):
+        for path in (RESPONSES, "/responses", "/openai/v1/responses", "/v1/responses/"):
+            refused = await gateway.ask({"model": model, "input": "hi"}, path=path)
+            error = refused.json["error"]
+            assert (refused.status, error["param"], error["code"]) == (status, "model", code)
+            assert reason in error["message"]
     assert not gateway.host.passed
 
 
@@ -234,37 +230,30 @@ async def test_a_request_on_a_closed_connection_is_sent_again(gateway, monkeypat
         assert (response.status, response.json["error"]["code"]) == (503, "backend_unavailable")
 
 
-async def test_a_refused_connection_takes_the_backend_out_of_the_rotation(gateway, monkeypatch):
+@STREAM
+async def test_a_backend_that_can_not_be_used_is_replaced_by_others(gateway, monkeypatch, stream):
+    """One that refuses connections is out of the rotation then; the other one has another key."""
+    gateway.configure(keepalive_seconds=0)
+    here = {"api_base": gateway.backend.url, "api_key": KEY, "weight": 0}
     async with relay_to(gateway.backend.url) as relay:
-        url = relay.url
-    use(monkeypatch, row("a", group="tiny", api_base=url, api_key=KEY))
-    assert (await gateway.ask(chat())).status == 503
-    (state,) = [
-        each.state for each in gateway.here.deployments._deployments.values() if each.url == url
-    ]
+        async with relay_to(gateway.backend.url) as closed:
+            gone = closed.url
+        rows = []
+        for name, url, key in (("gone", gone, KEY), ("locked", relay.url, "another-key")):
+            first = {"api_base": url, "api_key": key, "weight": 1}
+            rows += [row(f"{name}-1", group=name, **first), row(f"{name}-2", group=name, **here)]
+            rows += [row(f"{name}-alone", group=f"{name}-alone", **first)]
+        use(monkeypatch, *rows)
+        for name in ("gone", "locked"):
+            response = await gateway.ask(chat(model=name, stream=stream))
+            assert (response.status, response.text) == (200, "Hello there")
+            assert own_headers(response.context)["x-litellm-model-id"] == f"{name}-2"
+            response = await gateway.ask(chat(model=f"{name}-alone", stream=stream))
+            assert (response.status, response.json["error"]["code"]) == (503, "backend_unavailable")
+    known = gateway.here.deployments._deployments.values()
+    (state,) = [each.state for each in known if each.url == gone]
     assert not state.up
     assert state.error == "connection failed: Connection refused"
-
-
-@pytest.mark.parametrize("others", [True, False])
-async def test_a_backend_with_another_key_is_replaced_by_others(gateway, monkeypatch, others):
-    async with relay_to(gateway.backend.url) as relay:
-        refusing = row("a", group="tiny", api_base=relay.url, api_key="another-key", weight=1)
-        accepting = row("b", group="tiny", api_base=gateway.backend.url, api_key=KEY, weight=0)
-        use(monkeypatch, refusing, *([accepting] if others else []))
-        response = await gateway.ask(chat())
-        assert response.status == (200 if others else 503)
-        assert others or response.json["error"]["code"] == "backend_unavailable"
-
-
-@STREAM
-async def test_the_header_has_the_deployment_that_answers(gateway, monkeypatch, stream):
-    gone = row("a", group="tiny", api_base="http://127.0.0.1:9", api_key=KEY, weight=1)
-    here = row("b", group="tiny", api_base=gateway.backend.url, api_key=KEY, weight=0)
-    use(monkeypatch, gone, here)
-    response = await gateway.ask(chat(stream=stream))
-    assert response.status == 200
-    assert own_headers(response.context)["x-litellm-model-id"] == "b"
 
 
 async def test_a_provider_that_is_not_named_gets_nothing(gateway):
