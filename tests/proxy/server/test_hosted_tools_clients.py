@@ -20,7 +20,7 @@ from tests.support.agents.agent_cli import RUN_SECONDS, run_claude
 from tests.support.agents.client_packages import CLIENTS, client_python, mcp_python, node_folder
 from tests.support.effort import rotating
 from tests.support.litellm.mcp import LOOKUP, ran, serving
-from tests.support.litellm.own_route import MASTER, Gateway
+from tests.support.litellm.own_route import MASTER, PATHS, Gateway, body_of
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call
 from toolgate_proxy.api.responses.approvals import DENIED
@@ -209,7 +209,9 @@ async def test_a_published_mcp_server_computes(gateway, calculator, api):
         offered["tools"] = [{"type": "mcp_toolset", "mcp_server_name": "c"}]
     expressions = ("6*7", "sqrt(16)+1", "import os")
     turns = [call(CALCULATE, {"expression": each}) for each in expressions]
-    reply = await kit.ask(gateway, api, *turns, "Done.", **offered)
+    gateway.backend.turns = [Script((text,)) for text in (*turns, "Done.")]
+    body = body_of(api, "go", **offered)
+    reply = kit.read(api, await gateway.ask(body, path=PATHS[api], within=120))
     *computed, failed = (each.result for each in reply.ran)
     assert computed == ["42", "5.0"]
     assert "rror" in failed

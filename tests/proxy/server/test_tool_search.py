@@ -319,12 +319,13 @@ def many(api: str, count: int) -> list[Json]:
 
 @STREAM
 async def test_a_stored_response_has_all_tools(gateway, stream):
+    path = PATHS["responses"]
+    body = body_of("responses", tools=many("responses", 1_000), stream=stream)
     for _ in range(2):
-        given = {"tools": many("responses", 1_000), "stream": stream}
-        sent = (await kit.ask(gateway, "responses", said="hi", **given)).body
+        response = await gateway.ask(body, path=path)
+        sent = response.events[-1]["response"] if stream else response.json
         assert len(sent["tools"]) == 1_001
-        path = f"{PATHS['responses']}/{sent['id']}"
-        assert (await gateway.ask(b"", path=path, method="GET")).json == sent
+        assert (await gateway.ask(b"", path=f"{path}/{sent['id']}", method="GET")).json == sent
 
 
 @APIS
