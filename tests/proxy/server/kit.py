@@ -253,10 +253,15 @@ def _body_of_stream(api: str, response: Response) -> Json:
         return {}
     if api == "messages":
         return messages_api.accumulated(_with_summaries(events), beta=True)
-    done, texts = dict[int, Json](), defaultdict[str, str](str)
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
+    begun, done, texts = set[int](), dict[int, Json](), defaultdict[str, str](str)
     for event in events:
         responses_api.check_event(event)
-        if event["type"] == "response.output_item.done":
+        if event["type"] == "response.output_item.added":
+            begun.add(event["output_index"])
+        elif event["type"] == "response.output_item.done":
+            assert event["output_index"] in begun
             done[event["output_index"]] = event["item"]
         elif event["type"].endswith(("arguments.delta", "output_text.delta")):
             texts[event["item_id"]] += event["delta"]

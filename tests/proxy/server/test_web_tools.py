@@ -11,10 +11,12 @@ from typing import Any
 
 import httpx
 import pytest
+from anthropic.types import Message
 from litellm.proxy import proxy_server
 
 from tests.proxy.server import kit
 from tests.proxy.server.kit import REFUSALS, Json, Reply, goes_on, same
+from tests.support.apis.messages_api import check_message
 from tests.support.litellm.own_route import Gateway
 from tests.support.servers.script import call
 from toolgate_proxy.api.shared.web_fetch import MAX_BYTES, PageFetcher
@@ -101,6 +103,7 @@ async def test_a_text_cites_the_pages_whose_addresses_it_has(gateway, engine, ap
         shown = said["citations"]
         assert {each["type"] for each in shown} == {"web_search_result_location"}
         assert shown[1]["cited_text"] == "They open."
+        check_message(reply.body)  # also by the models of the API that is no beta
     assert [(each["url"], each["title"]) for each in shown] == [
         (f"{first}/wall", "Wall"),
         (second, "Doors"),
@@ -258,6 +261,10 @@ async def test_the_model_sees_the_text_of_the_page(gateway, web):
     counted = {"web_search_requests": 0, "web_fetch_requests": 1}
     assert reply.body["usage"]["server_tool_use"] == counted
     assert web.requests == [URL] * 2
+    check_message(reply.body)
+    typed = Message.model_validate(reply.body).content
+    names = ["ServerToolUseBlock", "WebFetchToolResultBlock", "TextBlock"]
+    assert [type(block).__name__ for block in typed] == names
 
 
 @pytest.mark.usefixtures("web")
