@@ -9,15 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.support.apis.messages_api import CLIENT, LOOK, SEAL, check_error
+from tests.support.apis.messages_api import LOOK, SEAL, check_error
+from tests.support.apis.neutral_bodies import bodies
 from tests.support.effort import repeats
 from toolgate_core.errors import InvalidRequest
 from toolgate_proxy.api.messages.conversation.signature import sign
-from toolgate_proxy.api.messages.surface import Messages
+
+from .kit import APIS, Json, each_api, parsed
+from .test_same_request import RICH
 
 PNG = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}
 TEXT = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
-BODY: dict[str, Any] = {
+MESSAGES: Json = {
     "model": "tiny",
     "max_tokens": 100,
     "system": [TEXT],
@@ -93,29 +96,36 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-PLACES = places(BODY)
+CHAT, RESPONSES, _ = bodies(RICH).values()
+BODIES = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES}
+PLACES = {api: places(body) for api, body in BODIES.items()}
 
 
-def test_the_body_is_valid_before_it_is_damaged() -> None:
-    asked = Messages().parse(BODY, model="tiny", client=CLIENT)
-    assert [each["role"] for each in asked.messages] == [
-        "system", "user", "assistant", "tool", "system", "user", "assistant",
-    ]  # fmt: skip
+@each_api()
+def test_the_body_is_valid_before_it_is_damaged(api: str) -> None:
+    roles = [each["role"] for each in parsed(api, BODIES[api]).messages]
+    if api == "messages":
+        assert roles == ["system", "user", "assistant", "tool", "system", "user", "assistant"]
+    else:
+        assert roles == ["system", "user", "assistant", "tool", "assistant"]
 
 
-def _check_refusal(error: InvalidRequest) -> None:
+def check_refusal(api: str, error: InvalidRequest) -> None:
     assert error.param
-    check_error(Messages().error(error, None, "req_1"))
+    shown = APIS[api].error(error, None, "req_1")
+    assert shown["error"]["param"]
+    if api == "messages":
+        check_error(shown)
 
 
 @pytest.mark.exhaustive
-@settings(deadline=None, max_examples=repeats(200, nightly=600))
-@given(st.lists(st.tuples(st.sampled_from(PLACES), JSON, st.booleans()), min_size=1, max_size=3))
-def test_a_damaged_request_is_parsed_or_refused(
-    damages: list[tuple[tuple[Any, ...], Any, bool]],
-) -> None:
-    body = copy.deepcopy(BODY)
-    for path, value, removed in damages:
+@each_api()
+@settings(deadline=None, max_examples=repeats(60, nightly=400))
+@given(data=st.data())
+def test_a_damaged_request_is_parsed_or_refused(api: str, data: st.DataObject) -> None:
+    body = copy.deepcopy(BODIES[api])
+    damage = st.tuples(st.sampled_from(PLACES[api]), JSON, st.booleans())
+    for path, value, removed in data.draw(st.lists(damage, min_size=1, max_size=3)):
         at: Any = body
         try:
             for name in path[:-1]:
@@ -127,8 +137,10 @@ def test_a_damaged_request_is_parsed_or_refused(
         except (KeyError, IndexError, TypeError):
             continue  # an earlier damage removed the place
     try:
-        asked = Messages().parse(body, model="tiny", client=CLIENT)
+        asked = parsed(api, body)
     except InvalidRequest as error:
-        _check_refusal(error)
+        check_refusal(api, error)
         return
-    assert len(asked.messages) == len(asked.message_paths) == len(asked.repeated["part_paths"])
+    assert len(asked.messages) == len(asked.message_paths)
+    if api == "messages":
+        assert len(asked.messages) == len(asked.repeated["part_paths"])
