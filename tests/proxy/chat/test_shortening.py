@@ -1,4 +1,5 @@
-"""Edits that clear the results of old calls and the reasoning of old turns."""
+"""Conversations that are too long: edits clear results of old calls and reasoning of old turns, and
+the oldest turns are dropped."""
 
 from __future__ import annotations
 
@@ -14,10 +15,13 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.context_edits import ClearThinking, ClearToolUses, ContextEdit
 from toolgate_core.errors import ContextLengthExceeded
+from toolgate_core.wire import TOOL_DEFINITIONS
 from toolgate_proxy.chat.request.shortening import (
     BYTES_PER_TOKEN,
     CLEARED,
+    droppable,
     edited,
+    fitted,
     without_old_reasoning,
     without_old_results,
 )
@@ -50,20 +54,15 @@ def said(text: str | None = "Done.", thought: str | None = None) -> Message:
     return message if thought is None else {**message, "reasoning_content": thought}
 
 
-def contents(messages: Sequence[Message]) -> list[str]:
+def contents(messages: Sequence[Message]) -> str:
     """The results: `-` for one that was cleared."""
     results = [message["content"] for message in messages if message["role"] == "tool"]
-    return ["-" if content == CLEARED else "+" for content in results]
+    return "".join("-" if content == CLEARED else "+" for content in results)
 
 
 def asked(messages: Sequence[Message], *edits: ContextEdit, output: int = 10) -> ChatRequest:
-    return ChatRequest(
-        request_id="x",
-        model="tiny",
-        messages=tuple(messages),
-        sampling=wire.Sampling(max_tokens=output),
-        edits=edits,
-    )
+    sampling = wire.Sampling(max_tokens=output)
+    return ChatRequest("x", "tiny", tuple(messages), sampling=sampling, edits=edits)
 
 
 class Counter:
@@ -83,27 +82,37 @@ class Counter:
 
 
 HISTORY = [user(), *turn("look"), *turn("look", "walk"), *turn("walk"), said(), user()]
+AGAIN = [user(), *turn("look", ids=["0"]), *turn("walk", ids=["0"])]
+"""With an id that is used again: another call."""
+OPEN = [*HISTORY, *turn("walk")[:1]]
+"""With a call that has no result."""
 
 
 @pytest.mark.parametrize(
-    ("edit", "expected"),
+    ("history", "keep", "excluded", "expected"),
     [
-        (ClearToolUses(USES), "-+++"),
-        (ClearToolUses(USES, keep=0), "----"),
-        (ClearToolUses(USES, keep=1), "---+"),
-        (ClearToolUses(USES, keep=4), "++++"),
-        (ClearToolUses(USES, keep=9), "++++"),
-        (ClearToolUses(USES, keep=0, excluded=frozenset({"look"})), "++--"),
-        (ClearToolUses(USES, keep=1, excluded=frozenset({"walk"})), "--++"),
-        (ClearToolUses(USES, keep=1, excluded=frozenset({"look", "walk"})), "++++"),
+        (HISTORY, None, (), "-+++"),
+        (HISTORY, 0, (), "----"),
+        (HISTORY, 1, (), "---+"),
+        (HISTORY, 4, (), "++++"),
+        (HISTORY, 9, (), "++++"),
+        (HISTORY, 0, ("look",), "++--"),
+        (HISTORY, 1, ("walk",), "--++"),
+        (HISTORY, 1, ("look", "walk"), "++++"),
+        (AGAIN, 1, (), "-+"),
+        (OPEN, 3, (), "-+++"),
     ],
 )
-def test_results_of_old_calls_are_cleared(edit: ClearToolUses, expected: str) -> None:
-    messages, cleared = without_old_results(tuple(HISTORY), edit)
-    assert "".join(contents(messages)) == expected
+def test_results_of_old_calls_are_cleared(
+    history: list[Message], keep: int | None, excluded: tuple[str, ...], expected: str
+) -> None:
+    kept = {} if keep is None else {"keep": keep}
+    edit = ClearToolUses(USES, excluded=frozenset(excluded), **kept)
+    messages, cleared = without_old_results(tuple(history), edit)
+    assert contents(messages) == expected
     assert cleared == expected.count("-")
-    assert [m["role"] for m in messages] == [m["role"] for m in HISTORY]
-    assert "".join(contents(HISTORY)) == "++++", "the request itself stays as it is"
+    assert [m["role"] for m in messages] == [m["role"] for m in history]
+    assert "-" not in contents(history), "the request itself stays as it is"
 
 
 @pytest.mark.parametrize(
@@ -121,24 +130,12 @@ def test_arguments_of_these_calls_are_cleared_on_request(
 
 
 def test_definitions_of_tools_stay() -> None:
-    defined = {"type": wire.TOOL_DEFINITIONS, "tools": []}
+    defined = {"type": TOOL_DEFINITIONS, "tools": []}
     search, result = turn("search")
     found = {**result, "content": [{"type": "text", "text": LONG}, defined]}
     messages, cleared = without_old_results((user(), search, found), ClearToolUses(USES, keep=0))
     assert messages[-1]["content"] == [{"type": "text", "text": CLEARED}, defined]
     assert cleared == 1
-
-
-def test_an_id_that_is_used_again_is_another_call() -> None:
-    again = [user(), *turn("look", ids=["0"]), *turn("walk", ids=["0"])]
-    messages, cleared = without_old_results(tuple(again), ClearToolUses(USES, keep=1))
-    assert (contents(messages), cleared) == (["-", "+"], 1)
-
-
-def test_a_call_without_a_result_is_not_counted() -> None:
-    open_call = turn("walk")[:1]
-    messages, _ = without_old_results((*HISTORY, *open_call), ClearToolUses(USES, keep=3))
-    assert "".join(contents(messages)) == "-+++"
 
 
 THOUGHTS = [
@@ -173,8 +170,8 @@ def test_reasoning_of_old_turns_is_cleared(keep: int | None, kept: list[str], cl
     messages, turns = without_old_reasoning(tuple(THOUGHTS), ClearThinking(THINKING, keep))
     found = [m["reasoning_content"] for m in messages if "reasoning_content" in m]
     assert (found, turns) == (kept, cleared)
-    assert all(m["content"] is not None or "tool_calls" in m or "reasoning_content" in m
-               for m in messages)  # fmt: skip
+    for message in messages:
+        assert message["content"] is not None or {"tool_calls", "reasoning_content"} & {*message}
 
 
 SIZE = 4 * len(LONG) + 2 * len("hi") + len("Done.") + 3 * len("None")
@@ -194,7 +191,7 @@ SAVED = 3 * (len(LONG) - len(CLEARED))
         ({}, 10**6 - SIZE, False),
         ({}, 10**6 - SIZE + 1, True),
     ],
-    ids=lambda value: str(value),
+    ids=str,
 )
 async def test_an_edit_applies_when_it_is_due(
     fields: dict[str, Any], output: int, applies: bool
@@ -205,7 +202,7 @@ async def test_an_edit_applies_when_it_is_due(
     if not applies:
         assert (made.messages, made.applied_edits) == (tuple(HISTORY), ())
         return
-    assert "".join(contents(made.messages)) == "---+"
+    assert contents(made.messages) == "---+"
     [applied] = made.applied_edits
     assert (applied.edit, applied.cleared, applied.tokens) == (edit, 3, SAVED)
 
@@ -217,20 +214,15 @@ async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimate
     assert applied.tokens == SAVED // BYTES_PER_TOKEN
 
 
-async def test_edits_apply_one_after_the_other() -> None:
-    messages = [*THOUGHTS, *HISTORY]
+async def test_edits_apply_one_after_the_other_and_cost_no_count_if_they_are_not_due() -> None:
     edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
     counter = Counter()
-    made = await edited(asked(messages, *edits), counter, 10**6)
+    made = await edited(asked([*THOUGHTS, *HISTORY], *edits), counter, 10**6)
     assert [(each.edit.type, each.cleared) for each in made.applied_edits] == [
         (THINKING, 3), (USES, 3)
     ]  # fmt: skip
     assert len(counter.asked) == 3, "before, between and after"
-
-
-async def test_edits_of_a_short_conversation_cost_no_count() -> None:
     counter = Counter()
-    edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
     made = await edited(asked([user(), *turn("look"), user()], *edits), counter, 10**6)
     assert (counter.asked, made.applied_edits) == ([], ())
 
@@ -262,4 +254,68 @@ async def test_calls_and_results_stay_together(
         assert ids[0] == ids[1]
         assert before.get("tool_call_id") == after.get("tool_call_id")
     results = contents(first.messages)
-    assert results[len(results) - min(keep, len(results)) :] == ["+"] * min(keep, len(results))
+    assert results[len(results) - min(keep, len(results)) :] == "+" * min(keep, len(results))
+
+
+WORDS = {
+    "s": {"role": "system", "content": "s"},
+    "u": user("u"),
+    "a": said("a"),
+    "c": {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}, {"id": "2"}]},
+    "t": {"role": "tool", "content": "t", "tool_call_id": "1"},
+    "d": {"role": "tool", "content": [{"type": TOOL_DEFINITIONS, "tools": []}]},
+}
+
+
+def spelt(text: str) -> tuple[Message, ...]:
+    return tuple(WORDS[letter] for letter in text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("u", ""),
+        ("suau", "ua"),
+        ("ssuauctau", "ua ucta"),
+        ("au", "a"),
+        ("suacttctta", "a ctt ctt"),
+        ("uauctt", "ua"),
+        ("sctta", "ctt"),
+        ("s", ""),
+        ("usau", "usa"),
+        ("suaucdauau", "ua ua"),
+        ("sucdctcta", "ct ct"),
+        ("", ""),
+    ],
+)
+def test_calls_stay_with_their_results_and_the_newest_part_remains(
+    text: str, expected: str
+) -> None:
+    units = ["".join(text[at] for at in unit) for unit in droppable(spelt(text))]
+    assert " ".join(units) == expected
+
+
+@pytest.mark.parametrize(
+    ("context", "kept"), [(14, "suauctau"), (13, "suctau"), (12, "suctau"), (11, "su"), (1, "su")]
+)
+async def test_as_few_turns_as_necessary_are_dropped(context: int, kept: str) -> None:
+    """A message has one token. Six are left for the response."""
+    text = "suauctau"
+    request = ChatRequest(
+        request_id="x",
+        model="tiny",
+        messages=spelt(text),
+        message_paths=tuple(f"input[{at}]" for at in range(len(text))),
+        sampling=wire.Sampling(max_tokens=6),
+    )
+
+    async def count(asked: ChatRequest) -> int:
+        if len(asked.messages) > context:
+            raise ContextLengthExceeded("too long", param="messages")
+        return len(asked.messages)
+
+    shorter = await fitted(request, count, context)
+    assert shorter.messages == spelt(kept)
+    first, *rest = shorter.message_paths
+    assert first == "input[0]"
+    assert rest == [f"input[{at}]" for at in range(len(text) - len(rest), len(text))]

@@ -1,7 +1,9 @@
-"""What a summary replaces, and what stays."""
+"""Compacted conversations: what a summary replaces and what stays, and that only their owner opens
+them."""
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -11,8 +13,11 @@ from toolgate_proxy.chat.compaction.compacted import (
     Division,
     divided,
     divided_whole,
+    opened,
+    sealed,
     shown,
 )
+from toolgate_proxy.sealing import OwnerSeal, Sealer
 
 Json = dict[str, Any]
 SYSTEM: Json = {"role": "system", "content": "Be brief."}
@@ -97,3 +102,23 @@ def test_system_messages_stay_and_those_of_users_that_the_client_keeps() -> None
     roles = ["system", "user", "assistant", "tool", "system", "user"]
     assert Compacted("x").remaining(roles) == [0]
     assert Compacted("x", keeps_users=True).remaining(roles) == [0, 1, 4, 5]
+
+
+SEALER = Sealer(b"secret")
+SEAL = OwnerSeal(SEALER, "team a")
+MADE = Compacted("Half a pair: \ud83d.", ({"role": "user", "content": "é"},), keeps_users=True)
+
+
+def test_the_owner_opens_what_was_sealed() -> None:
+    text = sealed(MADE, SEAL)
+    assert opened(text, SEAL) == MADE
+    assert b"Half" not in base64.b64decode(text)
+
+
+def test_nobody_else_opens_it_and_nothing_else_opens() -> None:
+    text = sealed(MADE, SEAL)
+    for seal in (None, OwnerSeal(SEALER, "team b"), OwnerSeal(Sealer(b"other"), "team a")):
+        assert opened(text, seal) is None
+    of_reasoning = SEAL.seal_text("{}", purpose="thinking")
+    for other in (None, 5, "", "no base64", "aGVsbG8=", of_reasoning):
+        assert opened(other, SEAL) is None
