@@ -18,21 +18,12 @@ from toolgate_proxy.api.messages.client_tools.table import TABLE
 from toolgate_proxy.api.messages.tools import TOOLSETS
 from toolgate_proxy.api.responses.builtin_tools.table import BUILTIN_TOOLS, BY_TYPE
 
-from .kit import Json, function, names, parsed
+from .kit import Json, function, names, parsed, rows
 
 FAMILIES = ("bash_", "text_editor_", "memory_", "computer_")
 BASH = {"type": "bash_20250124", "name": "bash"}
-EDITOR = {"type": "text_editor_20250728", "name": "str_replace_based_edit_tool"}
 MEMORY = {"type": "memory_20250818", "name": "memory"}
 SCREEN = {"display_width_px": 800, "display_height_px": 600}
-COMPUTER = {"type": "computer_20251124", "name": "computer", **SCREEN}
-SHELL, LOCAL, PATCH = ({"type": kind} for kind in ("shell", "local_shell", "apply_patch"))
-CREATE = {"command": "create", "path": "/memories/a.md", "file_text": 'say "hi"\n\té 😀'}
-INSERT = {"command": "insert", "path": "/a", "insert_line": 0, "new_str": "x"}
-UNDO = {"command": "undo_edit", "path": "/a"}
-DRAG = {"action": "left_click_drag", "coordinate": [1, 1]}
-ZOOM = {"action": "zoom", "region": [0, 0, 799, 599]}
-DELETE = {"type": "delete_file", "path": "a"}
 
 
 def entry(kind: str) -> Json:
@@ -63,48 +54,7 @@ def test_masks_enforce_each_schema_completely(kind: str) -> None:
         assert shown["parameters"] == BY_TYPE[kind].parameters
 
 
-@pytest.mark.parametrize(
-    ("given", "arguments", "valid"),
-    [
-        (BASH, {"command": "ls -l | head"}, True),
-        (BASH, {}, False),
-        (BASH, {"command": "ls", "timeout": 1}, False),
-        (EDITOR, {"command": "view", "path": "/a", "view_range": [1, -1]}, True),
-        (EDITOR, {"command": "view"}, False),
-        (EDITOR, UNDO, False),
-        (EDITOR, {"command": "create", "path": "/a"}, False),
-        (EDITOR, {"command": "view", "path": "/a", "file_text": ""}, False),
-        (EDITOR, INSERT, False),
-        (MEMORY, CREATE, True),
-        (MEMORY, {**CREATE, "path": "/tmp/a"}, False),
-        (MEMORY, {"command": "rename", "path": "/memories/a"}, False),
-        (COMPUTER, {"action": "left_click", "coordinate": [799, 0]}, True),
-        (COMPUTER, {"action": "left_click", "coordinate": [800, 0]}, False),
-        (COMPUTER, {"action": "left_click", "coordinate": [1]}, False),
-        (COMPUTER, ZOOM, False),
-        (COMPUTER | {"enable_zoom": True}, ZOOM, True),
-        (COMPUTER, {"action": "scroll", "scroll_direction": "up"}, False),
-        # old versions differ
-        (entry("text_editor_20250124"), UNDO, True),
-        (entry("text_editor_20250429"), INSERT, True),
-        (entry("computer_20241022"), DRAG, True),
-        (entry("computer_20250124"), DRAG, False),
-        (SHELL, {"max_output_length": 900, "commands": ["ls"]}, True),
-        (SHELL, {"commands": []}, False),
-        (SHELL, {"commands": ["ls"], "timeout_ms": 0}, False),
-        (SHELL, {"commands": "ls"}, False),
-        (LOCAL, {"command": ["ls", "-l"], "env": {"A": "b"}, "user": "me"}, True),
-        (LOCAL, {"command": []}, False),
-        (LOCAL, {"command": ["ls"], "env": {"A": 1}}, False),
-        (PATCH, {"operation": {"diff": "+a", "type": "update_file", "path": "a"}}, True),
-        (PATCH, {"operation": DELETE}, True),
-        (PATCH, {"operation": {"type": "create_file", "path": "a"}}, False),
-        (PATCH, {"operation": {"type": "create_file", "path": "a", "diff": ""}}, False),
-        (PATCH, {"operation": DELETE | {"diff": "-"}}, False),
-        (PATCH, {"operation": {"type": "move_file", "path": "a"}}, False),
-        (PATCH, DELETE, False),
-    ],
-)
+@pytest.mark.parametrize(("given", "arguments", "valid"), rows("tables")["client tools"])
 def test_only_calls_that_the_client_can_run_are_valid(
     given: Json, arguments: Json, valid: bool
 ) -> None:
@@ -132,19 +82,7 @@ def test_commands_of_memory_have_the_members_of_the_sdk() -> None:
     assert made == declared
 
 
-SKILL = {"name": "pdf", "description": "Fill in forms.", "path": "/skills/pdf/SKILL.md"}
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        (EDITOR | {"max_characters": 10_000}, "10,000 characters"),
-        (COMPUTER, "800 by 600 pixels"),
-        (COMPUTER | {"display_number": 7}, "number is 7"),
-        (SHELL | {"environment": {"type": "local", "skills": [SKILL]}},
-         "- pdf (/skills/pdf/SKILL.md): Fill in forms."),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("given", "words"), rows("tables")["descriptions"])
 def test_members_of_an_entry_are_in_its_description(given: Json, words: str) -> None:
     assert words in tool_of(given).definition["function"]["description"]
 

@@ -28,7 +28,7 @@ from toolgate_proxy.api.shared.history import (
 from toolgate_proxy.request_fields import Fields
 from toolgate_proxy.sealing import OwnerSeal, Sealer
 
-from .kit import HI, Json, changes, parsed, refused
+from .kit import HI, Json, changes, parsed, refused, rows
 
 USER: Json = {"role": "user", "content": "and?"}
 
@@ -153,30 +153,9 @@ def test_fields_that_clients_add_are_left_out() -> None:
     assert paths == ["input[0].metadata_passthrough", 'input[0]["a.b"]']
 
 
-PAGE = {"type": "document", "title": "T", "source": {"type": "text", "data": "page"}}
-LOGS = {"type": "code_interpreter_call", "outputs": [{"type": "logs", "logs": "4"}], "code": "x"}
-PRINTED = {
-    "type": "shell_call_output",
-    "output": [{"stdout": "a.txt", "stderr": "", "outcome": {}}],
-}
-WEB = [{"type": "web_search_result", "title": "T", "encrypted_content": "x"}]
-SAID = [{"type": "input_text", "text": "t"}]
-
-
 @pytest.mark.parametrize(
     ("entry", "text"),
-    [
-        ({"type": "advisor_tool_result", "content": {"type": "a", "text": "do it"}}, "do it"),
-        (LOGS, "4"),
-        (PRINTED, "a.txt"),
-        ({"type": "mcp_call", "name": "f", "arguments": "{}", "output": "ok"}, "ok"),
-        ({"type": "web_fetch_tool_result", "content": {"type": "a", "content": PAGE}}, "T\npage"),
-        ({"type": "web_search_tool_result", "content": WEB}, "T"),
-        ({"type": "agent_message", "author": "a", "content": SAID}, "t"),
-        ({"type": "image_generation_call", "result": "iVBORw0KGgo="}, ""),
-        ({"type": "document", "source": {"type": "base64", "data": "JVBERi0="}}, ""),
-        ({"type": "thinking", "thinking": "hm", "text": "hm"}, ""),
-    ],
+    rows("tables")["entries"],
     ids=lambda value: value["type"] if isinstance(value, dict) else None,
 )
 def test_an_entry_of_another_service_is_its_text_or_is_left_out(entry: Json, text: str) -> None:

@@ -42,7 +42,7 @@ from toolgate_proxy.api.shared.value_types import (
     ValueType,
 )
 
-from .kit import APIS, Json, each_api, parsed, refused
+from .kit import APIS, Json, each_api, parsed, refused, rows
 
 TABLES = {"chat": chat.PARAMETERS, "responses": responses.PARAMETERS, "messages": MESSAGES}
 BESIDE: dict[str, dict[str, Json]] = {
@@ -182,34 +182,7 @@ def test_names_that_a_header_cannot_hold_are_not_shown() -> None:
     assert (kept, len(shown), shown[-1]) == ({}, MAX_LISTED + 1, "...")
 
 
-FORMAT = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}
-INNER = {"type": "json_schema", "schema": {"type": "object"}}
-
-
-@pytest.mark.parametrize(
-    ("api", "defaults", "body", "expected"),
-    [
-        ("messages", {"stop": "x"}, {}, {"stop_sequences": ["x"]}),
-        ("messages", {"max_completion_tokens": 5}, {}, {"max_tokens": 5}),
-        ("messages", {"max_tokens": 5}, {"max_tokens": 9}, {"max_tokens": 9}),
-        ("messages", {"reasoning_effort": "none"}, {}, {"thinking": {"type": "disabled"}}),
-        ("messages", {"reasoning_effort": "minimal"}, {}, {"output_config": {"effort": "low"}}),
-        ("messages", {"reasoning_effort": "high"}, {"output_config": {"format": {}}},
-         {"output_config": {"effort": "high", "format": {}}}),
-        ("messages", {"response_format": FORMAT}, {}, {"output_config": {"format": INNER}}),
-        ("messages", {"n": 2, "stream_options": {}, "metadata": {"a": "b"}}, {}, {}),
-        ("messages", {"user": "u"}, {}, {"user": "u"}),
-        ("messages", {"temperature": 0.1}, {"temperature": None}, {"temperature": 0.1}),
-        ("responses", {"max_tokens": 50, "top_k": 3, "n": 2, "stream_options": {}}, {},
-         {"max_output_tokens": 50, "top_k": 3}),
-        ("responses", {"temperature": 0.1, "tool_choice": "none"}, {"temperature": 0.9},
-         {"temperature": 0.9}),
-        ("responses", {"reasoning_effort": "low"}, {"reasoning": {"summary": "auto"}},
-         {"reasoning": {"effort": "low", "summary": "auto"}}),
-        ("responses", {"response_format": FORMAT}, {},
-         {"text": {"format": {**INNER, "name": "n"}}}),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("api", "defaults", "body", "expected"), rows("tables")["deployment"])
 def test_defaults_of_a_deployment_have_the_names_of_the_api(
     api: str, defaults: Json, body: Json, expected: Json
 ) -> None:

@@ -15,32 +15,17 @@ from toolgate_proxy.keys.permissions import may_open
 from toolgate_proxy.sealing import Sealer
 from toolgate_proxy.settings import Settings
 
-from .kit import HI, function
+from .kit import HI, function, rows
 
 
-@pytest.mark.parametrize(
-    ("path", "model"),
-    [
-        ("/v1/chat/completions", ""),
-        ("/chat/completions", ""),
-        ("/engines/tiny/chat/completions", "tiny"),
-        ("/openai/deployments/tiny/chat/completions", "tiny"),
-        ("/v1/engines/org/tiny/chat/completions", "org/tiny"),
-    ],
-)
+@pytest.mark.parametrize(("path", "model"), rows("tables")["model in path"])
 def test_a_path_may_name_the_model(path: str, model: str) -> None:
     found = COMPLETIONS.path.fullmatch(path)
     assert found is not None
     assert (found["model"] or "") == model
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["/v1/completions", "/v1/chat/completions/", "/v1/chat/completions/chatcmpl-1",
-     "/v1/responses/", "/v1/responses/resp_1", "/v1/responses/compact", "/openai/responses",
-     "/v1/messages/", "/v1/messages/count_tokens", "/messages", "/engines//chat/completions",
-     "/x/v1/chat/completions", "/", ""],
-)  # fmt: skip
+@pytest.mark.parametrize("path", rows("tables")["other paths"])
 def test_other_paths_have_no_surface(path: str) -> None:
     assert not any(surface.path.fullmatch(path) for surface in SURFACES)
 
@@ -68,21 +53,7 @@ def test_all_paths_of_litellm_have_a_surface(
     assert all(surface.path.fullmatch(path) for path in own), own
 
 
-@pytest.mark.parametrize(
-    ("path", "headers", "name"),
-    [
-        ("/v1/messages", (), "messages"),
-        ("/v1/messages/count_tokens", (), "messages"),
-        ("/v1/messages/batches/b", (), "messages"),
-        ("/v1/models", (), None),
-        ("/v1/models", ("anthropic-version",), "messages"),
-        ("/v1/models/org/tiny", ("anthropic-version",), "messages"),
-        ("/v1/chat/completions", ("anthropic-version",), "chat completions"),
-        ("/v1/responses", (), "responses"),
-        ("/v1/messages-x", (), None),
-        ("/key/info", ("anthropic-version",), None),
-    ],
-)
+@pytest.mark.parametrize(("path", "headers", "name"), rows("tables")["errors"])
 def test_errors_have_the_form_of_the_path(
     path: str, headers: tuple[str, ...], name: str | None
 ) -> None:
@@ -104,31 +75,10 @@ def test_only_stream_true_asks_for_a_stream(body: dict[str, object], streamed: b
     assert is_streamed(body) is streamed
 
 
-@pytest.mark.parametrize(
-    ("methods", "path"),
-    [
-        *(
-            ("POST", path)
-            for path in (
-                "/v1/chat/completions", "/chat/completions", "/v1/completions", "/v1/embeddings",
-                "/v1/responses", "/v1/responses/compact", "/v1/messages",
-                "/v1/messages/count_tokens",
-            )
-        ),
-        *(("GET", path) for path in ("/models", "/v1/models", "/v1/models/tiny")),
-        *(
-            ("", path)
-            for path in (
-                "/key/generate", "/toolgate/status", "/toolgate/prewarm",
-                "/v1/chat/completions/../../key/list",
-            )
-        ),
-    ],
-)  # fmt: skip
-def test_a_virtual_key_opens_the_routes_to_models_alone(methods: str, path: str) -> None:
+@pytest.mark.parametrize(("path", "opens"), rows("tables")["keys"])
+def test_a_virtual_key_opens_the_routes_to_models_alone(path: str, opens: str) -> None:
     for method in ("GET", "POST", "DELETE"):
-        opened = may_open(method, path)
-        assert opened is (method == methods), method
+        assert may_open(method, path) is (method == opens), method
 
 
 OWN, SAME, OTHER = (

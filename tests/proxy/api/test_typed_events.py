@@ -23,7 +23,7 @@ from toolgate_proxy.api.surface import Client
 from toolgate_proxy.api.surfaces import MESSAGES
 from toolgate_proxy.litellm_host.callbacks.response_forms import completion_of
 
-from .kit import APIS, Json, answered, each_api, function, parsed
+from .kit import APIS, Json, answered, each_api, function, parsed, rows
 
 LONG = {"where": "north of the old stone bridge, past the second mill, left at the oak tree"}
 TWO_CALLS = "<think>hm</think>\n\nI look.\n" + call("look", LONG) + "\n" + call("walk", {})
@@ -192,16 +192,7 @@ def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager: boo
     assert ("content_block_delta" in types(read_events(data))) is eager
 
 
-@pytest.mark.parametrize(
-    ("betas", "given", "eager"),
-    [
-        ("", None, False),
-        ("fine-grained-tool-streaming-2025-05-14", None, True),
-        ("a-2025,fine-grained-tool-streaming-2025-05-14", None, True),
-        ("fine-grained-tool-streaming-2025-05-14", False, False),
-        ("", True, True),
-    ],
-)
+@pytest.mark.parametrize(("betas", "given", "eager"), rows("tables")["eager"])
 def test_the_tool_decides_on_eager_streaming_before_the_beta_header(
     betas: str, given: bool | None, eager: bool
 ) -> None:
@@ -309,82 +300,27 @@ def test_applied_edits_are_shown() -> None:
 
 LOOK = function("responses")
 NAMED_FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
-GIVEN: Json = {
-    "instructions": "Be brief.",
-    "max_output_tokens": 99,
-    "max_tool_calls": 3,
-    "parallel_tool_calls": False,
-    "prompt_cache_key": "k",
-    "prompt_cache_retention": "24h",
-    "safety_identifier": "s",
-    "temperature": 0.5,
-    "tool_choice": {"type": "function", "name": "look"},
-    "top_logprobs": 3,
-    "top_p": 0.9,
-    "presence_penalty": 0.1,
-    "frequency_penalty": 0.2,
-    "user": "u",
-    "metadata": {"a": "b"},
-    "reasoning": {"effort": "low", "summary": "auto"},
-}
-ALWAYS: Json = {
-    "truncation": "disabled",
-    "store": True,
-    "background": False,
-    "previous_response_id": None,
-    "service_tier": "default",
-    "error": None,
-}
-DEFAULTS: Json = {
-    "instructions": None,
-    "max_output_tokens": None,
-    "parallel_tool_calls": True,
-    "reasoning": {"effort": None, "summary": None},
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}, "verbosity": "medium"},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_logprobs": 0,
-    "top_p": 1.0,
-    "metadata": {},
-}
 
 
 def test_a_response_repeats_the_request_or_has_the_defaults() -> None:
-    body = {**GIVEN, "text": {"format": NAMED_FORMAT}, "tools": [LOOK]}
+    given, always, defaults = (rows("tables")[name] for name in ("given", "always", "defaults"))
+    body = {**given, "text": {"format": NAMED_FORMAT}, "tools": [LOOK]}
     _, whole = made("responses", body, call("look", {}))
     shown = {**NAMED_FORMAT, "description": None, "strict": False}
-    expected = GIVEN | ALWAYS | {
-        "text": {"format": shown, "verbosity": "medium"},
-        "tools": [{**LOOK, "description": None, "strict": None}],
-    }  # fmt: skip
+    more = {"format": shown, "verbosity": "medium"}
+    tools = [{**LOOK, "description": None, "strict": None}]
+    expected = {**given, **always, "text": more, "tools": tools}
     assert {name: whole[name] for name in expected} == expected
     check_response(whole)
     _, whole = made("responses", {}, "Hello")
-    assert {name: whole[name] for name in DEFAULTS} == DEFAULTS
-
-
-SKILL = {"name": "pdf", "description": "Fill in forms.", "path": "/skills/pdf/SKILL.md"}
-SHELL = {"type": "shell", "environment": {"type": "local", "skills": [SKILL]}}
-FORM = {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}
-CRM = {"type": "namespace", "name": "crm", "tools": [{"type": "custom", "name": "query"}]}
+    assert {name: whole[name] for name in defaults} == defaults
 
 
 @pytest.mark.parametrize(
     ("sent", "expected"),
-    [
-        (SHELL, SHELL),
-        ({"type": "local_shell"}, {"type": "local_shell"}),
-        ({"type": "apply_patch", "allowed_callers": ["direct"]}, {"type": "apply_patch"}),
-        ({**CUSTOM, "description": "Runs it.", "format": FORM},
-         {**CUSTOM, "description": "Runs it.", "format": FORM}),
-        ({**SEARCH, "description": "Finds."}, {**SEARCH, "description": "Finds."}),
-        (CRM, {"type": "namespace", "name": "crm", "description": ""}),
-        ({**LOOK, "defer_loading": True}, {"name": "look", "defer_loading": True}),
-        ({"type": "web_search"}, None),
-    ],
+    rows("tables")["repeated tools"],
     ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
-)  # fmt: skip
+)
 def test_a_response_repeats_the_tools_that_were_offered(sent: Json, expected: Json | None) -> None:
     _, whole = made("responses", {"tools": [sent]}, "Hello")
     check_response(whole)
@@ -393,5 +329,5 @@ def test_a_response_repeats_the_tools_that_were_offered(sent: Json, expected: Js
         return
     [shown] = whole["tools"]
     assert {name: shown[name] for name in expected} == expected
-    if sent is CRM:
-        assert shown["tools"][0]["name"] == "query"
+    if sent["type"] == "namespace":
+        assert shown["tools"][0]["name"] == sent["tools"][0]["name"]
