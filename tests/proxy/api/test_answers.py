@@ -85,10 +85,18 @@ def shown(reply: replies.Reply) -> Json:
 
 
 def parts(api: str, body: Json) -> list[Any]:
-    """Items or blocks: the type and status of what replies show, all of others but the ids."""
+    """Of chat, the reasons of the ends and the members of the messages. Of the others, items or
+    blocks: type, status and namespace of those that replies show, all but the ids of the rest."""
+    if api == "chat":
+        return [
+            " ".join(
+                [each["finish_reason"], *(k for k, v in each["message"].items() if v is not None)]
+            )
+            for each in body["choices"]
+        ]
     simple = ("text", "thinking", "tool_use", "message", "reasoning", "function_call")
     return [
-        f"{each['type']} {each.get('status', '')}".strip()
+        " ".join(each[name] for name in ("type", "status", "namespace") if each.get(name))
         if each["type"] in simple
         else {name: value for name, value in each.items() if name not in IDS}
         for each in body["output" if api == "responses" else "content"]
@@ -120,8 +128,7 @@ def test_an_answer_is_read_as_the_model_meant_it(name: str) -> None:
     whole, _, found = read(api, row, ())
     expected = row["read"][api]
     assert [shown(reply) for reply in found] == expected["replies"]
-    if api != "chat":
-        assert parts(api, whole) == expected["parts"]
+    assert parts(api, whole) == expected["parts"]
     read(api, row, range(len(written(row))))
 
 
