@@ -184,7 +184,7 @@ RICH = NeutralRequest(
 @example(RICH)
 @example(dataclasses.replace(RICH, named="look", thinking=Thinking(on=True, budget=9)))
 @example(dataclasses.replace(RICH, allowed=("look",), top_logprobs=2, thinking=Thinking(on=False)))
-@settings(deadline=None, max_examples=repeats(66, nightly=200))
+@settings(deadline=None, max_examples=repeats(40, nightly=200))
 @given(requests())
 def test_a_request_means_the_same_in_every_api(asked: NeutralRequest) -> None:
     parsed = {

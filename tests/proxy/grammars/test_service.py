@@ -12,13 +12,10 @@ import pytest
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.fleet import places
 from toolgate_core import wire
-from toolgate_core.errors import (
-    BackendFailed,
-    InvalidRequest,
-    InvalidTools,
-)
+from toolgate_core.errors import BackendFailed, InvalidRequest, InvalidTools, SchemaTooComplex
 from toolgate_core.tools import Tool, parse_tools
 from toolgate_proxy.backend_client.client import Backend
+from toolgate_proxy.grammars.memory_cache import verdict_ttl
 from toolgate_proxy.grammars.service import GrammarService
 from toolgate_proxy.settings import Settings
 
@@ -164,3 +161,10 @@ async def test_a_strict_tool_with_a_residual_keyword_can_be_left_out() -> None:
     assert list(errors) == ["strict"]
     assert "'strict' contain 'not' (at /not)" in errors["strict"].message
     assert list(loaded.residual) == [other.hash]
+
+
+def test_a_refusal_for_cost_is_believed_for_less() -> None:
+    ready = wire.GrammarVerdict(key="k", status="ready")
+    refused = ready.model_copy(update={"status": "refused"})
+    too_dear = refused.model_copy(update={"code": SchemaTooComplex.code})
+    assert verdict_ttl(ready) > verdict_ttl(refused) > verdict_ttl(too_dear) > 0

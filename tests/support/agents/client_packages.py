@@ -71,7 +71,7 @@ def node_packages(source: Path, name: str) -> Path:
 def prepare(modules: Iterable[str]) -> None:
     """Starts the installation of what these modules of tests need."""
     libraries = {"test_clients", "test_api_clients", "test_programs"}
-    agents = {"test_agents_sdk", "test_team_gateway"}
+    agents = {"test_team_gateway"}
     hosted = {"test_hosted_tools_clients"}
     needs = {
         _make_node_folder: libraries | hosted,
@@ -83,7 +83,6 @@ def prepare(modules: Iterable[str]) -> None:
         },
         _make_opencode: {"test_long_work"},
         _make_python: libraries | agents | hosted,
-        _make_mcp_python: {"test_published_mcp_server"},
         _make_anthropic_python: {"test_claude_agent_sdk", "test_api_clients", "test_programs"},
     }
     for make, users in needs.items():

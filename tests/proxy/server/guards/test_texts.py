@@ -9,8 +9,8 @@ import pytest
 import yaml
 from litellm.proxy.guardrails import guardrail_registry as registry
 
-from tests.proxy.server.test_history_member_effects import ENTRIES
-from tests.proxy.server.test_parameter_effects import CASES, beside, examples
+from tests.proxy.server.test_effects import CASES, beside, examples
+from tests.proxy.server.test_effects import DATA as EFFECTS
 from tests.support.apis.outcomes import outcome
 from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.litellm.fallbacks import APIS
@@ -37,8 +37,7 @@ def part(values, one_in, offset=0):
 DATA = yaml.safe_load((Path(__file__).parent / "texts.yaml").read_text())
 DATA["responses"] += [
     {"input": [*before, entry, *after]}
-    for (api, _), (before, entry, after) in ENTRIES.items()
-    if api == "responses"
+    for before, entry, after in EFFECTS["history"]["responses"].values()
 ]
 
 
