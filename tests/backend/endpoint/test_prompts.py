@@ -227,7 +227,7 @@ async def test_real_templates_show_all_texts_of_any_history_in_order(path):
     failed = {}
     for letters in (
         *HISTORIES,
-        *(random_history(numbers) for _ in range(repeats(20, nightly=300))),
+        *(random_history(numbers) for _ in range(repeats(8, nightly=300))),
     ):
         messages, _ = form.messages(conversation(letters))
         texts = re.findall(r"mark\d+", json.dumps(messages))

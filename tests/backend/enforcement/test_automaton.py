@@ -257,6 +257,9 @@ def test_excluded_tokens_do_not_follow_the_accepted_ones(automaton, vocabulary):
     machine = automaton(tools.ALL, **how)
     alone = 0
     for at, token in enumerate(tokens[:120]):
+        if at % 4 and at > 8:
+            assert machine.accept_tokens([token])
+            continue
         heir = automaton(tools.ALL, **how, accepted=tuple(tokens[:at]), excluded=(token,))
         before = allowed(machine, vocabulary.size)
         others = before[before != token]
@@ -306,7 +309,7 @@ def test_the_rest_of_the_budget_decides_which_calls_follow_accepted_ones(
     for size in (sizes[0] - 1, *sizes):
         # A separator and a mark, and after the body, a mark and the end.
         how = {"choice": "required", "budget": len(first) + 2 + size + 2}
-        for count in range(len(further) + 1):
+        for count in (*range(0, len(further), 3), len(further)):
             accepted = (*first, *further[:count])
             heir = automaton(tools.ALL, **how, accepted=accepted)
             mask = allowed(heir, vocabulary.size)

@@ -204,7 +204,7 @@ ENDLESS = "two_patterns"
 
 
 @pytest.mark.exhaustive
-@sampled("name, schema_name", FORMS, CODEC_SCHEMAS, one_in=4)
+@sampled("name, schema_name", FORMS, CODEC_SCHEMAS, one_in=6)
 def test_random_walks_give_valid_arguments(name, schema_name):
     form, schema, made = FORMS[name], CODEC_SCHEMAS[schema_name], model(name)
     assert name in TAGGED or not made.verdict(schema)[0].residual

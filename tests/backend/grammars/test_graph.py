@@ -48,7 +48,7 @@ def compare(found, graphs, grammar, seeds):
 
 
 @pytest.mark.exhaustive
-@sampled("dialect, schema", CODECS, SCHEMAS, one_in=4)
+@sampled("dialect, schema", CODECS, SCHEMAS, one_in=5)
 def test_masks_are_those_of_the_engine(dialect, schema):
     found = model(dialect)
     for wide in (300, 4096):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis_jsonschema import from_schema
 
 from tests.support.dialects.codec_walks import CodecModel
+from tests.support.effort import repeats
 from tests.support.schemas.judge import Judge
 from tests.support.schemas.strategies import schemas
 from toolgate_core.dialects.families.hermes import QWEN3
@@ -21,7 +22,7 @@ from toolgate_core.schema.document import normalise
 
 # --- walks ---
 FEW = settings(
-    max_examples=60,
+    max_examples=repeats(30, nightly=100),
     deadline=None,
     database=None,
     suppress_health_check=[
