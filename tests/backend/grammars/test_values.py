@@ -303,7 +303,7 @@ ROUNDS = repeats(120, nightly=10_000)
 
 
 @pytest.fixture(scope="module")
-def compiler():
+def byte_compiler():
     return compiler_of("qwen3")
 
 
@@ -312,7 +312,7 @@ def takes(matcher, text):
     return all(map(matcher.accept, text.encode())) and matcher.complete
 
 
-def taken_as_json(compiler, pattern, texts):
+def taken_as_json(byte_compiler, pattern, texts):
     """None if masks don't enforce the pattern."""
     parameters = canonical_parameters(
         {
@@ -321,7 +321,7 @@ def taken_as_json(compiler, pattern, texts):
             "required": ["a"],
         }
     )
-    made = compiler.compile("", grammar_key.CONTENT, canonical_json(parameters))
+    made = byte_compiler.compile("", grammar_key.CONTENT, canonical_json(parameters))
     if made.verdict.residual:
         return None
     if made.grammar is None and 'is not a "regex"' in (made.verdict.reason or ""):
@@ -350,7 +350,7 @@ def taken_as_raw_text(pattern, texts):
 
 
 @pytest.mark.exhaustive
-def test_random_patterns(compiler):
+def test_random_patterns(byte_compiler):
     javascript, random = JavaScript(), Random(262)
     seen = Counter()
     for _ in range(ROUNDS):
@@ -361,7 +361,7 @@ def test_random_patterns(compiler):
         if reading is None or not reading.unicode:  # the validator's test has the others
             continue
         seen["valid"] += 1
-        taken = taken_as_json(compiler, pattern, texts)
+        taken = taken_as_json(byte_compiler, pattern, texts)
         if taken is None:
             seen["residual"] += 1
         else:
@@ -379,5 +379,5 @@ def test_random_patterns(compiler):
     ("pattern", "matched", "other"),
     CASES["masks_of_a_pattern"],
 )
-def test_masks_of_a_pattern(compiler, pattern, matched, other):
-    assert taken_as_json(compiler, pattern, [matched, other]) == [True, False]
+def test_masks_of_a_pattern(byte_compiler, pattern, matched, other):
+    assert taken_as_json(byte_compiler, pattern, [matched, other]) == [True, False]

@@ -323,8 +323,11 @@ class Turn:
             assert not self._text(ReasoningDelta)
         if self._profile.reasoning == "must" and thoughts is not None:
             assert thoughts.begin.startswith(text) or text.startswith(thoughts.begin)
-        if self._profile.limit == "thoughts":
-            assert self.phases.count("THINKING") <= THOUGHTS + 16  # with the texts around it
+        if self._profile.limit == "thoughts" and thoughts is not None:
+            around = len(
+                thoughts.begin + thoughts.end + thoughts.after
+            )  # also in single characters
+            assert self.phases.count("THINKING") <= THOUGHTS + around + 1
 
     def _judge_budget(self) -> None:
         """A required call begins in time. A call that exceeds the budget does not begin."""
