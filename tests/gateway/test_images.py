@@ -260,7 +260,7 @@ def test_an_invalid_image_is_named(http, images, api, place):
     for image, problem in (
         (data_uri(noise(40)[:2000]), "can't be decoded"),
         (data_uri(picture("red", side=1 + int(MAX_PIXELS**0.5))), f"at most {MAX_PIXELS:,}"),
-        (data_uri(noise(280)), "is larger than 200,000 bytes"),
+        (data_uri(noise(280)), "bytes (the limit)"),
         (images.url("missing"), "returned HTTP 404"),
         (images.url("text"), "is not a PNG"),
     ):
