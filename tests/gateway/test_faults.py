@@ -6,32 +6,20 @@ These tests use vLLM's own processes. tests/proxy tests the gateway's part with 
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import httpx
-import jsonschema
 import psutil
 import pytest
 
 from tests import tools
-from tests.gateway.conftest import status
-from tests.gateway.engines.streams import CHAT, StreamRead, read
-from tests.gateway.servers import (
-    FEW_PLACES,
-    LORA,
-    MAX_REQUESTS,
-    PLACES,
-    Backend,
-    Gateway,
-    Servers,
-    adapters,
-)
-from tests.models import tiny_model
-from toolgate_proxy.demo.model import closers
+from tests.support.effort import NIGHTLY
+
+from .kit import CHAT, StreamRead, both_adapters, read, status
+from .servers import FEW_PLACES, MAX_REQUESTS, PLACES, Backend, Gateway
 
 USER = [{"role": "user", "content": "Go on and on."}]
 ENDLESS: dict[str, Any] = {"model": "tiny", "messages": USER, "max_tokens": 6000}
@@ -41,12 +29,7 @@ FLAGS = {"type": "array", "items": {"type": "boolean"}, "minItems": 2500, "maxIt
 LONG = tools.tool("set_flags", {"flags": FLAGS})
 CALL = {**ENDLESS, "tools": [LONG], "tool_choice": "required", "reasoning_effort": "none"}
 REASONING = {**ENDLESS, "reasoning_effort": "high"}
-
-
-@pytest.fixture
-def impatient_gateway(servers: Servers, model: str) -> Gateway:
-    """A gateway with short time-outs before the backends of all other tests."""
-    return servers.gateway("impatient_gateway", model)
+ENGINE = "VLLM::EngineCore"
 
 
 @pytest.fixture
@@ -64,66 +47,48 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
+def running(backend: httpx.Client) -> int:
+    return int(backend.get("/status").json()["running"])
+
+
 def nothing_is_left(backend: httpx.Client) -> bool:
-    if backend.get("/status").json()["running"]:
+    if running(backend):
         return False
     left = status(backend)
     return (left.running, left.sequences, left.pinned_grammars) == (0, 0, 0)
 
 
-async def test_requests_end_with_backend_failed_when_an_engine_is_killed(
-    http: httpx.AsyncClient, servers: Servers, two_ranks: Backend
-) -> None:
+@pytest.mark.slow
+async def test_requests_end_with_backend_failed_when_an_engine_of_two_ranks_is_killed(
+    http, servers, two_ranks
+):
     """The module's first test, so that the ranks do not compete with the others for cores."""
     servers.gateway("impatient_gateway", "ranks")
     servers.let_end("two_ranks")
-    await check_killed(http, "ranks", two_ranks, FEW_PLACES, "VLLM::EngineCore")
+    await check_killed(http, "ranks", two_ranks, FEW_PLACES, ENGINE)
 
 
-async def test_lora_adapter_answers_requests_for_its_name(
-    http: httpx.AsyncClient, second: Backend
-) -> None:
-    plain = {**CONTENT, "max_tokens": 12, "temperature": 0}
-    answers = {
-        model: (await http.post(CHAT, json={**plain, "model": model})).json()
-        for model in ("second", LORA)
-    }
-    texts = {each["choices"][0]["message"]["content"] for each in answers.values()}
-    assert len(texts) == 2
-    assert answers[LORA]["model"] == LORA
-    forced = {**CALL, "tools": [tools.WEATHER], "model": LORA, "max_tokens": 300}
-    forced["logit_bias"] = closers(tiny_model())
-    called = await http.post(CHAT, json={**forced, "seed": 11})
-    [call, *_] = called.json()["choices"][0]["message"]["tool_calls"]
-    schema = tools.WEATHER["function"]["parameters"]
-    jsonschema.validate(json.loads(call["function"]["arguments"]), schema)
-
-
-@pytest.mark.parametrize("adapter", adapters())
+@both_adapters
 @pytest.mark.parametrize(
     ("request_", "phase"),
     [(REASONING, "reasoning"), (CONTENT, "content"), (CALL, "arguments")],
     ids=["reasoning", "content", "call"],
 )
 async def test_a_client_that_leaves_in_this_phase_frees_its_request(
-    http: httpx.AsyncClient,
-    backend: httpx.Client,
-    model: str,
-    request_: dict[str, Any],
-    phase: str,
-) -> None:
+    http, backend, model, request_, phase
+):
     told = StreamRead()
     reading = asyncio.create_task(read(http, {**request_, "model": model}, told))
     await until(lambda: bool(getattr(told, phase)))
-    assert backend.get("/status").json()["running"] == 1
+    assert running(backend) == 1
     reading.cancel()
     await until(lambda: nothing_is_left(backend))
     assert told.finish is None
 
 
 async def test_a_client_that_leaves_before_its_whole_answer_frees_its_request(
-    http: httpx.AsyncClient, target: Backend, backend: httpx.Client
-) -> None:
+    http, target, backend
+):
     before = generated(target)
     waiting = asyncio.create_task(http.post(CHAT, json=CONTENT))
     await until(lambda: generated(target) > before)
@@ -141,42 +106,42 @@ def generated(target: Backend) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in counts)
 
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-async def test_a_queued_client_that_leaves_frees_its_request(
-    http: httpx.AsyncClient, backend: httpx.Client, stream: bool
-) -> None:
+async def test_queued_clients_that_leave_free_their_requests(http, backend):
     working = [StreamRead() for _ in range(PLACES)]
     tasks = [asyncio.create_task(read(http, CONTENT, told)) for told in working]
     await until(lambda: all(told.content for told in working))
-    queued = asyncio.create_task(http.post(CHAT, json={**CALL, "stream": stream}))
-    await until(lambda: backend.get("/status").json()["running"] == PLACES + 1)
-    assert not queued.done()
-    queued.cancel()
-    await until(lambda: backend.get("/status").json()["running"] == PLACES)
+    for stream in (False, True):
+        queued = asyncio.create_task(http.post(CHAT, json={**CALL, "stream": stream}))
+        await until(lambda: running(backend) == PLACES + 1)
+        assert not queued.done()
+        queued.cancel()
+        await until(lambda: running(backend) == PLACES)
     for task in tasks:
         task.cancel()
     await until(lambda: nothing_is_left(backend))
 
 
-async def test_a_full_backend_refuses_with_503_and_retry_after(
-    http: httpx.AsyncClient, backend: httpx.Client
-) -> None:
+async def test_a_full_backend_refuses_with_503_and_retry_after(http, backend):
     tasks = [asyncio.create_task(read(http, CONTENT, StreamRead())) for _ in range(MAX_REQUESTS)]
-    await until(lambda: backend.get("/status").json()["running"] == MAX_REQUESTS)
-    for stream in (False, True):
-        refused = await http.post(CHAT, json={**CONTENT, "stream": stream})
-        assert refused.status_code == 503
-        assert refused.json()["error"]["code"] == "backend_unavailable"
-        assert int(refused.headers["retry-after"]) > 0
+    await until(lambda: running(backend) == MAX_REQUESTS)
+    await check_refused(http, CONTENT)
     for task in tasks:
         task.cancel()
     await until(lambda: nothing_is_left(backend))
     assert (await http.post(CHAT, json={**CONTENT, "max_tokens": 5})).status_code == 200
 
 
+async def check_refused(http: httpx.AsyncClient, request: dict[str, Any]) -> None:
+    for stream in (False, True):
+        refused = await http.post(CHAT, json={**request, "stream": stream})
+        assert refused.status_code == 503
+        assert refused.json()["error"]["code"] == "backend_unavailable"
+        assert int(refused.headers["retry-after"]) > 0
+
+
 async def test_a_slow_reader_delays_neither_the_backend_nor_others(
-    impatient_gateway: Gateway, http: httpx.AsyncClient, backend: httpx.Client
-) -> None:
+    impatient_gateway, http, backend
+):
     request = {**CONTENT, "max_tokens": 600, "seed": 3, "temperature": 1.0}
     whole = (await http.post(CHAT, json=request)).json()["choices"][0]
     narrow = httpx.AsyncHTTPTransport(
@@ -202,9 +167,7 @@ async def test_a_slow_reader_delays_neither_the_backend_nor_others(
     assert (told.content, told.finish) == (whole["message"]["content"], whole["finish_reason"])
 
 
-async def test_requests_to_a_hanging_backend_end_with_backend_timeout(
-    http: httpx.AsyncClient, target: Backend, backend: httpx.Client
-) -> None:
+async def test_requests_to_a_hanging_backend_end_with_backend_timeout(http, target, backend):
     begun, calling, late = StreamRead(), StreamRead(), StreamRead()
     tasks = [
         asyncio.create_task(read(http, CONTENT, begun)),
@@ -227,16 +190,31 @@ async def test_requests_to_a_hanging_backend_end_with_backend_timeout(
     assert answer.status_code == 200
 
 
+@pytest.mark.slow
 async def test_requests_end_with_backend_failed_when_an_api_process_is_killed(
-    http: httpx.AsyncClient, servers: Servers, second: Backend
-) -> None:
-    """The engine and the quarantine end with it, although nothing supervises them. The module's
-    last test: the second backend serves the others."""
+    http, servers, second
+):
+    """The engine and the quarantine end with it, although nothing supervises them."""
     servers.gateway("impatient_gateway", "second")
     servers.let_end("second")
     children = psutil.Process(second.pid).children(recursive=True)
     assert any("EngineCore" in each.name() for each in children)
     await check_killed(http, "second", second, PLACES, None)
+    _, alive = await asyncio.to_thread(psutil.wait_procs, children, timeout=30)
+    assert not alive
+
+
+@pytest.mark.skipif(NIGHTLY, reason="other engines are killed, and this stack ends by Ctrl-C")
+async def test_requests_and_the_whole_stack_end_when_its_engine_is_killed(http, servers, target):
+    """`toolgate serve` says which part ended, and leaves no process. The module's last test: the
+    first backend serves all others."""
+    stack = servers.stack
+    children = psutil.Process(stack.process.pid).children(recursive=True)
+    servers.let_end("first")
+    await check_killed(http, "tiny", target, PLACES, ENGINE)
+    await until(lambda: stack.process.poll() is not None)
+    assert stack.process.returncode == 1
+    assert "The backend exited with status" in stack.said()
     _, alive = await asyncio.to_thread(psutil.wait_procs, children, timeout=30)
     assert not alive
 
@@ -273,8 +251,4 @@ async def check_killed(
     assert queued.status in (502, 503)
     assert queued.error is not None
     await until(backend.is_gone)
-    for stream in (False, True):
-        refused = await http.post(CHAT, json={**CONTENT, "model": model, "stream": stream})
-        assert refused.status_code == 503
-        assert refused.json()["error"]["code"] == "backend_unavailable"
-        assert int(refused.headers["retry-after"]) > 0
+    await check_refused(http, {**CONTENT, "model": model})
