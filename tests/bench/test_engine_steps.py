@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -29,7 +28,7 @@ STRICT = Measured(block(60), [block(30), block(32), block(110)])
 OURS = Measured(block(20), [block(14), block(16), block(13)])
 
 
-def test_times_are_beyond_free_and_ratios_to_strict() -> None:
+def test_times_are_beyond_free_and_ratios_to_strict():
     session = Session(
         8, "natural", {"free": FREE, "strict": STRICT, "structured_output": OURS}, checked=7
     )
@@ -43,24 +42,24 @@ def test_times_are_beyond_free_and_ratios_to_strict() -> None:
     assert ours.sections["bitmask"] == 7
 
 
-def test_without_strict_there_is_no_ratio() -> None:
+def test_without_strict_there_is_no_ratio():
     session = Session(8, "random", {"free": FREE, "structured_output": OURS}, checked=7)
     assert [row.strict_ratio for row in rows(session)] == [None, None]
 
 
-def test_steps_are_compared_with_free() -> None:
+def test_steps_are_compared_with_free():
     slow = Measured(block(14), [block(14, step_ms=1.5)])
     session = Session(8, "natural", {"free": Measured(block(1), [block(1)]), "strict": slow}, 7)
     assert [row.step_ratio for row in rows(session)] == [1.0, 1.5]
 
 
-def test_the_table_has_a_cell_for_each_column() -> None:
+def test_the_table_has_a_cell_for_each_column():
     session = Session(8, "natural", {"free": FREE, "strict": STRICT}, checked=7)
     table = lines(rows(session)).splitlines()
     assert [line.count("|") for line in table] == [len(HEAD) + 1] * 2
 
 
-def test_a_block_sums_the_sections_of_its_steps() -> None:
+def test_a_block_sums_the_sections_of_its_steps():
     steps = [
         Step(tokens, Counter({"schedule": tokens * 1000, "bitmask": 4000, "other": 9000}), at)
         for tokens, at in [(0, 0.0), (2, 0.001), (4, 0.004)]
@@ -87,12 +86,8 @@ needs_data = pytest.mark.skipif(
 )
 @needs_data
 def test_all_kinds_are_measured_and_their_tokens_checked(
-    text: str,
-    options: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    text, options, tmp_path, monkeypatch, capsys
+):
     for name in run.ENVIRONMENT:
         monkeypatch.setenv(name, run.ENVIRONMENT[name])
     file = tmp_path / "found.json"
@@ -117,7 +112,7 @@ def test_all_kinds_are_measured_and_their_tokens_checked(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["strict", "structured_output", "logits_processor"])
 @needs_data
-def test_a_token_that_a_mask_forbids_is_an_error(kind: Kind) -> None:
+def test_a_token_that_a_mask_forbids_is_an_error(kind):
     """The check itself: a token in the middle of each response is replaced by a mark."""
     model = str(tiny_model())
     responses = [

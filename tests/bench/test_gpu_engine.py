@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,7 @@ def of(kind: Kind, number: int, engine: str = "structured_output") -> BlockOfReq
     return BlockOfRequests(engine, kind, 16, "natural", number)
 
 
-def test_what_matters_most_comes_first() -> None:
+def test_what_matters_most_comes_first():
     names = ["structured_output", "logits_processor"]
     made = list(blocks(names, (64, 16), ("natural", "random"), 2))
     assert len(made) == len(set(made))
@@ -41,7 +40,7 @@ def test_what_matters_most_comes_first() -> None:
     assert made[made.index(profiled[-1]) + 1].round == 2
 
 
-def test_rows_are_compared_with_free_and_strict_of_the_same_engine() -> None:
+def test_rows_are_compared_with_free_and_strict_of_the_same_engine():
     found: Found = {
         of("free", 0): block(1000, 30),
         of("structured_output", 0): block(500, 60),
@@ -70,8 +69,8 @@ def test_rows_are_compared_with_free_and_strict_of_the_same_engine() -> None:
     not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
 )
 def test_all_kinds_write_the_same_responses_and_an_engine_that_fails_is_reported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    tmp_path, monkeypatch, capsys
+):
     """The V2 model runner, which drafts need, does not run on a CPU."""
     arguments = [str(tiny_model()), "--out", str(tmp_path), "--streams", str(STREAMS)]
     arguments += ["--rounds", "1", "--steps", "20", "--text", "natural", "--stack", "no"]

@@ -24,7 +24,7 @@ PATH = "/v1/messages"
 
 
 @pytest.mark.slow  # it takes seconds
-def test_the_help_imports_no_litellm() -> None:
+def test_the_help_imports_no_litellm():
     command = [sys.executable, "-X", "importtime", "-m", "bench", "gateway-overhead", "--help"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert "--rounds" in done.stdout
@@ -37,7 +37,7 @@ def line(path: str, **more: Any) -> str:
     return json.dumps({"path": path, "status": 200, **more})
 
 
-def test_the_prompts_of_a_session_are_those_that_its_lines_count(tmp_path: Path) -> None:
+def test_the_prompts_of_a_session_are_those_that_its_lines_count(tmp_path):
     log = tmp_path / "log"
     log.write_text(f"{line(PATH, prompt_tokens=1)}\n")
     with added_lines(log) as lines, log.open("a") as file:
@@ -53,7 +53,7 @@ def test_the_prompts_of_a_session_are_those_that_its_lines_count(tmp_path: Path)
     assert rows[3] == ["claude", "all at once", "0", "0", "0"]
 
 
-def test_the_log_of_the_gateway_is_found(tmp_path: Path) -> None:
+def test_the_log_of_the_gateway_is_found(tmp_path):
     log = tmp_path / "log"
     log.write_text("logs: /tmp/toolgate-0-run-2k1/logs\n  9 s  backend (vLLM): loading\n")
     assert gateway_log(log) == Path("/tmp/toolgate-0-run-2k1/logs/gateway.log")
@@ -62,7 +62,7 @@ def test_the_log_of_the_gateway_is_found(tmp_path: Path) -> None:
         gateway_log(log)
 
 
-def test_the_catalogue_without_search_differs_in_nothing_else() -> None:
+def test_the_catalogue_without_search_differs_in_nothing_else():
     with_search = catalog(Launched("http://gateway", "m", Window(65_536, 8_192)))
     [entry], [other] = with_search["models"], without_search(with_search)["models"]
     assert entry == {**other, "supports_search_tool": True}
@@ -106,7 +106,7 @@ APIS = pytest.mark.parametrize(
 
 
 @APIS
-def test_valid_calls_are_counted(server: str, make: Any, ended: str) -> None:
+def test_valid_calls_are_counted(server, make, ended):
     seen = Seen()
     judge(target(server), make('{"a": "é \\" </tool"}', ended), seen)
     assert (seen.responses, seen.tokens, seen.calls, seen.truncated) == (1, 3, 1, 0)
@@ -115,22 +115,20 @@ def test_valid_calls_are_counted(server: str, make: Any, ended: str) -> None:
 
 @APIS
 @pytest.mark.parametrize("arguments", ['{"a": 1}', '{"b": "x"}', '{"a": "x"'])
-def test_invalid_calls_are_reported(server: str, make: Any, ended: str, arguments: str) -> None:
+def test_invalid_calls_are_reported(server, make, ended, arguments):
     seen = Seen()
     judge(target(server), make(arguments, ended), seen)
     assert (seen.calls, len(seen.invalid)) == (1, 1)
 
 
 @APIS
-def test_the_last_call_of_a_truncated_response_is_not_judged(
-    server: str, make: Any, ended: str
-) -> None:
+def test_the_last_call_of_a_truncated_response_is_not_judged(server, make, ended):
     seen = Seen()
     judge(target(server), make('{"a": "x', "length"), seen)
     assert (seen.calls, seen.truncated, seen.invalid) == (0, 1, [])
 
 
-def test_a_response_without_a_call_is_invalid() -> None:
+def test_a_response_without_a_call_is_invalid():
     seen = Seen()
     judge(
         target("structured_output"), [{"event": "end", "text": "", "finish_reason": "stop"}], seen
@@ -138,17 +136,17 @@ def test_a_response_without_a_call_is_invalid() -> None:
     assert seen.invalid == ["no call, finish reason stop"]
 
 
-def test_an_error_event_raises() -> None:
+def test_an_error_event_raises():
     with pytest.raises(RuntimeError, match="full"):
         judge(target("vllm"), [{"error": {"message": "full"}}], Seen())
 
 
-def test_events_without_tokens_count_none() -> None:
+def test_events_without_tokens_count_none():
     events = [{"event": "start"}, {"choices": []}, {"choices": [{"token_ids": None}]}]
     assert [token_count(json.loads(json.dumps(each))) for each in events] == [0, 0, 0]
 
 
-def test_report_compares_with_the_free_streams_of_the_same_round() -> None:
+def test_report_compares_with_the_free_streams_of_the_same_round():
     def measured(rate: float) -> Measured:
         return Measured(rate, 8, 7, 20, 100, 5, 4, 0, 0)
 

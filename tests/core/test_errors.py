@@ -27,7 +27,7 @@ from toolgate_core.pointer import pointer_of, request_path
 from toolgate_core.surrogates import half_pair_in
 
 
-def test_every_error_class_documents_its_cause_and_remedy() -> None:
+def test_every_error_class_documents_its_cause_and_remedy():
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     documented = [kind for kind in kinds if issubclass(kind, ToolgateError)]
     assert len(documented) > 20
@@ -47,7 +47,7 @@ def test_every_error_class_documents_its_cause_and_remedy() -> None:
         ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens"),
     ],
 )
-def test_an_error_is_rebuilt_from_its_body(error: ToolgateError) -> None:
+def test_an_error_is_rebuilt_from_its_body(error):
     rebuilt = from_body(error.status, error.body())
     assert type(rebuilt) is type(error)
     assert rebuilt.body() == error.body()
@@ -62,31 +62,29 @@ def test_an_error_is_rebuilt_from_its_body(error: ToolgateError) -> None:
         (503, None, BackendUnavailable),
     ],
 )
-def test_bodies_of_other_servers_become_errors(
-    status: int, body: object, kind: type[ToolgateError]
-) -> None:
+def test_bodies_of_other_servers_become_errors(status, body, kind):
     assert type(from_body(status, body)) is kind
 
 
-def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message() -> None:
+def test_numbers_of_an_error_about_the_context_are_in_its_body_and_its_message():
     error = ContextLengthExceeded.of_tokens(4096, 4000, 100, param="max_tokens")
     assert error.details() == {"context_length": 4096, "prompt_tokens": 4000, "max_tokens": 100}
     assert "(4000 in the messages, 100 in the completion)" in error.message
     assert ContextLengthExceeded.of_tokens(4096).details() == {"context_length": 4096}
 
 
-def test_long_message_and_parameter_are_shortened() -> None:
+def test_long_message_and_parameter_are_shortened():
     error = InvalidRequest("m" * 1_500_000, param="p" * 1_000_000)
     assert error.message == "m" * (MAX_MESSAGE - 1) + "…" == str(error)
     assert error.param == "p" * (MAX_PARAM - 1) + "…"
 
 
-def test_message_at_the_limit_is_unchanged() -> None:
+def test_message_at_the_limit_is_unchanged():
     error = InvalidRequest("m" * MAX_MESSAGE, param="p" * MAX_PARAM)
     assert (error.message, error.param) == ("m" * MAX_MESSAGE, "p" * MAX_PARAM)
 
 
-def test_long_pointer_is_shortened() -> None:
+def test_long_pointer_is_shortened():
     error = SchemaNotEnforceable("No.", pointer="/a" * 100_000)
     assert len(error.pointer) == MAX_POINTER
     assert len(json.dumps(error.body())) < MAX_POINTER + 200
@@ -105,9 +103,7 @@ def test_long_pointer_is_shortened() -> None:
         (("tools", 0, "\ud800"), 'tools[0]["\\ud800"]'),
     ],
 )
-def test_places_in_requests_have_indexes_in_brackets(
-    steps: tuple[str | int, ...], path: str
-) -> None:
+def test_places_in_requests_have_indexes_in_brackets(steps, path):
     assert request_path(steps) == path
 
 
@@ -115,11 +111,11 @@ def test_places_in_requests_have_indexes_in_brackets(
     ("steps", "pointer"),
     [((), ""), (("due",), "/due"), (("a/b", "c~d", 0, ""), "/a~1b/c~0d/0/")],
 )
-def test_places_in_schemas_are_json_pointers(steps: tuple[str | int, ...], pointer: str) -> None:
+def test_places_in_schemas_are_json_pointers(steps, pointer):
     assert pointer_of(steps) == pointer
 
 
-def test_pointers_resolve_in_json_schema_references() -> None:
+def test_pointers_resolve_in_json_schema_references():
     """A name with every escaped character."""
     name = "a/b~c"
     schema = {"$ref": f"#{pointer_of(('$defs', name))}", "$defs": {name: {"type": "string"}}}
@@ -136,7 +132,7 @@ def test_pointers_resolve_in_json_schema_references() -> None:
         (r'{"a": {"k\udc00": 1}}', r"/a/k\udc00", r"\udc00", 1),
     ],
 )
-def test_the_first_half_of_a_pair_is_found(text: str, pointer: str, code: str, offset: int) -> None:
+def test_the_first_half_of_a_pair_is_found(text, pointer, code, offset):
     found = half_pair_in(json.loads(text))
     assert found is not None
     assert (found.pointer, found.code, found.offset) == (pointer, code, offset)
@@ -144,15 +140,15 @@ def test_the_first_half_of_a_pair_is_found(text: str, pointer: str, code: str, o
     found.problem.encode()
 
 
-def test_whole_pairs_are_fine() -> None:
+def test_whole_pairs_are_fine():
     assert half_pair_in(json.loads(r'{"\ud83d\ude00": ["😀", 1, null]}')) is None
 
 
-def test_version_of_a_newer_backend_is_read_although_fields_are_unknown() -> None:
+def test_version_of_a_newer_backend_is_read_although_fields_are_unknown():
     sent = INFO.model_dump() | {"format": wire.FORMAT + 1, "invented": 1}
     assert wire.Info.model_validate(sent).format == wire.FORMAT + 1
 
 
-def test_unknown_fields_of_a_request_are_refused() -> None:
+def test_unknown_fields_of_a_request_are_refused():
     with pytest.raises(ValidationError):
         wire.LoadGrammars.model_validate({"grammars": [], "invented": 1})

@@ -41,8 +41,8 @@ def request(**fields: Any) -> ChatRequest:
     ],
 )
 def test_plan_has_the_choice_the_candidates_and_the_maximum_of_calls(
-    fields: dict[str, Any], choice: str, names: list[str], max_calls: int | None
-) -> None:
+    fields, choice, names, max_calls
+):
     plan = make_plan(request(**fields), QWEN3)
     assert plan.choice == choice
     assert [tool.name for tool in plan.candidates] == names
@@ -50,7 +50,7 @@ def test_plan_has_the_choice_the_candidates_and_the_maximum_of_calls(
 
 
 @pytest.mark.parametrize("more", [{}, {"required": [], "title": "now"}])
-def test_a_function_without_declared_parameters_accepts_no_arguments(more: dict[str, Any]) -> None:
+def test_a_function_without_declared_parameters_accepts_no_arguments(more):
     schema = {"type": "object", "properties": {}, **more}
     left_out = {"type": "function", "function": {"name": "now"}}
     declared = {"type": "function", "function": {"name": "now", "parameters": schema}}
@@ -61,7 +61,7 @@ def test_a_function_without_declared_parameters_accepts_no_arguments(more: dict[
     assert "additionalProperties" not in opened.parameters
 
 
-def test_an_object_without_declared_properties_accepts_any_properties() -> None:
+def test_an_object_without_declared_properties_accepts_any_properties():
     for schema in ({"type": "object"}, {"properties": {}, "additionalProperties": True}):
         [tool] = parse_tools(
             [{"type": "function", "function": {"name": "f", "parameters": schema}}]
@@ -76,15 +76,13 @@ def test_an_object_without_declared_properties_accepts_any_properties() -> None:
         ({"tool_choice": "required", "tools": ()}, InvalidTools, "tools"),
     ],
 )
-def test_impossible_requests_are_refused(
-    fields: dict[str, Any], error: type[Exception], param: str
-) -> None:
+def test_impossible_requests_are_refused(fields, error, param):
     with pytest.raises(error) as refused:
         make_plan(request(**fields), HERMES)
     assert refused.value.param == param  # type: ignore[attr-defined]
 
 
-def test_a_model_without_marker_tokens_supports_text_only() -> None:
+def test_a_model_without_marker_tokens_supports_text_only():
     assert make_plan(request(tools=()), PLAIN).choice == "none"
     with pytest.raises(UnsupportedParameter):
         make_plan(request(), PLAIN)
@@ -104,7 +102,7 @@ def test_a_model_without_marker_tokens_supports_text_only() -> None:
         ),
     ],
 )
-def test_the_error_names_the_invalid_tool(entry: object, param: str) -> None:
+def test_the_error_names_the_invalid_tool(entry, param):
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
     assert refused.value.param == param
@@ -120,21 +118,21 @@ def test_the_error_names_the_invalid_tool(entry: object, param: str) -> None:
         {"properties": {"\ud800": {"$anchor": "x"}, "b": {"$ref": "#x"}}},
     ],
 )
-def test_the_error_names_the_parameters_of_an_invalid_schema(parameters: dict[str, Any]) -> None:
+def test_the_error_names_the_parameters_of_an_invalid_schema(parameters):
     entry = {"type": "function", "function": {"name": "a", "parameters": parameters}}
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
     assert refused.value.param == "tools[0].function.parameters"
 
 
-def test_different_tools_of_one_name_are_refused() -> None:
+def test_different_tools_of_one_name_are_refused():
     other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
     with pytest.raises(InvalidTools, match="unique") as refused:
         parse_tools([tools.TAGS, other])
     assert refused.value.param == "tools[1].function.name"
 
 
-def test_a_tool_that_is_defined_twice_counts_once() -> None:
+def test_a_tool_that_is_defined_twice_counts_once():
     found = parse_tools([tools.TAGS, tools.WEATHER, tools.TAGS])
     assert [tool.param for tool in found] == [
         "tools[0].function.parameters",
@@ -142,7 +140,7 @@ def test_a_tool_that_is_defined_twice_counts_once() -> None:
     ]
 
 
-def test_invalid_tools_can_be_left_out() -> None:
+def test_invalid_tools_can_be_left_out():
     wrong = tools.tool("wrong", {})
     wrong["function"]["parameters"]["type"] = "array"
     other = {**tools.TAGS, "function": tools.TAGS["function"] | {"description": "Another tool."}}
@@ -159,7 +157,7 @@ def test_invalid_tools_can_be_left_out() -> None:
     }
 
 
-def test_a_dialect_is_detected_by_its_marker_tokens() -> None:
+def test_a_dialect_is_detected_by_its_marker_tokens():
     marks = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
     assert recognise(marks).dialect is QWEN3
     assert recognise(marks[:2]).dialect is HERMES
@@ -167,14 +165,14 @@ def test_a_dialect_is_detected_by_its_marker_tokens() -> None:
     assert {name: d.name for name, d in DIALECTS.items()} == {name: name for name in DIALECTS}
 
 
-def test_a_cached_tool_equals_a_new_one() -> None:
+def test_a_cached_tool_equals_a_new_one():
     first, second = (parse_tools([tools.TAGS])[0] for _ in range(2))
     assert (first.parameters, first.hash) == (second.parameters, second.hash)
     [renamed] = parse_tools([{**tools.TAGS, "function": tools.TAGS["function"] | {"name": "x"}}])
     assert renamed.hash != first.hash
 
 
-def test_errors_of_an_equal_schema_have_the_param_of_each_tool() -> None:
+def test_errors_of_an_equal_schema_have_the_param_of_each_tool():
     wrong = tools.tool("wrong", {})
     wrong["function"]["parameters"]["type"] = "array"
     for entries, place in (([wrong], 0), ([tools.TAGS, wrong], 1)):
@@ -184,12 +182,12 @@ def test_errors_of_an_equal_schema_have_the_param_of_each_tool() -> None:
 
 
 @pytest.mark.parametrize(("strict", "read"), [(None, False), (False, False), (True, True)])
-def test_strict_is_parsed(strict: bool | None, read: bool) -> None:
+def test_strict_is_parsed(strict, read):
     entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": strict}}
     assert parse_tools([entry])[0].strict is read
 
 
-def test_strict_that_is_not_a_boolean_is_refused() -> None:
+def test_strict_that_is_not_a_boolean_is_refused():
     entry = {**tools.TAGS, "function": tools.TAGS["function"] | {"strict": "yes"}}
     with pytest.raises(InvalidTools) as refused:
         parse_tools([entry])
@@ -228,7 +226,7 @@ def begun(*tools: Tool, **deferred: Loads) -> Toolset:
     return toolset
 
 
-def test_a_deferred_tool_is_read_and_shown_where_it_is_added_first() -> None:
+def test_a_deferred_tool_is_read_and_shown_where_it_is_added_first():
     load = Loads(LOOK)
     toolset = begun(SEARCH, look=load)
     assert (names(toolset.loaded), load.count) == (["search"], 0)
@@ -239,7 +237,7 @@ def test_a_deferred_tool_is_read_and_shown_where_it_is_added_first() -> None:
     assert names(toolset.beginning) == ["search"]
 
 
-def test_changes_before_the_first_turn_are_changes_of_the_beginning() -> None:
+def test_changes_before_the_first_turn_are_changes_of_the_beginning():
     toolset = Toolset([SEARCH, WALK], {"look": Loads(LOOK)})
     assert toolset.add("look") is None
     toolset.remove("walk")
@@ -247,7 +245,7 @@ def test_changes_before_the_first_turn_are_changes_of_the_beginning() -> None:
     assert names(toolset.beginning) == names(toolset.loaded) == ["search", "look"]
 
 
-def test_a_removed_tool_stays_in_the_prompt_and_can_be_added_again() -> None:
+def test_a_removed_tool_stays_in_the_prompt_and_can_be_added_again():
     toolset = begun(SEARCH, LOOK)
     toolset.remove("look")
     assert names(toolset.loaded) == ["search"]
@@ -256,7 +254,7 @@ def test_a_removed_tool_stays_in_the_prompt_and_can_be_added_again() -> None:
     assert names(toolset.loaded) == ["search", "look"]
 
 
-def test_another_definition_replaces_the_earlier_one_and_is_shown() -> None:
+def test_another_definition_replaces_the_earlier_one_and_is_shown():
     toolset = begun(LOOK)
     other = tool("look", far={"type": "boolean"})
     assert toolset.define(tool("look")) is None
@@ -265,7 +263,7 @@ def test_another_definition_replaces_the_earlier_one_and_is_shown() -> None:
     assert toolset.beginning == (LOOK,)
 
 
-def test_unknown_tools_and_those_left_out() -> None:
+def test_unknown_tools_and_those_left_out():
     toolset = Toolset([SEARCH], {"look": Loads(None)}, {"web_search"})
     toolset.begin()
     for change in (toolset.add, toolset.remove):
@@ -277,7 +275,7 @@ def test_unknown_tools_and_those_left_out() -> None:
     assert names(toolset.loaded) == ["search"]
 
 
-def test_a_choice_can_not_require_a_tool_that_is_not_loaded() -> None:
+def test_a_choice_can_not_require_a_tool_that_is_not_loaded():
     toolset = begun(SEARCH, WALK, look=Loads(LOOK))
     toolset.remove("walk")
     for name in ("look", "walk"):
@@ -293,7 +291,7 @@ def test_a_choice_can_not_require_a_tool_that_is_not_loaded() -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", NamedTool("other")])
-def test_other_choices_stay(choice: Any) -> None:
+def test_other_choices_stay(choice):
     assert begun(SEARCH).checked(choice) == choice
 
 
@@ -304,7 +302,7 @@ def custom(name: Any = "shell", **fields: Any) -> dict[str, Any]:
     return {"type": "custom", "custom": {"name": name, **fields}}
 
 
-def test_the_model_sees_a_function_with_one_text() -> None:
+def test_the_model_sees_a_function_with_one_text():
     (tool,) = parse_tools([custom(description="Runs a command.", format=LARK)])
     function = tool.definition["function"]
     assert tool.custom
@@ -313,7 +311,7 @@ def test_the_model_sees_a_function_with_one_text() -> None:
     assert 'start: "a"' in function["parameters"]["properties"]["input"]["description"]
 
 
-def test_the_grammar_is_part_of_the_canonical_parameters_and_the_hash() -> None:
+def test_the_grammar_is_part_of_the_canonical_parameters_and_the_hash():
     (plain,), (text,), (lark,) = (
         parse_tools([custom(**fields)])
         for fields in ({}, {"format": {"type": "text"}}, {"format": LARK})
@@ -323,7 +321,7 @@ def test_the_grammar_is_part_of_the_canonical_parameters_and_the_hash() -> None:
     assert grammar_of(lark.parameters) == Grammar("lark", 'start: "a"')
 
 
-def test_a_schema_cannot_have_a_grammar() -> None:
+def test_a_schema_cannot_have_a_grammar():
     text = {"type": "string", "x-toolgate-grammar": {"syntax": "lark", "definition": "start:"}}
     parameters = {"type": "object", "properties": {"input": text}}
     (tool,) = parse_tools(
@@ -363,13 +361,13 @@ def test_a_schema_cannot_have_a_grammar() -> None:
         ),
     ],
 )
-def test_invalid_definitions_are_refused(fields: dict[str, Any], param: str) -> None:
+def test_invalid_definitions_are_refused(fields, param):
     with pytest.raises(InvalidRequest) as raised:
         parse_tools([custom(**fields)])
     assert raised.value.param == param
 
 
-def test_names_are_unique_over_both_kinds() -> None:
+def test_names_are_unique_over_both_kinds():
     with pytest.raises(InvalidRequest) as raised:
         parse_tools([{"type": "function", "function": {"name": "shell"}}, custom()])
     assert raised.value.param == "tools[1].custom.name"
@@ -385,25 +383,25 @@ def read(text: str, cuts: list[int]) -> tuple[str, str]:
 
 
 @given(st.text(), st.lists(st.integers(0, 10_000)), st.booleans())
-def test_any_input_is_read_at_every_split(text: str, cuts: list[int], ascii_only: bool) -> None:
+def test_any_input_is_read_at_every_split(text, cuts, ascii_only):
     before, last = read(json.dumps({"input": text}, ensure_ascii=ascii_only), cuts)
     assert before + last == text
     assert last == text[-1:]
 
 
 @pytest.mark.parametrize("written", ['{"input": "a\\/b"}', '{ "input":"a\\u002fb" }'])
-def test_every_escape_of_json_is_read(written: str) -> None:
+def test_every_escape_of_json_is_read(written):
     assert "".join(read(written, [1, 9, 12])) == "a/b"
 
 
 @pytest.mark.parametrize("half", ["\\ud83d", "\\ud83dx", "\\ude00", "\\ud83d\\ud83d"])
-def test_half_of_a_surrogate_pair_becomes_a_replacement_character(half: str) -> None:
+def test_half_of_a_surrogate_pair_becomes_a_replacement_character(half):
     text = "".join(read(f'{{"input": "a{half}"}}', [14]))
     assert "\N{REPLACEMENT CHARACTER}" in text
     text.encode()
 
 
-def test_a_cut_input_lacks_its_last_character() -> None:
+def test_a_cut_input_lacks_its_last_character():
     calls = CustomCalls(["shell"])
     events = calls.converted(
         [CallStart(0, "shell"), ArgumentsDelta(0, '{"input": "ls -l'), Finish("length", call="cut")]
@@ -415,6 +413,6 @@ def test_a_cut_input_lacks_its_last_character() -> None:
     ]
 
 
-def test_calls_of_functions_are_unchanged() -> None:
+def test_calls_of_functions_are_unchanged():
     events = [CallStart(0, "look"), ArgumentsDelta(0, '{"input": "a"}'), CallEnd(0)]
     assert CustomCalls(["shell"]).converted([*events]) == events

@@ -22,7 +22,7 @@ from toolgate_proxy.stack.extras import FOLDERS
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_version_is_in_one_place() -> None:
+def test_the_version_is_in_one_place():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert project["project"]["dynamic"] == ["version"]
     assert (ROOT / project["tool"]["hatch"]["version"]["path"]).read_text().count(VERSION) == 1
@@ -30,7 +30,7 @@ def test_the_version_is_in_one_place() -> None:
 
 
 @pytest.mark.parametrize(("extra", "folder"), FOLDERS.items())
-def test_an_extra_accepts_our_distribution_of_this_revision(extra: str, folder: str) -> None:
+def test_an_extra_accepts_our_distribution_of_this_revision(extra, folder):
     from packaging.requirements import Requirement
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -39,7 +39,7 @@ def test_an_extra_accepts_our_distribution_of_this_revision(extra: str, folder: 
     assert wanted[ours["name"]].specifier.contains(ours["version"])
 
 
-def test_a_bill_has_our_wheel_and_every_locked_package(tmp_path: Path) -> None:
+def test_a_bill_has_our_wheel_and_every_locked_package(tmp_path):
     wheel = tmp_path / f"toolgate_gateway-{VERSION}-py3-none-any.whl"
     wheel.write_bytes(b"wheel")
     (tmp_path / "requirements-proxy.txt").write_text((LOCKED / "proxy.txt").read_text())
@@ -60,7 +60,7 @@ def _bill(folder: Path) -> bytes:
 
 
 @pytest.mark.slow
-def test_two_builds_have_equal_hashes(tmp_path: Path) -> None:
+def test_two_builds_have_equal_hashes(tmp_path):
     """Needs a package index for the build packages, and a repository."""
     out = tmp_path / "dist"
     command = [sys.executable, ROOT / "scripts" / "dist.py", "--out", out]
@@ -103,7 +103,7 @@ def pins(name: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", [*EXTRAS, "build"])
-def test_every_package_has_hashes_and_no_index_is_named(name: str) -> None:
+def test_every_package_has_hashes_and_no_index_is_named(name):
     text = (LOCKED / f"{name}.txt").read_text()
     lines = [line for line in text.splitlines() if line and not line.startswith((" ", "#"))]
     assert len(lines) == len(PIN.findall(text))
@@ -112,7 +112,7 @@ def test_every_package_has_hashes_and_no_index_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EXTRAS)
-def test_locked_versions_meet_the_requirements_of_the_project(name: str) -> None:
+def test_locked_versions_meet_the_requirements_of_the_project(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     wanted = list(project["dependencies"])
     for extra in EXTRAS[name]:
@@ -126,7 +126,7 @@ def test_locked_versions_meet_the_requirements_of_the_project(name: str) -> None
 
 
 @pytest.mark.parametrize("name", CONSTRAINED)
-def test_locked_versions_are_those_that_the_tests_run_with(name: str) -> None:
+def test_locked_versions_are_those_that_the_tests_run_with(name):
     constraints = dict(
         line.split("==") for line in (ROOT / "requirements" / "constraints.txt").read_text().split()
     )
@@ -151,14 +151,14 @@ def jobs() -> dict[str, Any]:
     return found
 
 
-def test_nothing_is_published_before_the_tests_and_the_trial(jobs: dict[str, Any]) -> None:
+def test_nothing_is_published_before_the_tests_and_the_trial(jobs):
     assert set(jobs["images"]["needs"]) == {"build", "test", "try"}
     assert "images" in jobs["publish"]["needs"]
     for name in ("images", "publish"):
         assert jobs[name]["environment"] == "release"
 
 
-def test_each_job_has_only_its_permissions_and_a_time_limit(jobs: dict[str, Any]) -> None:
+def test_each_job_has_only_its_permissions_and_a_time_limit(jobs):
     for name, job in jobs.items():
         assert job["timeout-minutes"] <= 120
         writes = {each for each, right in job["permissions"].items() if right == "write"}
@@ -166,7 +166,7 @@ def test_each_job_has_only_its_permissions_and_a_time_limit(jobs: dict[str, Any]
         assert writes <= allowed.get(name, {"id-token", "contents"} if name == "publish" else set())
 
 
-def test_every_named_file_exists(jobs: dict[str, Any]) -> None:
+def test_every_named_file_exists(jobs):
     for image in jobs["images"]["strategy"]["matrix"]["image"]:
         assert (ROOT / "docker" / f"{image}.Dockerfile").is_file()
     for script in re.findall(r"scripts/\w+\.py", TEXT):
@@ -174,7 +174,7 @@ def test_every_named_file_exists(jobs: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("image", ["proxy", "backend", "backend-cpu"])
-def test_images_install_locked_requirements_by_hash_and_do_not_run_as_root(image: str) -> None:
+def test_images_install_locked_requirements_by_hash_and_do_not_run_as_root(image):
     text = (ROOT / "docker" / f"{image}.Dockerfile").read_text()
     assert f"requirements/locked/{image}.txt" in text
     assert text.count("pip install") == 3  # build packages, the locked ones, and ours

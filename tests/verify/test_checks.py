@@ -38,25 +38,25 @@ def with_fault(check_id: str) -> Run:
     return asyncio.run(verify(others, fault_of(check), check.scenario.name))
 
 
-def test_every_check_passes_without_a_fault() -> None:
+def test_every_check_passes_without_a_fault():
     run = asyncio.run(verify(CHECKS))
     wrong = [(r.check.id, r.verdict, r.message) for r in run.results if r.verdict != Verdict.PASS]
     assert not wrong
 
 
-def test_every_check_has_a_fault() -> None:
+def test_every_check_has_a_fault():
     assert not [check.id for check in CHECKS if fault_of(check) is None]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
-def test_a_fault_fails_its_check(check: Check) -> None:
+def test_a_fault_fails_its_check(check):
     [result] = [each for each in with_fault(check.id).results if each.check.id == check.id]
     assert result.verdict == Verdict.FAIL
     assert result.message
     assert result.exchange is not None
 
 
-def test_most_faults_fail_no_other_check() -> None:
+def test_most_faults_fail_no_other_check():
     """Some rules imply others: text that differs between two forms also has another length."""
     alone = 0
     for check in CHECKS:
@@ -65,7 +65,7 @@ def test_most_faults_fail_no_other_check() -> None:
     assert alone / len(CHECKS) >= SPECIFIC
 
 
-def test_ids_and_scenarios_are_unique() -> None:
+def test_ids_and_scenarios_are_unique():
     assert len({check.id for check in CHECKS}) == len(CHECKS)
     by_name: dict[str, object] = {}
     for check in CHECKS:
@@ -99,7 +99,7 @@ async def result(check: Check, fault: Fault | None = None) -> Result:
 
 
 @pytest.mark.parametrize("check", CHECKS_CUT_CALLS, ids=lambda check: check.id)
-async def test_the_second_request_is_judged(check: Check) -> None:
+async def test_the_second_request_is_judged(check):
     assert (await result(check)).verdict == Verdict.PASS
     found = await result(check, fault_of(check))
     assert found.verdict == Verdict.FAIL
@@ -108,7 +108,7 @@ async def test_the_second_request_is_judged(check: Check) -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS_CUT_CALLS, ids=lambda check: check.id)
-async def test_short_calls_show_nothing(check: Check) -> None:
+async def test_short_calls_show_nothing(check):
     def brief(made: Reply, _: Any) -> None:
         made.calls[0].text, made.calls[0].complete = '{"text": "Brief."}', True
         made.finish, made.completion_tokens = "calls", 9
@@ -117,5 +117,5 @@ async def test_short_calls_show_nothing(check: Check) -> None:
     assert found.verdict == Verdict.SKIP
 
 
-def test_all_apis_have_such_checks() -> None:
+def test_all_apis_have_such_checks():
     assert {check.api for check in CHECKS_CUT_CALLS} == {"chat", "responses", "messages"}

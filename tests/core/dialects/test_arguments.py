@@ -23,7 +23,6 @@ from tests.core.dialects.forms import (
 )
 from toolgate_core.dialects.arguments.parser import ArgumentsError
 from toolgate_core.dialects.arguments.value_types import ALL, argument_types
-from toolgate_core.dialects.marks import Marks
 
 BOTH = [(form, marks) for form in ("gemma", "nested") for marks in (NO_MARKS, MARKS[form])]
 """Forms whose marks are text in some models."""
@@ -70,12 +69,12 @@ HOSTILE_IN = {
         for value in (*HOSTILE, *HOSTILE_IN[form])
     ],
 )
-def test_strings(form: str, marks: Marks, value: str) -> None:
+def test_strings(form, marks, value):
     for text, expected in with_strings(form, value).items():
         assert value_of(form, text, marks) == expected
 
 
-def test_a_long_string() -> None:
+def test_a_long_string():
     assert json.loads(parser("tagged").feed(qwen(s="x" * 10_000) + "</function>")) == {
         "s": "x" * 10_000
     }
@@ -129,7 +128,7 @@ WRITTEN: list[tuple[str, str, str]] = [
 
 
 @pytest.mark.parametrize(("form", "text", "written"), WRITTEN)
-def test_the_json_of_a_text(form: str, text: str, written: str) -> None:
+def test_the_json_of_a_text(form, text, written):
     ends = {
         "gemma": "<tool_call|>",
         "no braces": "}<end_function_call>",
@@ -235,7 +234,7 @@ VALUES: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("form", "text", "value"), VALUES)
-def test_the_values_of_a_text(form: str, text: str, value: Any) -> None:
+def test_the_values_of_a_text(form, text, value):
     assert value_of(form, text) == value
     if form == "gemma":
         assert value_of(form, text, MARKS[form]) == value
@@ -267,7 +266,7 @@ def by_python(text: str) -> dict[str, Any]:
     ],
 )
 @pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::DeprecationWarning")
-def test_values_of_a_call_are_those_that_python_reads(text: str) -> None:
+def test_values_of_a_call_are_those_that_python_reads(text):
     assert value_of("pythonic", text) == by_python(text)
 
 
@@ -299,13 +298,13 @@ def test_values_of_a_call_are_those_that_python_reads(text: str) -> None:
         ),
     ],
 )
-def test_a_value_streams(form: str, parts: dict[str, str]) -> None:
+def test_a_value_streams(form, parts):
     reading = parser(form)
     for part, written in parts.items():
         assert reading.feed(part) == written
 
 
-def test_text_that_looks_like_a_mark_stays_text() -> None:
+def test_text_that_looks_like_a_mark_stays_text():
     quote = MARKS["gemma"].encode(Q)
     written = parser("gemma", MARKS["gemma"]).feed(f"{{a:{quote}x{Q}{quote}}}")
     assert json.loads(written) == {"a": f"x{Q}"}
@@ -316,7 +315,7 @@ def test_text_that_looks_like_a_mark_stays_text() -> None:
     assert reading.rest == "</f>"
 
 
-def test_finished_arguments_are_not_cut() -> None:
+def test_finished_arguments_are_not_cut():
     reading = parser("pythonic")
     assert reading.feed("a=1)") == '{"a": 1}'
     assert reading.cut() == ""
@@ -346,14 +345,14 @@ def test_finished_arguments_are_not_cut() -> None:
         ("pythonic", "o={'k", '{"o": {"k'),
     ],
 )
-def test_cut_arguments(form: str, text: str, written: str) -> None:
+def test_cut_arguments(form, text, written):
     reading = parser(form)
     assert reading.feed(text) + reading.cut() == written
     assert not reading.finished
 
 
 @pytest.mark.parametrize("length", range(len(qwen(s="abc", n="12"))))
-def test_a_call_that_is_cut_does_not_look_whole(length: int) -> None:
+def test_a_call_that_is_cut_does_not_look_whole(length):
     reading = parser("tagged")
     written = reading.feed(qwen(s="abc", n="12")[:length])
     written += reading.cut()
@@ -363,7 +362,7 @@ def test_a_call_that_is_cut_does_not_look_whole(length: int) -> None:
 
 
 @pytest.mark.parametrize(("key", "value"), [("s", "a</b"), ("o", '{"k": "</"}')])
-def test_a_mark_in_the_end_of_a_value_is_not_part_of_a_cut_value(key: str, value: str) -> None:
+def test_a_mark_in_the_end_of_a_value_is_not_part_of_a_cut_value(key, value):
     """The end of a value can be cut after its mark: `</｜DSML｜`."""
     text = MARKS["marked"].encode(f"<｜D｜p={key}>{value}</｜D｜p>\n")
     for length in range(len(text)):
@@ -406,7 +405,7 @@ def test_a_mark_in_the_end_of_a_value_is_not_part_of_a_cut_value(key: str, value
         ("nested", f"{NS}<o>{tag('k', 'x')}text{NS}</o>", None),
     ],
 )
-def test_other_text_is_an_error(form: str, text: str, at: int | None) -> None:
+def test_other_text_is_an_error(form, text, at):
     """`at`: the place that the error names."""
     with pytest.raises(ArgumentsError) as raised:
         parser(form).feed(text if at is not None else f"{text}{NS}</invoke>")
@@ -430,7 +429,7 @@ def test_other_text_is_an_error(form: str, text: str, at: int | None) -> None:
         ),
     ],
 )
-def test_the_error_says_what_is_wrong(form: str, text: str, error: str) -> None:
+def test_the_error_says_what_is_wrong(form, text, error):
     with pytest.raises(ArgumentsError, match=error):
         parse(form, text, MARKS.get(form, MARKS["pythonic"]))
 
@@ -456,13 +455,13 @@ NUMBERS = {"integer", "number"}
         (True, ALL),
     ],
 )
-def test_types_of_a_declared_argument(schema: Any, types: set[str]) -> None:
+def test_types_of_a_declared_argument(schema, types):
     loop = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/loop"}]}
     parameters = {"properties": {"a": schema}, "$defs": {"text": {"type": "string"}, "loop": loop}}
     assert argument_types(parameters, "a") == types
 
 
-def test_types_of_further_arguments() -> None:
+def test_types_of_further_arguments():
     parameters = {
         "properties": {"a": {"type": "string"}},
         "patternProperties": {"^n_": {"type": "integer"}},
@@ -472,7 +471,7 @@ def test_types_of_further_arguments() -> None:
     assert argument_types(parameters, "b") == {"boolean", "null"}
 
 
-def test_branches_of_the_parameters_are_united() -> None:
+def test_branches_of_the_parameters_are_united():
     branches = [
         {"properties": {"a": {"type": "string"}}, "additionalProperties": False},
         {"properties": {"a": {"type": "integer"}}},
@@ -482,7 +481,7 @@ def test_branches_of_the_parameters_are_united() -> None:
     assert argument_types({"anyOf": branches[:1]}, "c") == ALL
 
 
-def test_a_pattern_of_names_takes_linear_time() -> None:
+def test_a_pattern_of_names_takes_linear_time():
     """Python's regular expressions would take 2^5000 steps."""
     schema = {"patternProperties": {"^(a|aa)+$": {"type": "null"}, "^(a|aa)+b$": {"type": "array"}}}
     assert argument_types(schema, "a" * 5_000 + "b") == {"array"}

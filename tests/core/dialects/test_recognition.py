@@ -39,7 +39,7 @@ def template(name: str) -> str:
 @shared
 @pytest.mark.parametrize("tokens", ["known", "unknown"])
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_template_is_recognised(name: str, tokens: str) -> None:
+def test_a_template_is_recognised(name, tokens):
     text = template(name)
     added = frozenset(_TOKEN.findall(text)) if tokens == "known" else frozenset[str]()
     found = recognise(added, text)
@@ -49,14 +49,14 @@ def test_a_template_is_recognised(name: str, tokens: str) -> None:
 
 @shared
 @pytest.mark.parametrize("name", NO_CALLS)
-def test_a_template_without_calls_is_plain(name: str) -> None:
+def test_a_template_without_calls_is_plain(name):
     found = recognise((), template(name))
     assert found.dialect.name == "plain"
     assert found.warnings == ()
 
 
 @pytest.mark.parametrize("dialect", WITH_CALLS, ids=lambda dialect: dialect.name)
-def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect: Dialect) -> None:
+def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect):
     """Texts that several families write, such as `<tool_call>`, do not make it ambiguous."""
     texts = [*dialect.recognition.template, *dialect.literals]
     found = recognise((), "\n".join(dict.fromkeys(texts)))
@@ -64,7 +64,7 @@ def test_a_template_with_all_texts_of_a_dialect_is_recognised(dialect: Dialect) 
     assert found.warnings == ()
 
 
-def test_without_a_template_the_tokens_decide() -> None:
+def test_without_a_template_the_tokens_decide():
     found = recognise(("<tool_call>", "</tool_call>", "<think>", "</think>"))
     assert found.dialect.name == "qwen3"
     assert found.warnings == ()
@@ -80,34 +80,34 @@ def test_without_a_template_the_tokens_decide() -> None:
         (("[TOOL_CALLS]", "[TOOL_RESULTS]", "[ARGS]", "[CALL_ID]"), "mistral_v11"),
     ],
 )
-def test_tokens_of_one_family_name_its_dialect(tokens: tuple[str, ...], name: str) -> None:
+def test_tokens_of_one_family_name_its_dialect(tokens, name):
     found = recognise(tokens)
     assert found.dialect.name == name
     assert found.warnings == ()
 
 
-def test_tokens_that_fit_two_dialects_equally_are_ambiguous() -> None:
+def test_tokens_that_fit_two_dialects_equally_are_ambiguous():
     found = recognise(("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>"))
     [warning] = found.warnings
     assert "deepseek_r1" in warning
     assert "deepseek_v31" in warning
 
 
-def test_a_template_of_no_dialect_contradicts_the_tokens() -> None:
+def test_a_template_of_no_dialect_contradicts_the_tokens():
     found = recognise(("<tool_call>", "</tool_call>"), "{{ tools }}")
     assert found.dialect.name == "hermes"
     [warning] = found.warnings
     assert "TOOLGATE_DIALECT" in warning
 
 
-def test_a_template_that_fits_two_dialects_equally_is_ambiguous() -> None:
+def test_a_template_that_fits_two_dialects_equally_is_ambiguous():
     found = recognise((), "<|tools_prefix|> <TOOLCALL>")
     [warning] = found.warnings
     assert "apertus" in warning
     assert "nemotron_nano2" in warning
 
 
-def test_a_template_with_tools_but_without_calls_of_a_dialect_is_plain() -> None:
+def test_a_template_with_tools_but_without_calls_of_a_dialect_is_plain():
     found = recognise((), "{% for tool in tools %}{{ tool }}{% endfor %}")
     assert found.dialect.name == "plain"
     [warning] = found.warnings
@@ -160,7 +160,7 @@ def call_text(dialect: Dialect, rendered: str) -> str:
 @shared
 @pytest.mark.parametrize("special", [True, False], ids=["marks_are_tokens", "marks_are_text"])
 @pytest.mark.parametrize("name", CASES)
-def test_rendered_calls_are_read(name: str, special: bool) -> None:
+def test_rendered_calls_are_read(name, special):
     dialect = DIALECTS[EXPECTED[name]]
     assert dialect.calls is not None
     found = GoldenTokens(dialect, mark_texts(dialect) if special else (), SCHEMAS)
@@ -208,7 +208,7 @@ def template_of(name: str) -> Path:
 
 
 @pytest.mark.parametrize("entry", rendered(), ids=lambda entry: str(entry["template"]))
-def test_a_rendered_call_is_read_back(entry: dict[str, str]) -> None:
+def test_a_rendered_call_is_read_back(entry):
     name = entry["template"]
     path = template_of(name)
     dialect = recognise((), path.read_text()).dialect
@@ -236,7 +236,7 @@ def test_a_rendered_call_is_read_back(entry: dict[str, str]) -> None:
 @pytest.mark.skipif(
     not TEMPLATES.exists(), reason="the chat templates are in $TOOLGATE_SHARED, which is absent"
 )
-def test_at_least_forty_templates_are_read_back() -> None:
+def test_at_least_forty_templates_are_read_back():
     with_calls = [
         entry
         for entry in rendered()

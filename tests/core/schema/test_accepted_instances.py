@@ -40,9 +40,7 @@ def validator(schema: Any) -> Any:
 @pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
-def test_normalised_schemas_accept_the_same_instances(
-    schema: dict[str, Any], values: list[Any]
-) -> None:
+def test_normalised_schemas_accept_the_same_instances(schema, values):
     before, after = validator(schema), validator(canonical_schema(schema, param="schema"))
     assert [before.is_valid(v) for v in values] == [after.is_valid(v) for v in values]
 
@@ -50,9 +48,7 @@ def test_normalised_schemas_accept_the_same_instances(
 @pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
-def test_prepared_schemas_accept_the_same_instances(
-    schema: dict[str, Any], values: list[Any]
-) -> None:
+def test_prepared_schemas_accept_the_same_instances(schema, values):
     """Valid instances stay valid. Without residual keywords, invalid ones stay invalid."""
     schema = canonical_schema(schema, param="schema")
     before = validator(schema)
@@ -81,9 +77,7 @@ def test_prepared_schemas_accept_the_same_instances(
     [[]],
     Random(0),
 )
-def test_relaxed_schemas_accept_all_valid_instances(
-    schema: dict[str, Any], values: list[Any], dice: Random
-) -> None:
+def test_relaxed_schemas_accept_all_valid_instances(schema, values, dice):
     """Holds for any removed keywords, if each kept keyword keeps the keywords inside it."""
     schema = canonical_schema(schema, param="schema")
     hard = hard_occurrences(schema)
@@ -100,9 +94,7 @@ def test_relaxed_schemas_accept_all_valid_instances(
 @pytest.mark.exhaustive
 @SOME
 @given(schemas(), MANY)
-def test_fallback_schemas_accept_all_valid_instances(
-    schema: dict[str, Any], values: list[Any]
-) -> None:
+def test_fallback_schemas_accept_all_valid_instances(schema, values):
     schema = canonical_schema(schema, param="schema")
     valid = [v for v in values if validator(schema).is_valid(v)]
     try:
@@ -119,7 +111,7 @@ NAMED = {"type": "object", "properties": {"a": {"type": "integer"}}}
 
 @examples(50, nightly=150)
 @given(schemas(), MANY)
-def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: list[Any]) -> None:
+def test_open_objects_accept_the_same_instances(schema, values):
     canonical = canonical_schema(schema, param="schema")
     before, after = (
         jsonschema_rs.validator_for(each, validate_formats=True)
@@ -131,7 +123,7 @@ def test_open_objects_accept_the_same_instances(schema: dict[str, Any], values: 
 @pytest.mark.parametrize(
     "said", [{"additionalProperties": False}, {"patternProperties": {"^x": {"type": "integer"}}}]
 )
-def test_explicit_additional_properties_are_kept(said: dict[str, Any]) -> None:
+def test_explicit_additional_properties_are_kept(said):
     inner = NAMED | said
     made = with_open_objects({"type": "object", "properties": {"b": inner}})
     assert made == {
@@ -141,12 +133,12 @@ def test_explicit_additional_properties_are_kept(said: dict[str, Any]) -> None:
     }
 
 
-def test_schemas_with_unevaluated_properties_are_unchanged() -> None:
+def test_schemas_with_unevaluated_properties_are_unchanged():
     schema = {"allOf": [NAMED], "unevaluatedProperties": False}
     assert with_open_objects(schema) == schema
 
 
-def test_open_objects_change_the_hashes_of_tools_and_content_formats() -> None:
+def test_open_objects_change_the_hashes_of_tools_and_content_formats():
     entry = {"type": "function", "function": {"name": "f", "parameters": copy.deepcopy(NAMED)}}
     [closed], [open_] = parse_tools([entry]), parse_tools([entry], open_objects=True)
     assert open_.parameters["additionalProperties"] is True
@@ -156,7 +148,7 @@ def test_open_objects_change_the_hashes_of_tools_and_content_formats() -> None:
     assert formats[0].hash != formats[1].hash
 
 
-def test_preparation_keeps_additional_properties_true() -> None:
+def test_preparation_keeps_additional_properties_true():
     """Covers a schema with a `oneOf` that no engine supports directly."""
     either = [{"properties": {"b": {"const": n}}, "required": ["b"]} for n in (1, 2)]
     schema = NAMED | {"additionalProperties": True, "oneOf": either}

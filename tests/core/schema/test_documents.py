@@ -46,20 +46,18 @@ def read(schema: dict[str, Any]) -> Any:
         ({"type": "string", "nullable": False}, {"type": "string"}),
     ],
 )
-def test_keywords_of_older_drafts_and_openapi_are_upgraded(
-    old: dict[str, Any], new: dict[str, Any]
-) -> None:
+def test_keywords_of_older_drafts_and_openapi_are_upgraded(old, new):
     assert read(old) == new
     assert read({"properties": {"a": old}}) == {"properties": {"a": new}}
 
 
-def test_keywords_newer_than_the_draft_are_ignored() -> None:
+def test_keywords_newer_than_the_draft_are_ignored():
     assert read({"$schema": DRAFT4, "const": 1, "minimum": 1}) == {"minimum": 1}
     assert read({"$schema": DRAFT7, "const": 1, "dependentRequired": {}}) == {"const": 1}
     assert read({"$schema": NEWEST, "prefixItems": [{}]}) == {"prefixItems": [{}]}
 
 
-def test_siblings_of_a_reference_apply_since_draft_2019_09() -> None:
+def test_siblings_of_a_reference_apply_since_draft_2019_09():
     schema = {"$ref": "#/definitions/a", "minimum": 1, "definitions": {"a": {}}}
     assert read(schema) == schema
     assert "minimum" not in read(schema | {"$schema": DRAFT7})
@@ -78,7 +76,7 @@ def test_siblings_of_a_reference_apply_since_draft_2019_09() -> None:
         ("#/$defs/with~1slash%25", "#/$defs/with~1slash%25"),
     ],
 )
-def test_references_are_found_by_id_anchor_and_pointer(ref: str, pointer: str) -> None:
+def test_references_are_found_by_id_anchor_and_pointer(ref, pointer):
     schema = {
         "$id": "http://x.test/root.json",
         "properties": {"p": {"$ref": ref}},
@@ -109,36 +107,34 @@ def test_references_are_found_by_id_anchor_and_pointer(ref: str, pointer: str) -
         ({"$id": "https://example.com", "items": {"$id": "//["}}, "/items/$id"),
     ],
 )
-def test_unresolvable_references_are_refused_with_their_pointer(
-    schema: dict[str, Any], pointer: str
-) -> None:
+def test_unresolvable_references_are_refused_with_their_pointer(schema, pointer):
     with pytest.raises(SchemaNotEnforceable) as refused:
         normalise(schema, param="tools[0]")
     assert refused.value.pointer == pointer
     assert refused.value.param == "tools[0]"
 
 
-def test_a_dynamic_reference_with_one_target_becomes_a_plain_reference() -> None:
+def test_a_dynamic_reference_with_one_target_becomes_a_plain_reference():
     tree = {"$dynamicAnchor": "node", "properties": {"left": {"$dynamicRef": "#node"}}}
     assert read(tree) == {"properties": {"left": {"$ref": "#"}}}
     two = {"$defs": {"other": {"$id": "other", "$dynamicAnchor": "node"}}, **tree}
     assert read(two) == two
 
 
-def test_references_to_boolean_schemas_are_replaced() -> None:
+def test_references_to_boolean_schemas_are_replaced():
     schema = {"$defs": {"y": True, "n": False}, "anyOf": [{"$ref": "#/$defs/y"}]}
     assert read(schema)["anyOf"] == [{}]
     schema["anyOf"] = [{"$ref": "#/$defs/n"}]
     assert read(schema)["anyOf"] == [{"not": {}}]
 
 
-def test_normalising_does_not_change_its_argument() -> None:
+def test_normalising_does_not_change_its_argument():
     schema = {"items": [{"nullable": True, "type": "string"}]}
     normalise(schema)
     assert schema == {"items": [{"nullable": True, "type": "string"}]}
 
 
-def test_deeply_nested_schemas_are_normalised() -> None:
+def test_deeply_nested_schemas_are_normalised():
     schema: dict[str, Any] = {"type": "string"}
     for _ in range(20_000):
         schema = {"properties": {"a": schema}}
@@ -164,13 +160,13 @@ def test_deeply_nested_schemas_are_normalised() -> None:
     ],
     ids=["dependencies", "$recursiveRef", "what is reached by references only"],
 )
-def test_wide_schemas_are_normalised_in_seconds(schema: dict[str, Any]) -> None:
+def test_wide_schemas_are_normalised_in_seconds(schema):
     began = process_time()
     normalise(schema)
     assert process_time() - began < 30  # with quadratic costs it is minutes
 
 
-def test_upgraded_dependencies_keep_their_order() -> None:
+def test_upgraded_dependencies_keep_their_order():
     old = {"a": ["x"], "b": {}, "c": ["y"], "d": ["z"]}
     found = read({"dependencies": old, "dependentRequired": {"e": [], "c": ["w"]}})
     assert found == {
@@ -180,7 +176,7 @@ def test_upgraded_dependencies_keep_their_order() -> None:
     assert list(found["dependentRequired"]) == ["d", "c", "a", "e"]
 
 
-def test_a_recursive_reference_with_one_anchor_becomes_a_plain_reference() -> None:
+def test_a_recursive_reference_with_one_anchor_becomes_a_plain_reference():
     tree = {
         "$schema": "https://json-schema.org/draft/2019-09/schema",
         "$recursiveAnchor": True,
@@ -191,7 +187,7 @@ def test_a_recursive_reference_with_one_anchor_becomes_a_plain_reference() -> No
         normalise(tree | {"$defs": {"other": {"$recursiveAnchor": True}}})
 
 
-def test_the_total_length_of_references_is_limited() -> None:
+def test_the_total_length_of_references_is_limited():
     def schema(number: int) -> dict[str, Any]:
         far = {"N" * 10_000: {"properties": {"a": {"$anchor": "x"}}}}
         return {"$defs": far, "anyOf": [{"$ref": "#x"}] * number}
@@ -201,7 +197,7 @@ def test_the_total_length_of_references_is_limited() -> None:
         read(schema(250))
 
 
-def test_unused_definitions_are_not_reachable() -> None:
+def test_unused_definitions_are_not_reachable():
     schema = {
         "properties": {"a": {"$ref": "#/$defs/a"}},
         "$defs": {"a": {"items": {"$ref": "#"}}, "b": {"not": {}}},
@@ -288,7 +284,7 @@ MEANT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("name", MEANT)
-def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name: str) -> None:
+def test_a_slip_with_one_meaning_is_read_as_it_was_meant(name):
     given, meant, pointer = MEANT[name]
     before = copy.deepcopy(given)
     assert corrected(given) == meant
@@ -336,7 +332,7 @@ def _referring(schema: dict[str, Any], ref: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", REFERENCES)
-def test_a_reference_with_one_possible_target_is_read_as_one_to_it(name: str) -> None:
+def test_a_reference_with_one_possible_target_is_read_as_one_to_it(name):
     given = _referring(*REFERENCES[name])
     assert [each.pointer for each in corrections(given)] == ["/properties/a/properties/it/$ref"]
     canonical = canonical_parameters(given)
@@ -346,15 +342,13 @@ def test_a_reference_with_one_possible_target_is_read_as_one_to_it(name: str) ->
 
 
 @pytest.mark.parametrize(("schema", "ref"), TARGETLESS)
-def test_a_reference_with_several_possible_targets_or_none_is_refused(
-    schema: dict[str, Any], ref: str
-) -> None:
+def test_a_reference_with_several_possible_targets_or_none_is_refused(schema, ref):
     with pytest.raises(SchemaNotEnforceable) as refused:
         canonical_parameters(_referring(schema, ref))
     assert refused.value.pointer == "/properties/a/properties/it/$ref"
 
 
-def test_members_in_members_are_required_by_the_object_around_them() -> None:
+def test_members_in_members_are_required_by_the_object_around_them():
     inner = {"type": "object", "required": True, "properties": {"x": S | {"required": True}}}
     given = {"properties": {"a": inner, "b": S | {"required": True}}, "required": ["b"]}
     assert corrected(given) == {
@@ -375,7 +369,7 @@ CORRECT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", CORRECT)
-def test_a_schema_without_slips_stays_the_same(schema: dict[str, Any]) -> None:
+def test_a_schema_without_slips_stays_the_same(schema):
     assert corrections(schema) == ()
     assert corrected(schema) is schema
 
@@ -397,13 +391,13 @@ AMBIGUOUS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("schema", AMBIGUOUS)
-def test_what_has_several_meanings_stays_invalid(schema: dict[str, Any]) -> None:
+def test_what_has_several_meanings_stays_invalid(schema):
     with pytest.raises(SchemaNotEnforceable) as refused:
         check_schema(canonical_parameters(schema))
     assert refused.value.pointer
 
 
-def test_a_tool_has_its_corrections_and_its_definition_for_the_template() -> None:
+def test_a_tool_has_its_corrections_and_its_definition_for_the_template():
     given = {"type": "OBJECT", "properties": {"a": {"type": "STRING", "description": "A."}}}
     entry = {"type": "function", "function": {"name": "f", "parameters": given}}
     for _ in range(2):  # the second time from the cache
@@ -416,7 +410,7 @@ def test_a_tool_has_its_corrections_and_its_definition_for_the_template() -> Non
     assert content_format(given, param="it").corrections == tool.corrections
 
 
-def test_parameters_of_another_type_are_refused_after_correction() -> None:
+def test_parameters_of_another_type_are_refused_after_correction():
     with pytest.raises(InvalidTools, match="object"):
         canonical_parameters({"type": "ARRAY"})
 
@@ -431,5 +425,5 @@ def test_parameters_of_another_type_are_refused_after_correction() -> None:
         ({"enum": ["a"], "nullable": True}, {"enum": ["a"]}),
     ],
 )
-def test_nullable_adds_null_to_the_types(given: dict[str, Any], meant: dict[str, Any]) -> None:
+def test_nullable_adds_null_to_the_types(given, meant):
     assert canonical_parameters({"properties": {"a": given}})["properties"]["a"] == meant

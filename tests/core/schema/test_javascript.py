@@ -53,13 +53,13 @@ def javascript() -> JavaScript:
 
 
 @pytest.mark.parametrize(("pattern", "texts"), KNOWN)
-def test_a_pattern(javascript: JavaScript, pattern: str, texts: list[str]) -> None:
+def test_a_pattern(javascript, pattern, texts):
     reading = javascript.reading(pattern, texts)
     assert reading is not None
     assert matched(portable(pattern), texts) == dict(zip(texts, reading.found, strict=True))
 
 
-def test_random_patterns(javascript: JavaScript) -> None:
+def test_random_patterns(javascript):
     random = Random(53)
     seen: Counter[str] = Counter()
     for _ in range(ROUNDS):
@@ -136,9 +136,7 @@ def matched(pattern: str, texts: list[str]) -> dict[str, bool] | None:
         (r"^\u{1F600}\-$", "😀-", "u-"),
     ],
 )
-def test_what_javascript_does_not_have_is_read_as_everybody_else_does(
-    pattern: str, matched: str, other: str
-) -> None:
+def test_what_javascript_does_not_have_is_read_as_everybody_else_does(pattern, matched, other):
     check = jsonschema_rs.validator_for({"pattern": portable(pattern)})
     assert check.is_valid(matched)
     assert not check.is_valid(other)
@@ -146,13 +144,13 @@ def test_what_javascript_does_not_have_is_read_as_everybody_else_does(
 
 
 @pytest.mark.parametrize("pattern", ["a++", "(?x) a", "(?>a)", "(", "a**", "[b-a]", "a{2,1}", "(?"])
-def test_what_nobody_can_translate_stays_as_it_is(pattern: str) -> None:
+def test_what_nobody_can_translate_stays_as_it_is(pattern):
     assert portable(pattern) == pattern
     with pytest.raises(Unsupported, match="no regular expression of JavaScript"):
         parse(pattern)
 
 
-def test_texts_of_the_shared_syntax_stay_as_they_are() -> None:
+def test_texts_of_the_shared_syntax_stay_as_they_are():
     for pattern in (r"^[a-z\d_-]+$", r"^\w+\.(?:json|yaml)$", rf"^{DOMAIN}$", "a|^b$", "é{2,}?"):
         assert is_portable(pattern)
         assert portable(pattern) == pattern

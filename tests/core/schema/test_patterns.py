@@ -72,7 +72,7 @@ TEXTS += [
         "^(?!$)",
     ],
 )
-def test_masks_enforce_look_around_at_the_ends(pattern: str) -> None:
+def test_masks_enforce_look_around_at_the_ends(pattern):
     made = for_engines(portable(pattern))
     assert all(map(is_maskable, made))
     for text in TEXTS:
@@ -97,7 +97,7 @@ def test_masks_enforce_look_around_at_the_ends(pattern: str) -> None:
         r"^(?=a)\bab",
     ],
 )
-def test_other_look_around_is_left_to_validation(pattern: str) -> None:
+def test_other_look_around_is_left_to_validation(pattern):
     assert objection_to(pattern)
     residual = prepare({"properties": {"a": {"type": "string", "pattern": pattern}}}).residual
     assert [each.pointer for each in residual] == ["/properties/a/pattern"]
@@ -134,7 +134,7 @@ def certain(pattern: str) -> str:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_what_masks_allow_matches_everywhere(pattern: str) -> None:
+def test_what_masks_allow_matches_everywhere(pattern):
     for character in DISPUTED + OTHERS:
         if accepts(certain(pattern), character):
             assert accepts(portable(pattern), character), hex(ord(character))
@@ -143,14 +143,14 @@ def test_what_masks_allow_matches_everywhere(pattern: str) -> None:
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_characters_that_nobody_disputes_match_as_before(pattern: str) -> None:
+def test_characters_that_nobody_disputes_match_as_before(pattern):
     for character in OTHERS:
         expected = accepts(portable(pattern), character)
         assert accepts(certain(pattern), character) == expected, hex(ord(character))
 
 
 @pytest.mark.parametrize("pattern", [r"^[\s\S]*$", r"^[a-z]+\\s$", r"^[\x00-\xff]$", r"^(?!\s)a"])
-def test_other_patterns_are_unchanged(pattern: str) -> None:
+def test_other_patterns_are_unchanged(pattern):
     assert with_certain_white_space(parse(pattern)) == parse(pattern)
 
 
@@ -170,9 +170,7 @@ LOOK_BEHIND = r"^x(?<=a|(?:\w|\b)\s)d"
         (f"(?{'b' * 500}", "an unknown kind of group"),
     ],
 )
-def test_a_pattern_that_no_engine_reads_is_refused_with_the_reason(
-    pattern: str, reason: str
-) -> None:
+def test_a_pattern_that_no_engine_reads_is_refused_with_the_reason(pattern, reason):
     for schema, pointer in (
         ({"type": "object", "properties": {"a": {"pattern": pattern}}}, "/properties/a/pattern"),
         ({"type": "object", "patternProperties": {pattern: {}}}, "/patternProperties"),
@@ -191,7 +189,7 @@ def test_a_pattern_that_no_engine_reads_is_refused_with_the_reason(
         (r"(?<=^|,)id", "x,id", "void"),
     ],
 )
-def test_look_behind_of_variable_length_is_residual(pattern: str, valid: str, invalid: str) -> None:
+def test_look_behind_of_variable_length_is_residual(pattern, valid, invalid):
     member = {"type": "string", "pattern": pattern}
     schema = canonical_schema({"properties": {"a": member}}, param="")
     prepared = prepare(schema)
@@ -210,7 +208,7 @@ def validator(schema: Any) -> Any:
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", sorted(FORMATS))
-def test_format_patterns_accept_valid_strings_only(name: str) -> None:
+def test_format_patterns_accept_valid_strings_only(name):
     check = validator({"format": name})
 
     @SOME
@@ -225,7 +223,7 @@ def test_format_patterns_accept_valid_strings_only(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(CHECKED | BUILT_IN | FORMATS.keys()))
-def test_validation_supports_every_known_format(name: str) -> None:
+def test_validation_supports_every_known_format(name):
     assert not validator({"format": name}).is_valid("[\\{ %")
 
 
@@ -287,7 +285,7 @@ _schemas = st.fixed_dictionaries(
         {"propertyNames": False},
     ],
 )
-def test_masks_enforce_names(schema: dict[str, Any]) -> None:
+def test_masks_enforce_names(schema):
     given = {"type": "object", "$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}} | schema
     schema = canonical_schema(given, param="schema")
     made = prepare(schema)
@@ -304,7 +302,7 @@ def test_masks_enforce_names(schema: dict[str, Any]) -> None:
 @pytest.mark.exhaustive
 @examples(66, nightly=200)
 @given(_schemas)
-def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> None:
+def test_the_engine_form_accepts_the_same_objects(schema):
     defined = schema | {"$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}}
     schema = canonical_schema(defined, param="schema")
     made = to_engine_form(schema, PropertyOrder(schema))
@@ -324,15 +322,13 @@ def test_the_engine_form_accepts_the_same_objects(schema: dict[str, Any]) -> Non
         {"propertyNames": {"pattern": "^a"}, "required": ["ab"], "additionalProperties": N},
     ],
 )
-def test_names_that_are_not_one_list_or_pattern_are_left_to_validation(
-    schema: dict[str, Any],
-) -> None:
+def test_names_that_are_not_one_list_or_pattern_are_left_to_validation(schema):
     given = {"type": "object", "$defs": {"name": {"pattern": "^[ab]+$", "maxLength": 2}}} | schema
     made = prepare(canonical_schema(given, param="schema"))
     assert [each.pointer for each in made.residual] == ["/propertyNames"]
 
 
-def test_of_two_patterns_of_names_one_is_left_to_validation() -> None:
+def test_of_two_patterns_of_names_one_is_left_to_validation():
     given = {"type": "object", "propertyNames": {"pattern": "^a"}, "patternProperties": {"b": S}}
     made = prepare(canonical_schema(given, param="schema"))
     assert [each.pointer for each in made.residual] == ["/patternProperties"]
@@ -347,7 +343,7 @@ def test_of_two_patterns_of_names_one_is_left_to_validation() -> None:
         {"patternProperties": {"^a": S}, "properties": {"b": N}, "additionalProperties": False},
     ],
 )
-def test_patterns_beside_other_members_are_left_to_validation(schema: dict[str, Any]) -> None:
+def test_patterns_beside_other_members_are_left_to_validation(schema):
     made = prepare(canonical_schema({"type": "object"} | schema, param="schema"))
     assert {each.keyword for each in made.residual} == schema.keys() - {"properties"}
     for value in OBJECTS:

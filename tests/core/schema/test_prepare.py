@@ -41,7 +41,7 @@ def members(*names: str, **more: Any) -> dict[str, Any]:
         [members("kind", properties={"kind": {"const": kind}}) for kind in "abc"],
     ],
 )
-def test_masks_enforce_one_of_with_alternatives_that_exclude_each_other(options: list[Any]) -> None:
+def test_masks_enforce_one_of_with_alternatives_that_exclude_each_other(options):
     """Also where an alternative refers to a schema that contains the `oneOf`."""
     schema = {
         "properties": {"v": {"oneOf": options}},
@@ -63,7 +63,7 @@ def test_masks_enforce_one_of_with_alternatives_that_exclude_each_other(options:
         ({"oneOf": [{"type": "null"}, X]}, {"type": ["null", "string"]}),
     ],
 )
-def test_rewritten_keywords_are_not_residual(schema: dict[str, Any], rewritten: Any) -> None:
+def test_rewritten_keywords_are_not_residual(schema, rewritten):
     made = prepare(schema)
     assert not made.residual
     if isinstance(rewritten, dict):
@@ -95,7 +95,7 @@ def test_rewritten_keywords_are_not_residual(schema: dict[str, Any], rewritten: 
         ),
     ],
 )
-def test_residual_keywords_have_their_pointers(schema: dict[str, Any], pointers: Any) -> None:
+def test_residual_keywords_have_their_pointers(schema, pointers):
     schema = schema | {"$defs": {"x": {"type": "array", "uniqueItems": True}}}
     found = [occurrence.pointer for occurrence in prepare(schema).residual]
     assert found == pointers if isinstance(pointers, list) else len(found) == pointers
@@ -110,9 +110,7 @@ def test_residual_keywords_have_their_pointers(schema: dict[str, Any], pointers:
         ({"not": {}}, ""),
     ],
 )
-def test_invalid_and_unsatisfiable_schemas_are_refused(
-    schema: dict[str, Any], pointer: str
-) -> None:
+def test_invalid_and_unsatisfiable_schemas_are_refused(schema, pointer):
     with pytest.raises(SchemaNotEnforceable) as refused:
         prepare(schema)
     assert refused.value.pointer == pointer
@@ -125,9 +123,7 @@ def test_invalid_and_unsatisfiable_schemas_are_refused(
         {"type": "array", "minItems": 3, "maxItems": 1},
     ],
 )
-def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(
-    contradiction: dict[str, Any],
-) -> None:
+def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(contradiction):
     schema: dict[str, Any] = {"type": "object", "properties": {"a": contradiction, "b": X}}
     made = prepare_canonical(schema)
     assert made is not None
@@ -141,7 +137,7 @@ def test_contradictory_optional_properties_are_excluded_from_the_canonical_form(
     )  # not plain: `prepared` goes by that form
 
 
-def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation() -> None:
+def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation():
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {"name": X},
@@ -153,7 +149,7 @@ def test_a_pattern_of_names_beside_declared_properties_is_left_to_validation() -
     assert not validator(made.schema).is_valid({"name": 1})
 
 
-def test_too_deep_schemas_are_refused_before_native_code_runs() -> None:
+def test_too_deep_schemas_are_refused_before_native_code_runs():
     schema: dict[str, Any] = {}
     for _ in range(5_000):
         schema = {"not": schema}
@@ -161,7 +157,7 @@ def test_too_deep_schemas_are_refused_before_native_code_runs() -> None:
         prepare(schema)
 
 
-def test_keywords_are_removed_until_an_engine_compiles_the_rest() -> None:
+def test_keywords_are_removed_until_an_engine_compiles_the_rest():
     schema = canonical_schema(
         {
             "type": "object",
@@ -195,7 +191,7 @@ def test_keywords_are_removed_until_an_engine_compiles_the_rest() -> None:
     assert not prepare_compilable(schema["properties"]["b"], lambda _: True).residual
 
 
-def test_properties_keep_their_order() -> None:
+def test_properties_keep_their_order():
     schema = {
         "type": "object",
         "properties": {"z": X, "a": X, "m": {"oneOf": [{"type": "null"}, X]}},
@@ -216,17 +212,17 @@ def test_properties_keep_their_order() -> None:
         (r"(a)\1", False),
     ],
 )
-def test_unsupported_patterns_are_detected(pattern: str, can: bool) -> None:
+def test_unsupported_patterns_are_detected(pattern, can):
     assert is_maskable(pattern) == can
 
 
-def test_the_engine_form_is_idempotent() -> None:
+def test_the_engine_form_is_idempotent():
     schema = {"properties": {"a": {"$ref": "#/properties/b"}, "b": {"format": "email"}}}
     once = to_engine_form(schema, PropertyOrder(schema))
     assert to_engine_form(once, PropertyOrder(once)) == once
 
 
-def test_a_member_that_can_have_no_name_is_not_waited_for() -> None:
+def test_a_member_that_can_have_no_name_is_not_waited_for():
     """The grammar would have a state without an end."""
     closed = {
         "type": "object",
@@ -251,7 +247,7 @@ SCHEMA: dict[str, Any] = {
 }
 
 
-def test_coverage_states_what_enforces_each_keyword() -> None:
+def test_coverage_states_what_enforces_each_keyword():
     by = {each.pointer: each.enforced_by for each in coverage(SCHEMA, prepare(SCHEMA))}
     assert by == {
         "/type": "masks",
@@ -277,14 +273,14 @@ def test_coverage_states_what_enforces_each_keyword() -> None:
     }
 
 
-def test_residual_keywords_have_a_reason_and_a_rewrite() -> None:
+def test_residual_keywords_have_a_reason_and_a_rewrite():
     residual = prepare(SCHEMA).residual
     assert [place.keyword for place in residual] == ["uniqueItems", "oneOf", "if", "then"]
     assert all(all(advice_on(SCHEMA, each.pointer, each.keyword)) for each in residual)
 
 
 @pytest.mark.parametrize("keyword", sorted(HARD | {k for ks in TOGETHER.values() for k in ks}))
-def test_every_possibly_residual_keyword_has_advice(keyword: str) -> None:
+def test_every_possibly_residual_keyword_has_advice(keyword):
     assert keyword in ADVICE
     assert keyword in ASSERTIONS
 
@@ -300,9 +296,7 @@ def test_every_possibly_residual_keyword_has_advice(keyword: str) -> None:
         ({"type": "integer", "minimum": EXACT, "multipleOf": 10}, None),
     ],
 )
-def test_multiples_are_bounded_unless_a_larger_number_may_ask_for_more(
-    schema: dict[str, Any], bound: int | None
-) -> None:
+def test_multiples_are_bounded_unless_a_larger_number_may_ask_for_more(schema, bound):
     found = prepare({"type": "object", "properties": {"a": schema}}).schema["properties"]["a"]
     nodes = found.get("anyOf", [found])
     assert bound in [each.get("maximum") for each in nodes]
@@ -310,7 +304,7 @@ def test_multiples_are_bounded_unless_a_larger_number_may_ask_for_more(
         assert EXACT not in [each.get("maximum") for each in nodes]
 
 
-def test_a_larger_number_anywhere_keeps_multiples_unbounded() -> None:
+def test_a_larger_number_anywhere_keeps_multiples_unbounded():
     listed = {"type": "integer", "minimum": 0, "multipleOf": 10}
     for beside in ({"enum": [10**16, 20]}, {"minimum": 10**16}):
         schema = {"type": "object", "properties": {"a": listed, "b": beside}}
@@ -330,12 +324,12 @@ def residual_of(bad: set[int], count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("bad", [{0}, {31}, {7, 8}, {3, 17, 29}, set(range(32))], ids=str)
-def test_only_occurrences_that_cannot_be_enforced_are_removed(bad: set[int]) -> None:
+def test_only_occurrences_that_cannot_be_enforced_are_removed(bad):
     names = {pointer.split("/")[2] for pointer in residual_of(bad, 32)}
     assert names == {f"m{at}" for at in bad}
 
 
-def test_occurrences_are_tried_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_occurrences_are_tried_in_groups(monkeypatch):
     made: list[Any] = []
     canonical = preparation._canonical
     monkeypatch.setattr(
@@ -374,7 +368,7 @@ def requires(schema: Any, **more: Any) -> dict[str, Any]:
         {"type": "number", "pattern": "^$a"},
     ],
 )
-def test_a_schema_with_a_finite_value_is_accepted(schema: dict[str, Any]) -> None:
+def test_a_schema_with_a_finite_value_is_accepted(schema):
     check_schema(schema)
 
 
@@ -393,14 +387,14 @@ def test_a_schema_with_a_finite_value_is_accepted(schema: dict[str, Any]) -> Non
         ),
     ],
 )
-def test_a_part_that_requires_itself_is_refused(schema: dict[str, Any], pointer: str) -> None:
+def test_a_part_that_requires_itself_is_refused(schema, pointer):
     with pytest.raises(SchemaNotEnforceable, match="No finite value") as refused:
         check_schema(schema)
     assert refused.value.pointer == pointer
 
 
 @pytest.mark.parametrize("pattern", ["/^a$/i", "a^", r"^[^\s\S]$", r"^(?:[^\s\S]+|$a)"])
-def test_a_pattern_that_no_string_matches_is_refused_wherever_it_is(pattern: str) -> None:
+def test_a_pattern_that_no_string_matches_is_refused_wherever_it_is(pattern):
     schema = {"properties": {"a": {"items": {"type": ["string", "null"], "pattern": pattern}}}}
     with pytest.raises(SchemaNotEnforceable, match="No string matches") as refused:
         check_schema(schema)
@@ -419,13 +413,11 @@ def test_a_pattern_that_no_string_matches_is_refused_wherever_it_is(pattern: str
         ({"type": "object", "properties": {"a": NO_ARRAY}, "additionalProperties": False}, None),
     ],
 )
-def test_the_innermost_part_without_a_value_is_found(
-    schema: dict[str, Any], pointer: str | None
-) -> None:
+def test_the_innermost_part_without_a_value_is_found(schema, pointer):
     assert unsatisfiable_part(schema) == pointer
 
 
-def test_long_reference_chains_are_checked_in_few_visits() -> None:
+def test_long_reference_chains_are_checked_in_few_visits():
     links = 20_000
     chain = {f"a{at}": {"$ref": f"#/$defs/a{at + 1}"} for at in range(links)}
     check_schema({"$defs": {**chain, f"a{links}": {}}, "$ref": "#/$defs/a0"})

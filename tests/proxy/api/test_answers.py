@@ -123,7 +123,7 @@ def read(api: str, row: Json, cuts: Iterable[int]) -> tuple[Json, Json, list[rep
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_answer_is_read_as_the_model_meant_it(name: str) -> None:
+def test_an_answer_is_read_as_the_model_meant_it(name):
     api, row = CASES[name]
     whole, _, found = read(api, row, ())
     expected = row["read"][api]
@@ -136,12 +136,12 @@ def test_an_answer_is_read_as_the_model_meant_it(name: str) -> None:
 @rotating("name", CASES, one_in=3)
 @settings(deadline=None, max_examples=repeats(12, nightly=30))
 @given(cuts=st.lists(st.integers(0, 80), max_size=10))
-def test_streamed_equals_whole_for_any_split(name: str, cuts: list[int]) -> None:
+def test_streamed_equals_whole_for_any_split(name, cuts):
     read(*CASES[name], cuts)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("chat")])
-def test_litellm_makes_the_same_response_of_the_body(name: str) -> None:
+def test_litellm_makes_the_same_response_of_the_body(name):
     """On LiteLLM's way the body goes through its `ModelResponse`."""
     _, row = CASES[name]
     _, whole = answered("chat", asked("chat", row), written(row))
@@ -160,9 +160,7 @@ TEXT = 'say "hi" \\ to\n\tthem 😀 and all the others, one by one'
 
 @pytest.mark.parametrize("logprobs", [False, True])
 @pytest.mark.parametrize("cuts", [(), (3, 9, 20), tuple(range(40))])
-def test_custom_calls_of_chat_have_the_same_input_whole_and_streamed(
-    logprobs: bool, cuts: tuple[int, ...]
-) -> None:
+def test_custom_calls_of_chat_have_the_same_input_whole_and_streamed(logprobs, cuts):
     shell = {"type": "custom", "custom": {"name": "shell"}}
     text = call("shell", {"input": TEXT}) + "\n" + call("look", {})
     request = parsed("chat", {"tools": [shell, function("chat")]})

@@ -103,13 +103,7 @@ def without_null_content(event: Json) -> Json:
 
 
 @given(BATCHES, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([None, (7, 8)]))
-def test_both_routes_send_the_same_events(
-    batches: list[list[ResponseEvent]],
-    legacy: bool,
-    continuous: bool,
-    call_done: bool,
-    prompt: tuple[int, ...] | None,
-) -> None:
+def test_both_routes_send_the_same_events(batches, legacy, continuous, call_done, prompt):
     """Our route writes chunks itself; on LiteLLM's way they go through its own types."""
     given_to = plain_answer(
         legacy_functions=legacy,
@@ -125,7 +119,7 @@ def test_both_routes_send_the_same_events(
     assert all(event["object"] == "chat.completion.chunk" for event in parsed(written))
 
 
-def test_the_events_of_a_batch_are_encoded_together() -> None:
+def test_the_events_of_a_batch_are_encoded_together():
     stream = ChatCompletionStream(plain_answer(), "m")
     deltas = [(0, ContentDelta("a")), (0, ReasoningDelta("b")), (1, Finish("stop"))]
     assert len(parsed(stream.events([ResponseEvent(at, each) for at, each in deltas]))) == 5
@@ -134,7 +128,7 @@ def test_the_events_of_a_batch_are_encoded_together() -> None:
 
 
 @pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\r", "\n"])
-def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
+def test_a_text_with_line_separators_stays_in_one_line(character):
     """Some clients decode before they split lines, and Unicode has more line ends than
     server-sent events."""
     text = f"a{character}b{character * 2}c"
@@ -146,7 +140,7 @@ def test_a_text_with_line_separators_stays_in_one_line(character: str) -> None:
     assert "".join(delta.get("content") or "" for delta in deltas) == text
 
 
-def test_the_stream_ends_with_the_requested_usage_and_done() -> None:
+def test_the_stream_ends_with_the_requested_usage_and_done():
     assert ChatCompletionStream(plain_answer(), "m").end() == DONE
     end = ChatCompletionStream(plain_answer(include_usage=True), "m").end()
     assert end.endswith(DONE)
@@ -155,7 +149,7 @@ def test_the_stream_ends_with_the_requested_usage_and_done() -> None:
     assert event["usage"]["completion_tokens"] == 2
 
 
-def test_the_model_is_named_as_the_client_named_it() -> None:
+def test_the_model_is_named_as_the_client_named_it():
     sent = [ResponseEvent(0, ContentDelta("a"))]
     for chunks, name in (
         (Chunks(plain_answer(), "b"), "b"),
@@ -178,14 +172,14 @@ def arguments_of(chunks: list[Json]) -> list[str]:
     ]
 
 
-def test_a_long_call_that_is_read_late_is_split_into_several_chunks() -> None:
+def test_a_long_call_that_is_read_late_is_split_into_several_chunks():
     parts = arguments_of(responses(request(), events(call("look", LONG)), [])[0])
     assert "".join(parts) == json.dumps(LONG)
     assert 3 <= len(parts) < 10
     assert max(map(len, parts)) <= MAX_JOINED
 
 
-def test_continuous_usage_grows_with_the_chunks() -> None:
+def test_continuous_usage_grows_with_the_chunks():
     asked, sent = request(continuous_usage=True), events("Hello there, you")
     chunks, _ = responses(asked, sent, list(range(len(sent))))
     counted = [chunk["usage"]["completion_tokens"] for chunk in chunks]
@@ -204,7 +198,7 @@ def ends_of_calls(chunks: list[Json]) -> list[tuple[int, int]]:
     ]
 
 
-def test_the_end_of_a_call_is_marked_on_request() -> None:
+def test_the_end_of_a_call_is_marked_on_request():
     sent = events("I look." + call("look", LONG) + "\n" + call("walk", {}))
     plain, _ = responses(request(), sent, list(range(len(sent))))
     marked, whole = responses(request(call_done=True), sent, list(range(len(sent))))
@@ -228,9 +222,7 @@ def test_the_end_of_a_call_is_marked_on_request() -> None:
         (CallStart(0, "a"), True, {"function_call": {"arguments": ""}}),
     ],
 )  # fmt: skip
-def test_a_mark_has_an_empty_delta_of_the_calls_kind(
-    start: CallStart, legacy: bool, delta: Json
-) -> None:
+def test_a_mark_has_an_empty_delta_of_the_calls_kind(start, legacy, delta):
     chunks = Chunks(plain_answer(call_done=True, legacy_functions=legacy))
     *_, last = chunks.from_events([ResponseEvent(0, start), ResponseEvent(0, CallEnd(0))])
     [choice] = last["choices"]
@@ -239,13 +231,13 @@ def test_a_mark_has_an_empty_delta_of_the_calls_kind(
 
 
 @pytest.mark.parametrize("text", [call("look", {}), ""])
-def test_a_first_token_without_text_starts_the_stream(text: str) -> None:
+def test_a_first_token_without_text_starts_the_stream(text):
     answer = answer_to(request())
     [first] = Chunks(answer).from_events(fed(answer, events(text)[:2]))
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": None}
 
 
-def test_a_call_that_was_cut_because_it_repeats_itself_finishes_with_length() -> None:
+def test_a_call_that_was_cut_because_it_repeats_itself_finishes_with_length():
     sent = events(call("look", {"a": "b"}).partition('"b')[0])
     end = sent[-2]
     assert isinstance(end, wire.EndEvent)
@@ -259,7 +251,7 @@ def test_a_call_that_was_cut_because_it_repeats_itself_finishes_with_length() ->
     assert REPETITIONS._value.get() == before + 1
 
 
-def test_fields_about_the_prompt_are_in_the_response_and_in_the_first_chunk() -> None:
+def test_fields_about_the_prompt_are_in_the_response_and_in_the_first_chunk():
     logprob = wire.PromptLogprob(logprob=-0.5, rank=1, decoded_token="a")
     sent = events("Hello", "Good day")
     start = wire.StartEvent(prompt_tokens=5, reasoning_open=False, prompt_text="<user>hi")
@@ -277,7 +269,7 @@ def test_fields_about_the_prompt_are_in_the_response_and_in_the_first_chunk() ->
 
 
 @pytest.mark.parametrize("kimi", [True, False])
-def test_call_ids_continue_the_conversation_for_kimi_and_are_random_otherwise(kimi: bool) -> None:
+def test_call_ids_continue_the_conversation_for_kimi_and_are_random_otherwise(kimi):
     made = {"id": "functions.look:0", "function": {"name": "look", "arguments": "{}"}}
     asked = replace(request(), messages=({"role": "assistant", "tool_calls": [made]},))
     sent = events(call("look", {}) + "\n" + call("walk", {}))
@@ -294,7 +286,7 @@ def test_call_ids_continue_the_conversation_for_kimi_and_are_random_otherwise(ki
         assert all(each.startswith("call_") for each in ids)
 
 
-def test_logprobs_of_calls_are_those_of_their_text() -> None:
+def test_logprobs_of_calls_are_those_of_their_text():
     text = call("look", LONG)
     _, whole = responses(request(), events("I look.\n" + text, logprobs=True), [])
     shown = of_whole(whole)[0]["call_logprobs"]

@@ -41,7 +41,7 @@ def tool_of(given: Json) -> Tool:
 
 
 @pytest.mark.parametrize("kind", [*TABLE, *BY_TYPE])
-def test_masks_enforce_each_schema_completely(kind: str) -> None:
+def test_masks_enforce_each_schema_completely(kind):
     strict = {} if kind in BY_TYPE else {"strict": True}
     tool = tool_of(entry(kind) | strict)
     assert tool.name == (kind if kind in BY_TYPE else TABLE[kind].name)
@@ -55,19 +55,17 @@ def test_masks_enforce_each_schema_completely(kind: str) -> None:
 
 
 @pytest.mark.parametrize(("given", "arguments", "valid"), rows("tables")["client tools"])
-def test_only_calls_that_the_client_can_run_are_valid(
-    given: Json, arguments: Json, valid: bool
-) -> None:
+def test_only_calls_that_the_client_can_run_are_valid(given, arguments, valid):
     masks = prepare(tool_of(given).parameters).schema
     assert jsonschema_rs.is_valid(masks, arguments) is valid
 
 
-def test_all_versions_of_the_sdk_are_known() -> None:
+def test_all_versions_of_the_sdk_are_known():
     kinds = {kind for kind in tool_types(BetaToolUnionParam) if kind.startswith(FAMILIES)}
     assert {kind for kind in kinds if not kind.startswith(TOOLSETS)} == {*TABLE}
 
 
-def test_commands_of_memory_have_the_members_of_the_sdk() -> None:
+def test_commands_of_memory_have_the_members_of_the_sdk():
     alternatives = tool_of(MEMORY).definition["function"]["parameters"]["anyOf"]
     made = {
         each["properties"]["command"]["const"]: (set(each["properties"]), set(each["required"]))
@@ -83,11 +81,11 @@ def test_commands_of_memory_have_the_members_of_the_sdk() -> None:
 
 
 @pytest.mark.parametrize(("given", "words"), rows("tables")["descriptions"])
-def test_members_of_an_entry_are_in_its_description(given: Json, words: str) -> None:
+def test_members_of_an_entry_are_in_its_description(given, words):
     assert words in tool_of(given).definition["function"]["description"]
 
 
-def test_fields_without_effect() -> None:
+def test_fields_without_effect():
     more: dict[str, Any] = {
         "cache_control": {"type": "ephemeral"},
         "allowed_callers": ["direct"],
@@ -97,7 +95,7 @@ def test_fields_without_effect() -> None:
     assert tool_of(BASH | more) == tool_of(BASH)
 
 
-def test_the_client_runs_them_where_hosted_tools_are_refused() -> None:
+def test_the_client_runs_them_where_hosted_tools_are_refused():
     tools = [{"type": kind} for kind in BY_TYPE]
     asked = parsed("responses", {"tools": tools}, omit_hosted=False)
     assert names(asked) == [tool.type for tool in BUILTIN_TOOLS]
@@ -107,7 +105,7 @@ def test_the_client_runs_them_where_hosted_tools_are_refused() -> None:
         parsed("responses", {"tools": [remote, function("responses")]}, omit_hosted=False)
 
 
-def test_the_grammar_of_a_custom_tool_is_that_of_the_request() -> None:
+def test_the_grammar_of_a_custom_tool_is_that_of_the_request():
     form = {"type": "grammar", "syntax": "regex", "definition": "(?s).*"}
     (tool,) = parsed(
         "responses", {"tools": [{"type": "custom", "name": "a", "format": form}]}

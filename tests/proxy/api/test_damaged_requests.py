@@ -102,7 +102,7 @@ PLACES = {api: places(body) for api, body in BODIES.items()}
 
 
 @each_api()
-def test_the_body_is_valid_before_it_is_damaged(api: str) -> None:
+def test_the_body_is_valid_before_it_is_damaged(api):
     roles = [each["role"] for each in parsed(api, BODIES[api]).messages]
     if api == "messages":
         assert roles == ["system", "user", "assistant", "tool", "system", "user", "assistant"]
@@ -122,7 +122,7 @@ def check_refusal(api: str, error: InvalidRequest) -> None:
 @each_api()
 @settings(deadline=None, max_examples=repeats(60, nightly=400))
 @given(data=st.data())
-def test_a_damaged_request_is_parsed_or_refused(api: str, data: st.DataObject) -> None:
+def test_a_damaged_request_is_parsed_or_refused(api, data):
     body = copy.deepcopy(BODIES[api])
     damage = st.tuples(st.sampled_from(PLACES[api]), JSON, st.booleans())
     for path, value, removed in data.draw(st.lists(damage, min_size=1, max_size=3)):

@@ -16,7 +16,6 @@ from toolgate_core.errors import (
     InvalidRequest,
     ModelNotFound,
     SchemaNotEnforceable,
-    ToolgateError,
 )
 from toolgate_proxy.api.messages.surface import error_body
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES
@@ -33,7 +32,7 @@ PLACES = {
 
 
 @each_api()
-def test_an_error_about_a_schema_has_the_path_and_the_pointer(api: str) -> None:
+def test_an_error_about_a_schema_has_the_path_and_the_pointer(api):
     member, path = PLACES[api]
     error = refused(api, {"tools": [{"type": "mcp"}, function(api, **{member: OUTSIDE})]})
     assert isinstance(error, SchemaNotEnforceable)
@@ -43,7 +42,7 @@ def test_an_error_about_a_schema_has_the_path_and_the_pointer(api: str) -> None:
 
 
 @each_api()
-def test_an_error_is_the_same_object_in_a_body_and_in_a_stream(api: str) -> None:
+def test_an_error_is_the_same_object_in_a_body_and_in_a_stream(api):
     body = APIS[api].error(SchemaNotEnforceable("One.\nTwo.", pointer="/a", param="tools[0]"))
     event = APIS[api].error_event(body)
     assert event.endswith(b"\n\n")
@@ -53,7 +52,7 @@ def test_an_error_is_the_same_object_in_a_body_and_in_a_stream(api: str) -> None
     assert len(rest) == (api == "responses")
 
 
-def test_an_error_before_the_first_event_of_messages() -> None:
+def test_an_error_before_the_first_event_of_messages():
     body = MESSAGES.error(BackendLost("Gone."), None, "req_1")
     [data] = SseParser().feed(MESSAGES.error_event(body))
     assert json.loads(data) == body
@@ -61,7 +60,7 @@ def test_an_error_before_the_first_event_of_messages() -> None:
     check_error(body)
 
 
-def test_an_error_before_the_first_event_of_responses_ends_as_failed() -> None:
+def test_an_error_before_the_first_event_of_responses_ends_as_failed():
     body = RESPONSES.error(BackendLost("Gone.", param="messages"))
     event, failed = (json.loads(data) for data in SseParser().feed(RESPONSES.error_event(body)))
     check_event(event)
@@ -116,9 +115,7 @@ BLOCKS: Json = {
         ("messages", BLOCKS, "response_format", "output_config.format"),
     ],
 )  # fmt: skip
-def test_errors_name_the_places_of_the_request(
-    api: str, body: Json, param: str, shown: str
-) -> None:
+def test_errors_name_the_places_of_the_request(api, body, param, shown):
     error = InvalidRequest(f"What is at '{param}' is wrong.", param=param)
     made = APIS[api].error(error, parsed(api, body))["error"]
     assert made["param"] == shown
@@ -128,7 +125,7 @@ def test_errors_name_the_places_of_the_request(
         assert APIS[api].error(error)["error"]["param"] == param
 
 
-def test_a_message_about_the_budget_has_the_name_of_responses() -> None:
+def test_a_message_about_the_budget_has_the_name_of_responses():
     text = "max_tokens allows 5 tokens, but a call takes 9. Set max_tokens to 9."
     error = RESPONSES.error(BudgetTooSmall(text, least=9, param="max_tokens"), parsed("responses"))
     shown = error["error"]
@@ -137,7 +134,7 @@ def test_a_message_about_the_budget_has_the_name_of_responses() -> None:
     assert RESPONSES.error(InvalidRequest("x", param="messages"))["error"]["param"] == "input"
 
 
-def test_types_of_errors_of_messages() -> None:
+def test_types_of_errors_of_messages():
     body = MESSAGES.error(ModelNotFound("No.", param="model"), None, "req_1")
     assert (body["type"], body["request_id"]) == ("error", "req_1")
     found = {name: body["error"][name] for name in ("type", "code", "param")}
@@ -161,16 +158,14 @@ CLAUDE_CODE = re.compile(r"prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)"
         (ContextLengthExceeded("It has 9 bytes."), "prompt is too long: It has 9 bytes."),
     ],
 )  # fmt: skip
-def test_the_length_of_a_prompt_is_in_words_that_clients_recognize(
-    error: ToolgateError, shown: str
-) -> None:
+def test_the_length_of_a_prompt_is_in_words_that_clients_recognize(error, shown):
     made = MESSAGES.error(error)["error"]
     assert (made["message"], made["code"]) == (shown, "context_length_exceeded")
     assert made["type"] == "invalid_request_error"
     assert COMPLETIONS.error(error)["error"]["message"] == error.message
 
 
-def test_the_tokens_of_a_prompt_that_nobody_counts_are_estimated() -> None:
+def test_the_tokens_of_a_prompt_that_nobody_counts_are_estimated():
     """Claude Code drops turns by the difference of the numbers before it tries again."""
     long = parsed("messages", {"messages": [{"role": "user", "content": "word " * 40_000}]})
     message = MESSAGES.error(of_tokens(4096), long)["error"]["message"]

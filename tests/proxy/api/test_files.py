@@ -55,7 +55,7 @@ def content(request: ChatRequest) -> Any:
 
 @pytest.mark.parametrize("in_result", [False, True])
 @each_api()
-def test_a_text_file_is_text_with_its_name(api: str, in_result: bool) -> None:
+def test_a_text_file_is_text_with_its_name(api, in_result):
     shown = '<document title="a.txt">\nLämp 4\n</document>'
     for data in (LAMPS, f"data:text/markdown;charset=utf-8;base64,{LAMPS}"):
         request = parsed(api, body(api, part(api, data, "a.txt"), in_result=in_result))
@@ -65,7 +65,7 @@ def test_a_text_file_is_text_with_its_name(api: str, in_result: bool) -> None:
 
 @pytest.mark.parametrize("in_result", [False, True])
 @each_api()
-def test_a_pdf_is_kept_until_its_text_is_read(api: str, in_result: bool) -> None:
+def test_a_pdf_is_kept_until_its_text_is_read(api, in_result):
     """Also what is only said to be one: the reader's error tells that it is none."""
     for data in (PDF_DATA, HEAD + PDF_DATA):
         request = parsed(api, body(api, part(api, data, "a.pdf"), in_result=in_result))
@@ -97,9 +97,7 @@ NOT_READ = [
 
 
 @pytest.mark.parametrize(("api", "given", "field"), NOT_READ)
-def test_a_file_that_is_not_read_is_refused_or_left_out_of_a_result(
-    api: str, given: Json, field: str
-) -> None:
+def test_a_file_that_is_not_read_is_refused_or_left_out_of_a_result(api, given, field):
     user, result = PATHS[api]
     error = refused(api, body(api, given))
     assert (error.code, error.param) == ("unsupported_parameter", f"{user}.{field}")
@@ -110,6 +108,6 @@ def test_a_file_that_is_not_read_is_refused_or_left_out_of_a_result(
 
 @pytest.mark.parametrize("data", [None, "", 3])
 @each_api()
-def test_a_file_without_data_is_refused(api: str, data: Any) -> None:
+def test_a_file_without_data_is_refused(api, data):
     error = refused(api, body(api, part(api, data)))
     assert error.param == f"{PATHS[api][0]}.{FIELDS[api]}"

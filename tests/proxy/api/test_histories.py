@@ -4,7 +4,6 @@ becomes one that templates can render. Single examples are rows of requests.yaml
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -82,9 +81,7 @@ BY_NAME = [result(None, "G", "g"), result(None, "F", "f"), result("unknown", "H"
         "of calls with one id",
     ],
 )  # fmt: skip
-def test_results_follow_their_calls(
-    messages: list[Json], contents: list[Any], paths: str, notes: list[str]
-) -> None:
+def test_results_follow_their_calls(messages, contents, paths, notes):
     got, places, noted = paired(*messages)
     assert [message["content"] for message in got] == contents
     assert (" ".join(places), noted) == (paths, notes)
@@ -106,7 +103,7 @@ def check_pairs(got: list[Json]) -> None:
         assert results == sorted(results, key=ids.index)
 
 
-def test_results_without_a_call_get_one_each() -> None:
+def test_results_without_a_call_get_one_each():
     got, _, _ = paired(result("gone", "x", "f"), USER, result(None, "y"), result(None, "z"))
     calls = [message["tool_calls"][0] for message in got if message["role"] == "assistant"]
     assert [call["function"]["name"] for call in calls] == ["f", UNKNOWN, UNKNOWN]
@@ -127,7 +124,7 @@ MESSAGES: st.SearchStrategy[Json] = st.one_of(
 
 
 @given(st.lists(MESSAGES, max_size=8))
-def test_every_history_becomes_one_that_templates_can_render(messages: list[Json]) -> None:
+def test_every_history_becomes_one_that_templates_can_render(messages):
     got, paths, _ = paired(*messages)
     assert len(got) == len(paths)
     assert {id(message) for message in messages} <= {id(message) for message in got}
@@ -138,14 +135,14 @@ OTHERS = ("{", "[]", "null", "1", '"a"', '"{}"', " ", "{]", [], 1, True, "[" * 1
 
 
 @pytest.mark.parametrize("sent", [{"a": "é"}, '{"a": "é"}', *OTHERS])
-def test_arguments_are_the_text_of_an_object_or_an_empty_one(sent: Any) -> None:
+def test_arguments_are_the_text_of_an_object_or_an_empty_one(sent):
     history = History()
     valid = sent not in OTHERS
     assert history.arguments(sent, "p") == ('{"a": "é"}' if valid else "{}")
     assert history.changes == (() if valid else (HistoryChange("arguments", "p"),))
 
 
-def test_fields_that_clients_add_are_left_out() -> None:
+def test_fields_that_clients_add_are_left_out():
     history = History()
     sent = {"role": "user", "metadata_passthrough": {"a": 1}, "phase": None, "a.b": 1}
     history.note_unknown(Fields(sent, "input[0]"), ("role",))
@@ -158,18 +155,18 @@ def test_fields_that_clients_add_are_left_out() -> None:
     rows("tables")["entries"],
     ids=lambda value: value["type"] if isinstance(value, dict) else None,
 )
-def test_an_entry_of_another_service_is_its_text_or_is_left_out(entry: Json, text: str) -> None:
+def test_an_entry_of_another_service_is_its_text_or_is_left_out(entry, text):
     history = History()
     assert history.text(entry, "p") == text
     assert history.changes == (HistoryChange("as_text" if text else "left_out", "p"),)
 
 
 @pytest.mark.parametrize("value", [None, 3, {}, [], "", {"text": None}, {"text": 3}, [[]]])
-def test_values_without_text(value: object) -> None:
+def test_values_without_text(value):
     assert text_of(value) == ""
 
 
-def test_the_number_of_places_is_bounded() -> None:
+def test_the_number_of_places_is_bounded():
     history = History()
     for at in range(1000):
         history.note("left_out", f"input[{at}]")
@@ -183,7 +180,7 @@ UNKNOWN_ITEMS = {"context_compaction", "compaction_summary", "ghost_snapshot", "
 
 
 @pytest.mark.parametrize("kind", sorted(UNKNOWN_ITEMS | SDK_ITEMS))
-def test_an_unknown_item_is_left_out_or_shown_as_text(kind: str) -> None:
+def test_an_unknown_item_is_left_out_or_shown_as_text(kind):
     asked = parsed("responses", {"input": [{"type": kind, "encrypted_content": "gAAA"}, *HI]})
     assert ([*asked.messages], changes(asked)) == (HI, [["left_out", "input[0]"]])
     asked = parsed("responses", {"input": [{"type": kind, "output": "seen"}, *HI]})
@@ -192,7 +189,7 @@ def test_an_unknown_item_is_left_out_or_shown_as_text(kind: str) -> None:
     assert re.fullmatch("[A-Za-z0-9_-]+", call["tool_calls"][0]["function"]["name"])
 
 
-def test_unknown_blocks_are_errors_in_the_latest_turn_only() -> None:
+def test_unknown_blocks_are_errors_in_the_latest_turn_only():
     odd = {"role": "user", "content": [{"type": "hologram", "text": "A cat."}]}
     said = {"role": "assistant", "content": "ok"}
     assert "A cat." in str(parsed("messages", {"messages": [odd, said, *HI]}).messages[0])
@@ -204,7 +201,7 @@ def thinking(of: str, seal: OwnerSeal = SEAL) -> Json:
     return {"type": "thinking", "thinking": of, "signature": sign(seal, of)}
 
 
-def test_thinking_is_restored_by_its_signature_and_nobody_elses() -> None:
+def test_thinking_is_restored_by_its_signature_and_nobody_elses():
     """What was changed can't be told from what belongs to another key."""
     own = thinking("hm")
     signature = own["signature"]
@@ -238,18 +235,18 @@ def test_thinking_is_restored_by_its_signature_and_nobody_elses() -> None:
 @pytest.mark.parametrize(
     "call_id", ["call_" + "aB3" * 8, "functions.look:0", "0", "aB3dE6gH9", "é/?=", "call_x"]
 )
-def test_ids_of_calls_return_unchanged(call_id: str) -> None:
+def test_ids_of_calls_return_unchanged(call_id):
     shown = shown_id(call_id, "msg_1", 0)
     assert re.fullmatch("toolu_[A-Za-z0-9_-]+", shown)
     assert original_id(shown) == call_id
     assert shown == shown_id(call_id, "msg_1", 0)
 
 
-def test_ids_that_a_family_counts_are_unique_in_a_conversation() -> None:
+def test_ids_that_a_family_counts_are_unique_in_a_conversation():
     shown = {shown_id("0", response, at) for response in ("msg_1", "msg_2") for at in (0, 1)}
     assert len(shown) == 4
 
 
 @pytest.mark.parametrize("call_id", ["toolu_01", "toolu_0123456789ab_%%", "abc", "toolu_01_é"])
-def test_foreign_ids_stay(call_id: str) -> None:
+def test_foreign_ids_stay(call_id):
     assert original_id(call_id) == call_id

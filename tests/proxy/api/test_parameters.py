@@ -65,7 +65,7 @@ def given(api: str, row: Parameter, value: Any) -> ChatRequest:
 @pytest.mark.parametrize(
     "row", [row for row in chat.PARAMETERS if row.type], ids=lambda row: row.name
 )
-def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
+def test_valid_values_reach_the_field_of_the_row(row):
     assert row.type
     for value in valid(row.type):
         request, read = given("chat", row, value), row.type.parse(value, row.name)
@@ -84,7 +84,7 @@ def test_valid_values_reach_the_field_of_the_row(row: Parameter) -> None:
 
 
 @each_api()
-def test_invalid_values_are_errors_that_name_the_parameter(api: str) -> None:
+def test_invalid_values_are_errors_that_name_the_parameter(api):
     cases = [(row, value) for row in TABLES[api] if row.type for value in invalid(row.type)]
     for row, value in cases:
         if row.name == "input" and isinstance(value, str):
@@ -96,7 +96,7 @@ def test_invalid_values_are_errors_that_name_the_parameter(api: str) -> None:
 
 
 @each_api()
-def test_ignored_parameters_accept_any_value(api: str) -> None:
+def test_ignored_parameters_accept_any_value(api):
     ignored = [row for row in TABLES[api] if row.type is None and row.support == "ignored"]
     assert ignored
     for row in ignored:
@@ -105,7 +105,7 @@ def test_ignored_parameters_accept_any_value(api: str) -> None:
 
 
 @each_api()
-def test_refused_parameters_are_refused_with_their_reason(api: str) -> None:
+def test_refused_parameters_are_refused_with_their_reason(api):
     rows = [row for row in TABLES[api] if row.support in ("rejected", "default only")]
     assert rows
     for row in rows:
@@ -117,7 +117,7 @@ def test_refused_parameters_are_refused_with_their_reason(api: str) -> None:
             assert row.note in error.message
 
 
-def test_rows_have_a_type_if_values_are_read_and_name_fields_that_exist() -> None:
+def test_rows_have_a_type_if_values_are_read_and_name_fields_that_exist():
     for row in ROWS:
         assert (row.type is not None) or row.support != "supported"
         assert (row.type is None) or row.support in ("supported", "ignored")
@@ -135,12 +135,12 @@ def test_rows_have_a_type_if_values_are_read_and_name_fields_that_exist() -> Non
     assert request < {each.name for each in fields(ChatRequest)}
 
 
-def test_a_table_with_two_rows_of_one_name_is_an_error() -> None:
+def test_a_table_with_two_rows_of_one_name_is_an_error():
     with pytest.raises(ValueError, match="'temperature'"):
         make_table([chat.BY_NAME["temperature"]] * 2)
 
 
-def test_every_parameter_of_chat_has_a_counterpart_in_responses() -> None:
+def test_every_parameter_of_chat_has_a_counterpart_in_responses():
     """All of vLLM's, LiteLLM's and Toolgate's, and OpenAI's for sampling."""
     others = {
         "messages", "n", "max_tokens", "max_completion_tokens", "functions", "function_call",
@@ -160,7 +160,7 @@ def test_every_parameter_of_chat_has_a_counterpart_in_responses() -> None:
         ("\ud800", "Unknown parameter '?'. Remove it from the request."),
     ],
 )
-def test_errors_about_unknown_parameters_say_what_to_send_instead(sent: str, advice: str) -> None:
+def test_errors_about_unknown_parameters_say_what_to_send_instead(sent, advice):
     known = dict.fromkeys(("temperature", "max_tokens", "tool_choice"))
     with pytest.raises(UnsupportedParameter) as refusal:
         read_parameters({sent: 1}, known)  # type: ignore[arg-type]
@@ -168,12 +168,12 @@ def test_errors_about_unknown_parameters_say_what_to_send_instead(sent: str, adv
 
 
 @each_api()
-def test_foreign_parameters_are_unknown(api: str) -> None:
+def test_foreign_parameters_are_unknown(api):
     notes = {name for name in FOREIGN if name in APIS[api].parameters}
     assert notes <= {"input", "thinking"}  # other APIs have them
 
 
-def test_names_that_a_header_cannot_hold_are_not_shown() -> None:
+def test_names_that_a_header_cannot_hold_are_not_shown():
     known = frozenset({"temperature"})
     body = {"temperature": 1, "a\r\nset-cookie": 1, "näme": 2, "left_out": None, "num_ctx": 3}
     assert without_unknown(body, known) == ({"temperature": 1}, ["?", "?", "num_ctx"])
@@ -183,16 +183,14 @@ def test_names_that_a_header_cannot_hold_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize(("api", "defaults", "body", "expected"), rows("tables")["deployment"])
-def test_defaults_of_a_deployment_have_the_names_of_the_api(
-    api: str, defaults: Json, body: Json, expected: Json
-) -> None:
+def test_defaults_of_a_deployment_have_the_names_of_the_api(api, defaults, body, expected):
     assert APIS[api].with_defaults(body, defaults) == expected
 
 
 @pytest.mark.parametrize(
     ("api", "prefix"), [("chat", "chatcmpl-"), ("responses", "resp_"), ("messages", "msg_")]
 )
-def test_each_request_has_an_id_of_the_api(api: str, prefix: str) -> None:
+def test_each_request_has_an_id_of_the_api(api, prefix):
     first, second = parsed(api), parsed(api)
     assert first.request_id.startswith(prefix)
     assert first.request_id != second.request_id
@@ -211,7 +209,7 @@ TYPES: tuple[ValueType, ...] = (
 
 
 @pytest.mark.parametrize("value_type", TYPES, ids=repr)
-def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
+def test_examples_are_what_they_claim_to_be(value_type):
     for value in valid(value_type):
         value_type.parse(value, "field")
     assert invalid(value_type)
@@ -247,15 +245,13 @@ def test_examples_are_what_they_claim_to_be(value_type: ValueType) -> None:
          ".c' is not supported. Remove it. The known members are a, b."),
     ],
 )  # fmt: skip
-def test_errors_state_the_field_the_rule_and_the_value(
-    value_type: ValueType, value: Any, message: str
-) -> None:
+def test_errors_state_the_field_the_rule_and_the_value(value_type, value, message):
     with pytest.raises(InvalidRequest) as error:
         value_type.parse(value, "field")
     assert error.value.message == f"'field{message}"
 
 
-def test_values_are_read_as_what_they_mean() -> None:
+def test_values_are_read_as_what_they_mean():
     assert Integer(-1).parse(5.0, "field") == 5
     assert TokenIds().parse([5.0], "field") == (5,)
     none = {"size": None, "more": None, "other": False}

@@ -43,7 +43,7 @@ def of_claude(name: str) -> ChatRequest:
 
 
 @pytest.mark.parametrize("name", [each for each in CLAUDE if each not in (DEFERRED, *SEARCHING)])
-def test_a_request_of_claude_code_gets_an_answer(name: str) -> None:
+def test_a_request_of_claude_code_gets_an_answer(name):
     request, body = of_claude(name), recorded(name)["body"]
     assert names(request) == [tool["name"] for tool in body["tools"]]
     assert request.parallel_tool_calls
@@ -62,7 +62,7 @@ def test_a_request_of_claude_code_gets_an_answer(name: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_results_and_images_of_claude_code_follow_their_calls(version: str) -> None:
+def test_results_and_images_of_claude_code_follow_their_calls(version):
     _, *messages = of_claude(f"{version}-results").messages
     turn = next(message for message in messages if message["role"] == "assistant")
     assert turn["reasoning_content"] == "…"
@@ -75,12 +75,12 @@ def test_results_and_images_of_claude_code_follow_their_calls(version: str) -> N
 
 
 @pytest.mark.parametrize("name", SEARCHING)
-def test_a_web_search_is_left_out(name: str) -> None:
+def test_a_web_search_is_left_out(name):
     request = of_claude(name)
     assert (request.tools, request.omitted_tools) == ((), ("web_search_20250305",))
 
 
-def test_deferred_tools_are_not_offered() -> None:
+def test_deferred_tools_are_not_offered():
     request = of_claude(DEFERRED)
     sent = recorded(DEFERRED)["body"]["tools"]
     eager = [tool["name"] for tool in sent if not tool.get("defer_loading")]
@@ -107,7 +107,7 @@ def of_codex(name: str) -> ChatRequest:
         ("0.169-results", {"apply_patch"}),
     ],
 )
-def test_tools_of_codex_are_offered_and_hosted_ones_left_out(name: str, offered: set[str]) -> None:
+def test_tools_of_codex_are_offered_and_hosted_ones_left_out(name, offered):
     asked = of_codex(name)
     assert offered <= {*names(asked)}
     assert asked.omitted_tools == ("web_search",)
@@ -118,14 +118,14 @@ def test_tools_of_codex_are_offered_and_hosted_ones_left_out(name: str, offered:
 
 
 @pytest.mark.parametrize("version", ["0.142", "0.169"])
-def test_results_of_codex_follow_their_calls(version: str) -> None:
+def test_results_of_codex_follow_their_calls(version):
     *_, turn, result = of_codex(f"{version}-results").messages
     [made] = turn["tool_calls"]
     assert made["function"]["name"] == "view_image"
     assert (result["role"], result["tool_call_id"]) == ("tool", made["id"])
 
 
-def test_members_of_openais_own_are_left_out() -> None:
+def test_members_of_openais_own_are_left_out():
     asked, sent = of_codex("0.169-openai_base_url"), codex("0.169-openai_base_url")
     assert asked.messages == of_codex("0.169-results").messages
     member = "internal_chat_message_metadata_passthrough"
@@ -134,7 +134,7 @@ def test_members_of_openais_own_are_left_out() -> None:
     ]
 
 
-def test_tools_at_the_beginning_of_the_input_are_the_tools_of_the_prompt() -> None:
+def test_tools_at_the_beginning_of_the_input_are_the_tools_of_the_prompt():
     given, asked = codex("additional_tools"), of_codex("additional_tools")
     assert [tool.name for tool in asked.prompt_tools] == [
         tool["name"] if space["name"] == "functions" else f"{space['name']}.{tool['name']}"

@@ -33,7 +33,7 @@ def shown(asked: ChatRequest, field: str, sent: Json) -> Any:
 
 
 @pytest.mark.parametrize(("api", "row"), CASES)
-def test_a_request_becomes(api: str, row: Json) -> None:
+def test_a_request_becomes(api, row):
     sent = copy.deepcopy(row["sent"])
     asked = parsed(api, sent)
     assert sent == row["sent"]
@@ -54,9 +54,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("api", "change", "param", "code", "words"), REFUSED)
-def test_a_refusal_names_the_parameter_and_the_rule(
-    api: str, change: Json, param: str, code: str, words: str
-) -> None:
+def test_a_refusal_names_the_parameter_and_the_rule(api, change, param, code, words):
     error = refused(api, change, open_objects=False)
     assert (error.param, error.code, error.status) == (param, code, 400)
     assert words in error.message

@@ -8,7 +8,7 @@ from litellm.proxy import proxy_server
 from litellm.proxy.anthropic_endpoints import endpoints
 
 from toolgate_proxy.api.reader import RequestReader
-from toolgate_proxy.api.surface import Surface, is_streamed
+from toolgate_proxy.api.surface import is_streamed
 from toolgate_proxy.api.surfaces import COMPLETIONS, MESSAGES, RESPONSES, SURFACES, surface_of
 from toolgate_proxy.context import RequestContext
 from toolgate_proxy.keys.permissions import may_open
@@ -19,14 +19,14 @@ from .kit import HI, function, rows
 
 
 @pytest.mark.parametrize(("path", "model"), rows("tables")["model in path"])
-def test_a_path_may_name_the_model(path: str, model: str) -> None:
+def test_a_path_may_name_the_model(path, model):
     found = COMPLETIONS.path.fullmatch(path)
     assert found is not None
     assert (found["model"] or "") == model
 
 
 @pytest.mark.parametrize("path", rows("tables")["other paths"])
-def test_other_paths_have_no_surface(path: str) -> None:
+def test_other_paths_have_no_surface(path):
     assert not any(surface.path.fullmatch(path) for surface in SURFACES)
 
 
@@ -39,9 +39,7 @@ def test_other_paths_have_no_surface(path: str) -> None:
     ],
     ids=["chat", "responses", "messages"],
 )
-def test_all_paths_of_litellm_have_a_surface(
-    surface: Surface, end: str, begins: tuple[str, ...], least: int
-) -> None:
+def test_all_paths_of_litellm_have_a_surface(surface, end, begins, least):
     """Otherwise requests at a path would go LiteLLM's way, without a word about it."""
     paths = {
         route.path.replace("{model:path}", "tiny").replace("{model}", "tiny")
@@ -54,14 +52,12 @@ def test_all_paths_of_litellm_have_a_surface(
 
 
 @pytest.mark.parametrize(("path", "headers", "name"), rows("tables")["errors"])
-def test_errors_have_the_form_of_the_path(
-    path: str, headers: tuple[str, ...], name: str | None
-) -> None:
+def test_errors_have_the_form_of_the_path(path, headers, name):
     surface = surface_of(path, headers)
     assert (surface and surface.name) == name
 
 
-def test_surfaces_have_names_and_call_types_of_litellm() -> None:
+def test_surfaces_have_names_and_call_types_of_litellm():
     assert len({surface.name for surface in SURFACES}) == len(SURFACES)
     kinds = {surface.call_type for surface in SURFACES}
     assert kinds == {"acompletion", "anthropic_messages", "aresponses"}
@@ -71,12 +67,12 @@ def test_surfaces_have_names_and_call_types_of_litellm() -> None:
     ("body", "streamed"),
     [({"stream": True}, True), ({"stream": False}, False), ({}, False), ({"stream": "yes"}, False)],
 )
-def test_only_stream_true_asks_for_a_stream(body: dict[str, object], streamed: bool) -> None:
+def test_only_stream_true_asks_for_a_stream(body, streamed):
     assert is_streamed(body) is streamed
 
 
 @pytest.mark.parametrize(("path", "opens"), rows("tables")["keys"])
-def test_a_virtual_key_opens_the_routes_to_models_alone(path: str, opens: str) -> None:
+def test_a_virtual_key_opens_the_routes_to_models_alone(path, opens):
     for method in ("GET", "POST", "DELETE"):
         assert may_open(method, path) is (method == opens), method
 
@@ -94,22 +90,22 @@ def salt(reader: RequestReader, owner: str, sent: str | None = None) -> str | No
     return request.cache_salt
 
 
-def test_salts_are_the_same_at_all_gateways_with_one_secret() -> None:
+def test_salts_are_the_same_at_all_gateways_with_one_secret():
     assert salt(OWN, "team a") == salt(SAME, "team a") != salt(OTHER, "team a")
 
 
-def test_owners_and_their_own_salts_have_different_salts() -> None:
+def test_owners_and_their_own_salts_have_different_salts():
     made = {salt(OWN, owner, sent) for owner in ("team a", "team b") for sent in (None, "x", "y")}
     assert len(made) == 6
     assert not any("team" in str(each) for each in made)
 
 
 @pytest.mark.parametrize("sent", [None, "pepper"])
-def test_shared_caches_have_the_salts_of_clients(sent: str | None) -> None:
+def test_shared_caches_have_the_salts_of_clients(sent):
     assert salt(SHARED, "team a", sent) == sent
 
 
-def test_a_search_takes_the_place_of_the_tools_that_are_not_listed() -> None:
+def test_a_search_takes_the_place_of_the_tools_that_are_not_listed():
     reader = RequestReader(Settings(tool_search=1), Sealer(b"s" * 32))
     body = {"tools": [function("chat", name) for name in ("a", "b", "c")]}
     sent = reader.searching(COMPLETIONS, body)["tools"]

@@ -30,7 +30,7 @@ HOSTED = [WEB, {"type": "mcp", "server_label": "a"}, {"type": "web_search"}]
 REQUIRED = {"chat": "required", "responses": "required", "messages": {"type": "any"}}
 
 
-def test_all_types_of_the_sdks_are_known() -> None:
+def test_all_types_of_the_sdks_are_known():
     own = {"function", "custom", "namespace", *TABLE}
     hosted = HostedTools(omit=True)
     for kind in tool_types(ToolParam) | tool_types(BetaToolUnionParam):
@@ -43,12 +43,12 @@ def test_all_types_of_the_sdks_are_known() -> None:
     ["web_search_", "web_search_x\r\ny: z", "web_search_preview_2", "computer_use_preview_x",
      "advisor_20260301,mcp", "advisor", "function", 3, None],
 )  # fmt: skip
-def test_other_texts_are_no_hosted_tools(kind: object) -> None:
+def test_other_texts_are_no_hosted_tools(kind):
     assert not HostedTools(omit=False).leaves_out({"type": kind}, "tools[0]")
 
 
 @each_api()
-def test_hosted_tools_are_left_out_or_refused(api: str) -> None:
+def test_hosted_tools_are_left_out_or_refused(api):
     look = function(api)
     asked = parsed(api, {"tools": [*HOSTED, look, WEB]})
     assert schema_params(asked)["look"].startswith("tools[3].")
@@ -61,7 +61,7 @@ def test_hosted_tools_are_left_out_or_refused(api: str) -> None:
 
 
 @each_api()
-def test_a_choice_can_not_require_what_was_left_out(api: str) -> None:
+def test_a_choice_can_not_require_what_was_left_out(api):
     required = {"tool_choice": REQUIRED[api]}
     with pytest.raises(InvalidTools, match=r"'web_search_20260209'.*'mcp'") as error:
         without(parsed(api, {"tools": HOSTED, **required}), {})
@@ -70,7 +70,7 @@ def test_a_choice_can_not_require_what_was_left_out(api: str) -> None:
     assert parsed(api, {"tools": HOSTED}).tools == ()
 
 
-def test_a_choice_can_not_name_a_hosted_tool() -> None:
+def test_a_choice_can_not_name_a_hosted_tool():
     choice = {"type": "tool", "name": "web_search"}
     error = refused("messages", {"tools": [function("messages"), WEB], "tool_choice": choice})
     assert (type(error), error.param) == (InvalidTools, "tools[1]")
@@ -78,7 +78,7 @@ def test_a_choice_can_not_name_a_hosted_tool() -> None:
 
 @pytest.mark.parametrize("open_objects", [False, True])
 @pytest.mark.parametrize("form", ["tools", "functions", "response_format"])
-def test_open_objects_allow_additional_properties(form: str, open_objects: bool) -> None:
+def test_open_objects_allow_additional_properties(form, open_objects):
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}}
     own = {"name": "look", "parameters": schema}
     given: Json = {
@@ -110,20 +110,20 @@ def found(name: str) -> list[Json]:
     return [*SEARCHED, {"role": "user", "content": [block]}]
 
 
-def test_an_invalid_deferred_tool_is_an_error_when_it_is_added() -> None:
+def test_an_invalid_deferred_tool_is_an_error_when_it_is_added():
     broken = {**LATER, "input_schema": {"type": "nothing"}}
     error = refused("messages", {"messages": found("close"), "tools": [SEARCH, broken]})
     assert (error.param or "").startswith("tools[1].input_schema")
 
 
 @pytest.mark.parametrize("deferred", [True, False])
-def test_two_tools_of_one_name_are_refused_also_if_one_is_deferred(deferred: bool) -> None:
+def test_two_tools_of_one_name_are_refused_also_if_one_is_deferred(deferred):
     other = {**CLOSE, "description": "Another one.", "defer_loading": deferred}
     error = refused("messages", {"messages": found("close"), "tools": [SEARCH, LATER, other]})
     assert isinstance(error, InvalidTools)
 
 
-def test_ten_thousand_deferred_tools_are_read_only_if_they_are_found() -> None:
+def test_ten_thousand_deferred_tools_are_read_only_if_they_are_found():
     many = [{**LATER, "name": f"valve_{at}"} for at in range(9_998)]
     asked = parsed("messages", {"messages": found("valve_77"), "tools": [SEARCH, CLOSE, *many]})
     assert names(asked) == ["search", "close", "valve_77"]
@@ -131,13 +131,13 @@ def test_ten_thousand_deferred_tools_are_read_only_if_they_are_found() -> None:
     assert refused("messages", {"tools": eager}).param == "tools"
 
 
-def test_the_gateway_runs_the_search_of_the_messages_api() -> None:
+def test_the_gateway_runs_the_search_of_the_messages_api():
     name = "tool_search_tool_regex"
     asked = parsed("messages", {"tools": [{"type": f"{name}_20251119", "name": name}, LATER]})
     assert [*asked.gateway_tools] == names(asked) == [name]
 
 
-def test_tools_of_a_conversation_that_is_continued_stay_found() -> None:
+def test_tools_of_a_conversation_that_is_continued_stay_found():
     items = [
         *HI,
         {"type": "tool_search_call", "call_id": "c", "arguments": {"query": "a"}},
@@ -197,7 +197,7 @@ def a_turn(api: str, at: int) -> list[Json]:
 
 
 @each_api()
-async def test_a_prompt_begins_with_the_earlier_prompt(api: str) -> None:
+async def test_a_prompt_begins_with_the_earlier_prompt(api):
     """So that the prefix cache has all of it."""
     tools = [function(api, "search")]
     tools += [{**function(api, f"tool_{at}"), "defer_loading": True} for at in range(COUNT)]

@@ -59,7 +59,7 @@ def types(sent: list[Json], at: int | None = None) -> list[str]:
 
 
 @each_api()
-def test_usage_counts_cached_and_reasoning_tokens(api: str) -> None:
+def test_usage_counts_cached_and_reasoning_tokens(api):
     body = {"thinking": THINKING} if api == "messages" else {}
     _, whole = answered(api, parsed(api, body), events(REASONED))
     usage = whole["usage"]
@@ -81,7 +81,7 @@ def test_usage_counts_cached_and_reasoning_tokens(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", TYPED)
-def test_the_end_of_a_call_is_sent_before_the_next_call(api: str) -> None:
+def test_the_end_of_a_call_is_sent_before_the_next_call(api):
     thinking = {"thinking": THINKING} if api == "messages" else {}
     sent, whole = made(api, tools(api) | thinking, TWO_CALLS)
     kind = "content_block" if api == "messages" else "response.output_item"
@@ -101,7 +101,7 @@ def test_the_end_of_a_call_is_sent_before_the_next_call(api: str) -> None:
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_a_cut_call_of_messages_is_never_shown_as_whole(eager: bool) -> None:
+def test_a_cut_call_of_messages_is_never_shown_as_whole(eager):
     """Clients parse incomplete input, so that it looks like that of a call."""
     sent, whole = made("messages", EAGER if eager else tools("messages"), CUT, "length")
     assert whole["toolgate"] == {"last_call": "cut"}
@@ -109,7 +109,7 @@ def test_a_cut_call_of_messages_is_never_shown_as_whole(eager: bool) -> None:
     assert types(sent).count("content_block_start") == eager
 
 
-def test_a_cut_call_of_responses_is_never_said_to_be_complete() -> None:
+def test_a_cut_call_of_responses_is_never_said_to_be_complete():
     """Clients execute a call when they see its end."""
     sent, whole = made("responses", tools("responses"), call("walk", {}) + "\n" + CUT, "length")
     first, second = whole["output"]
@@ -144,9 +144,7 @@ COMMANDS = {"commands": ["ls", "pwd"]}
     ],
     ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
 )  # fmt: skip
-def test_calls_of_other_kinds_have_their_own_events(
-    tool: Json, name: str, arguments: Json, between: list[str]
-) -> None:
+def test_calls_of_other_kinds_have_their_own_events(tool, name, arguments, between):
     text = call(name, arguments)
     sent, whole = made("responses", {"tools": [tool]}, text)
     assert types(sent, 0) == ["output_item.added", *between, "output_item.done"]
@@ -164,7 +162,7 @@ def test_calls_of_other_kinds_have_their_own_events(
 
 
 @pytest.mark.parametrize("number", ["1" + "0" * 30, "-1e400", "0.5"])
-def test_numbers_of_a_search_are_numbers_of_json(number: str) -> None:
+def test_numbers_of_a_search_are_numbers_of_json(number):
     text = call("tool_search", {"limit": 0}).replace("0", number)
     sent, whole = made("responses", {"tools": [SEARCH]}, text)
     assert responses_api.accumulated(sent) == whole["output"]
@@ -173,7 +171,7 @@ def test_numbers_of_a_search_are_numbers_of_json(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["-4E97775", "1" + "0" * 30, "9" * 5000, "-9223372036854775809"])
-def test_numbers_of_messages_of_any_size_keep_their_spelling(number: str) -> None:
+def test_numbers_of_messages_of_any_size_keep_their_spelling(number):
     text = call("look", {"where": "X"}).replace('"X"', number)
     sent, whole = made("messages", tools("messages"), text)
     deltas = [event["delta"] for event in sent if event["type"] == "content_block_delta"]
@@ -185,7 +183,7 @@ def test_numbers_of_messages_of_any_size_keep_their_spelling(number: str) -> Non
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager: bool) -> None:
+def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager):
     answer = answer_to(parsed("messages", EAGER if eager else tools("messages")))
     sent = events(call("look", LONG))
     data = MESSAGES.stream(answer, "tiny").events(fed(answer, sent[: len(sent) // 2]))
@@ -193,9 +191,7 @@ def test_input_is_streamed_before_it_is_complete_only_for_eager_tools(eager: boo
 
 
 @pytest.mark.parametrize(("betas", "given", "eager"), rows("tables")["eager"])
-def test_the_tool_decides_on_eager_streaming_before_the_beta_header(
-    betas: str, given: bool | None, eager: bool
-) -> None:
+def test_the_tool_decides_on_eager_streaming_before_the_beta_header(betas, given, eager):
     client = Client({"anthropic-beta": betas}, SEAL)
     tool = {**function("messages"), "eager_input_streaming": given}
     asked = parsed("messages", {"tools": [tool]}, client=client)
@@ -203,7 +199,7 @@ def test_the_tool_decides_on_eager_streaming_before_the_beta_header(
 
 
 @pytest.mark.parametrize("display", [None, "omitted"])
-def test_the_signature_has_the_thinking(display: str | None) -> None:
+def test_the_signature_has_the_thinking(display):
     thinking = THINKING | ({"display": display} if display else {})
     _, whole = made("messages", {"thinking": thinking}, REASONED)
     block = whole["content"][0]
@@ -212,7 +208,7 @@ def test_the_signature_has_the_thinking(display: str | None) -> None:
     assert "Let me see" not in block["signature"]
 
 
-def test_reasoning_of_responses_is_content_or_summary() -> None:
+def test_reasoning_of_responses_is_content_or_summary():
     _, whole = made("responses", {}, REASONED)
     reasoning = whole["output"][0]
     assert reasoning["summary"] == []
@@ -225,7 +221,7 @@ def test_reasoning_of_responses_is_content_or_summary() -> None:
     assert not [name for name in types(sent) if "reasoning_text" in name]
 
 
-def test_logprobs_of_responses_are_in_events_and_in_the_part() -> None:
+def test_logprobs_of_responses_are_in_events_and_in_the_part():
     body = {"include": ["message.output_text.logprobs"], "top_logprobs": 2}
     sent, whole = made("responses", body, "Hello there, you", logprobs=True)
     tokens = [token["token"] for token in whole["output"][0]["content"][0]["logprobs"]]
@@ -236,7 +232,7 @@ def test_logprobs_of_responses_are_in_events_and_in_the_part() -> None:
     assert [each["token"] for each in done["logprobs"]] == tokens
 
 
-def test_the_first_events_of_responses_have_the_response_as_it_begins() -> None:
+def test_the_first_events_of_responses_have_the_response_as_it_begins():
     sent, whole = made("responses", tools("responses"), "Hello")
     for event in (sent[0], sent[1], sent[-1]):
         check_event(event)
@@ -250,7 +246,7 @@ def test_the_first_events_of_responses_have_the_response_as_it_begins() -> None:
 
 @pytest.mark.parametrize("text", ["Hello there", "<think>hm", CUT])
 @pytest.mark.parametrize("api", TYPED)
-def test_an_error_in_a_stream_ends_it(api: str, text: str) -> None:
+def test_an_error_in_a_stream_ends_it(api, text):
     """Without the end of what had begun: a client would use it."""
     body = EAGER | {"thinking": THINKING} if api == "messages" else tools(api)
     answer = answer_to(parsed(api, body))
@@ -276,11 +272,11 @@ def test_an_error_in_a_stream_ends_it(api: str, text: str) -> None:
     assert not [name for name in types(sent) if name.endswith(".done")]
 
 
-def test_silence_of_messages_is_filled_with_pings() -> None:
+def test_silence_of_messages_is_filled_with_pings():
     assert read_events(MESSAGES.keep_alive) == [{"type": "ping"}]
 
 
-def test_applied_edits_are_shown() -> None:
+def test_applied_edits_are_shown():
     asked = parsed("messages", {"context_management": {"edits": []}})
     thinking, uses = "clear_thinking_20251015", "clear_tool_uses_20250919"
     applied = (
@@ -302,7 +298,7 @@ LOOK = function("responses")
 NAMED_FORMAT = {"type": "json_schema", "name": "n", "schema": {"type": "object"}}
 
 
-def test_a_response_repeats_the_request_or_has_the_defaults() -> None:
+def test_a_response_repeats_the_request_or_has_the_defaults():
     given, always, defaults = (rows("tables")[name] for name in ("given", "always", "defaults"))
     body = {**given, "text": {"format": NAMED_FORMAT}, "tools": [LOOK]}
     _, whole = made("responses", body, call("look", {}))
@@ -321,7 +317,7 @@ def test_a_response_repeats_the_request_or_has_the_defaults() -> None:
     rows("tables")["repeated tools"],
     ids=lambda value: value["type"] if isinstance(value, dict) and "type" in value else "",
 )
-def test_a_response_repeats_the_tools_that_were_offered(sent: Json, expected: Json | None) -> None:
+def test_a_response_repeats_the_tools_that_were_offered(sent, expected):
     _, whole = made("responses", {"tools": [sent]}, "Hello")
     check_response(whole)
     if expected is None:

@@ -40,7 +40,7 @@ LOADED = LoadedGrammars(
 )
 
 
-def test_a_trace_has_the_source_of_each_grammar() -> None:
+def test_a_trace_has_the_source_of_each_grammar():
     message = backend_request(REQUEST, PLAN, LOADED, None)
     assert message.trace is not None
     assert message.enforcement is not None
@@ -51,7 +51,7 @@ def test_a_trace_has_the_source_of_each_grammar() -> None:
 
 
 @pytest.mark.parametrize("seed", [None, 1])
-def test_ids_of_turns_with_the_same_seed_differ(seed: int | None) -> None:
+def test_ids_of_turns_with_the_same_seed_differ(seed):
     def id_seed(*calls: int, request_id: str) -> str:
         messages = tuple({"role": "assistant", "tool_calls": [{}] * each} for each in calls)
         sampling = REQUEST.sampling.model_copy(update={"seed": seed})
@@ -66,13 +66,13 @@ def test_ids_of_turns_with_the_same_seed_differ(seed: int | None) -> None:
     assert (again == turns[1]) is (seed is not None)
 
 
-def test_without_a_trace_no_sources_are_sent() -> None:
+def test_without_a_trace_no_sources_are_sent():
     message = backend_request(replace(REQUEST, trace=False), PLAN, LOADED, None)
     assert message.trace is None
     assert b"trace" not in message.model_dump_json(exclude_none=True).encode()
 
 
-def test_the_prompt_lists_the_tools_of_the_beginning() -> None:
+def test_the_prompt_lists_the_tools_of_the_beginning():
     found = replace(REQUEST, listed_tools=(LOOK,))
     assert [*(chat_prompt(found).tools or ())] == [LOOK.definition]
     assert [*(chat_prompt(REQUEST).tools or ())] == [LOOK.definition, WALK.definition]
@@ -80,7 +80,7 @@ def test_the_prompt_lists_the_tools_of_the_beginning() -> None:
     assert chat_prompt(replace(REQUEST, listed_tools=())).tools is None
 
 
-def test_a_tool_that_is_left_out_is_shown_nowhere() -> None:
+def test_a_tool_that_is_left_out_is_shown_nowhere():
     definitions = {"type": "tool_definitions", "tools": [LOOK.definition, WALK.definition]}
     result = {"role": "tool", "tool_call_id": "c", "content": [definitions]}
     request = replace(REQUEST, messages=({"role": "user", "content": "hi"}, result))
@@ -102,8 +102,8 @@ def test_a_tool_that_is_left_out_is_shown_nowhere() -> None:
     ],
 )
 def test_a_whole_response_is_a_stream_of_batches_where_tokens_count(
-    metered: bool, asked: dict[str, Any], stream: bool | None, batched: bool | None
-) -> None:
+    metered, asked, stream, batched
+):
     """`stream`: None if it depends on whether a limit counts tokens."""
     message = backend_request(replace(REQUEST, **asked), PLAN, LOADED, None, metered=metered)
     assert message.stream is (metered if stream is None else stream)
@@ -146,13 +146,11 @@ def name_with(**fields: Any) -> str | None:
     ],
     ids=str,
 )
-def test_requests_with_the_same_answer_have_one_name_for_it(
-    fields: dict[str, Any], same: bool
-) -> None:
+def test_requests_with_the_same_answer_have_one_name_for_it(fields, same):
     assert (name_with(**fields) == name_with()) is same
 
 
-def test_the_seed_of_the_request_decides_about_the_seed_of_ids() -> None:
+def test_the_seed_of_the_request_decides_about_the_seed_of_ids():
     seeds = (enforcement(id_seed=f"seed 7, {at}") for at in range(2))
     assert len({name_with(sampling=SEEDED, enforcement=each) for each in seeds}) == 2
 
@@ -160,6 +158,6 @@ def test_the_seed_of_the_request_decides_about_the_seed_of_ids() -> None:
 @pytest.mark.parametrize(
     "field", ["model", "vllm_version", "adapter", "tokenizer", "grammar_format"]
 )
-def test_answers_of_other_backends_have_other_names(field: str) -> None:
+def test_answers_of_other_backends_have_other_names(field):
     given = wire.GenerateRequest(request_id="a", model="tiny", prompt=PROMPT)
     assert name_of(given, INFO.model_copy(update={field: "x"})) != name_of(given, INFO)

@@ -52,9 +52,7 @@ def result(call_id: str, text: str = "Seen.") -> Json:
         ([user("a"), said("b"), user("c"), call("1"), result("1"), said("d")], 5, (2, 5)),
     ],
 )
-def test_calls_stay_with_their_results(
-    messages: list[Json], end: int, recent: tuple[int, ...]
-) -> None:
+def test_calls_stay_with_their_results(messages, end, recent):
     assert divided(messages, 0) == Division(end, recent)
     opened = bool(messages[-1].get("tool_calls"))
     assert divided_whole(messages) == Division(len(messages) - opened, recent)
@@ -68,19 +66,17 @@ def test_calls_stay_with_their_results(
         ([user("a"), call("1")], 1, (1,)),
     ],
 )
-def test_a_demanded_summary_replaces_the_last_turn_as_well(
-    messages: list[Json], end: int, recent: tuple[int, ...]
-) -> None:
+def test_a_demanded_summary_replaces_the_last_turn_as_well(messages, end, recent):
     assert divided(messages, 0) is None
     assert divided_whole(messages) == Division(end, recent)
 
 
 @pytest.mark.parametrize("messages", [[], [SYSTEM], [call("1")]])
-def test_there_may_be_nothing_to_replace(messages: list[Json]) -> None:
+def test_there_may_be_nothing_to_replace(messages):
     assert divided(messages, 0) is divided_whole(messages) is None
 
 
-def test_recent_turns_stay_within_a_budget() -> None:
+def test_recent_turns_stay_within_a_budget():
     turns = [user("a" * 400), said("b" * 400)]
     messages = [*turns, *turns, *turns, user("c")]
     assert divided(messages, 150) == Division(6, (6,))
@@ -88,7 +84,7 @@ def test_recent_turns_stay_within_a_budget() -> None:
     assert divided(messages, 10_000) is None
 
 
-def test_a_summary_is_part_of_the_next_message_of_the_user() -> None:
+def test_a_summary_is_part_of_the_next_message_of_the_user():
     summary = shown("It was {long}.")
     assert Compacted("It was {long}.").messages() == [user(summary)]
     made = Compacted("It was {long}.", (user("c"), call("1"))).messages()
@@ -98,7 +94,7 @@ def test_a_summary_is_part_of_the_next_message_of_the_user() -> None:
     assert first["content"] == [{"type": "text", "text": summary}, *parts]
 
 
-def test_system_messages_stay_and_those_of_users_that_the_client_keeps() -> None:
+def test_system_messages_stay_and_those_of_users_that_the_client_keeps():
     roles = ["system", "user", "assistant", "tool", "system", "user"]
     assert Compacted("x").remaining(roles) == [0]
     assert Compacted("x", keeps_users=True).remaining(roles) == [0, 1, 4, 5]
@@ -109,13 +105,13 @@ SEAL = OwnerSeal(SEALER, "team a")
 MADE = Compacted("Half a pair: \ud83d.", ({"role": "user", "content": "é"},), keeps_users=True)
 
 
-def test_the_owner_opens_what_was_sealed() -> None:
+def test_the_owner_opens_what_was_sealed():
     text = sealed(MADE, SEAL)
     assert opened(text, SEAL) == MADE
     assert b"Half" not in base64.b64decode(text)
 
 
-def test_nobody_else_opens_it_and_nothing_else_opens() -> None:
+def test_nobody_else_opens_it_and_nothing_else_opens():
     text = sealed(MADE, SEAL)
     for seal in (None, OwnerSeal(SEALER, "team b"), OwnerSeal(Sealer(b"other"), "team a")):
         assert opened(text, seal) is None

@@ -60,7 +60,7 @@ async def error_for(url: str, *addresses: str, **options: Any) -> str:
     return refused.value.message
 
 
-async def test_images_given_by_url_become_data_uris() -> None:
+async def test_images_given_by_url_become_data_uris():
     requests: list[httpx.Request] = []
 
     def handler(request: httpx.Request) -> httpx.Response:
@@ -85,7 +85,7 @@ async def test_images_given_by_url_become_data_uris() -> None:
      "0.0.0.0", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1%eth0", "fd00::1",
      "::ffff:10.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "2001:0:a00:1::"],
 )  # fmt: skip
-async def test_image_urls_with_private_addresses_are_refused(address: str) -> None:
+async def test_image_urls_with_private_addresses_are_refused(address):
     """Also if another address of the host is public."""
     url = "http://innocent.example/a.png"
     assert "not public" in await error_for(url, address, handler=never)
@@ -101,21 +101,21 @@ async def test_image_urls_with_private_addresses_are_refused(address: str) -> No
      "data:image/png;base64,é", "data:image/svg+xml;base64,AAAA", "data:text/html,hi",
      URI.replace("png", "jpeg")],
 )  # fmt: skip
-async def test_local_and_unsupported_image_urls_are_refused(url: str) -> None:
+async def test_local_and_unsupported_image_urls_are_refused(url):
     await error_for(url, handler=never)
 
 
 @pytest.mark.parametrize(
     "url", ["http://a..b/a.png", f"http://{'a' * 64}.example/a.png", "http://xn--a/a.png"]
 )
-async def test_image_urls_with_invalid_host_names_are_refused(url: str) -> None:
+async def test_image_urls_with_invalid_host_names_are_refused(url):
     fetcher = Images(transport=httpx.MockTransport(never))
     with pytest.raises(InvalidRequest, match="could not be fetched"):
         await fetcher.inlined(messages_with(url), accepts_images=True)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308, 404, 500, 206])
-async def test_redirects_and_error_statuses_are_refused(status: int) -> None:
+async def test_redirects_and_error_statuses_are_refused(status):
     def handler(request: httpx.Request) -> httpx.Response:
         assert request.url.host == PUBLIC
         return httpx.Response(status, headers={"location": "http://10.0.0.1/"}, content=PNG)
@@ -123,7 +123,7 @@ async def test_redirects_and_error_statuses_are_refused(status: int) -> None:
     assert str(status) in await error_for(SITE, handler=handler)
 
 
-async def test_errors_reveal_neither_the_content_nor_the_address() -> None:
+async def test_errors_reveal_neither_the_content_nor_the_address():
     def secret(_: httpx.Request) -> httpx.Response:
         return httpx.Response(200, stream=httpx.ByteStream(b"secret"))
 
@@ -134,7 +134,7 @@ async def test_errors_reveal_neither_the_content_nor_the_address() -> None:
     assert "10.0.0.1" not in await error_for(SITE, handler=refusing)
 
 
-async def test_compressed_responses_are_not_decompressed() -> None:
+async def test_compressed_responses_are_not_decompressed():
     def handler(request: httpx.Request) -> httpx.Response:
         assert request.headers["accept-encoding"] == "identity"
         packed = httpx.ByteStream(gzip.compress(PNG + bytes(10**6)))
@@ -143,7 +143,7 @@ async def test_compressed_responses_are_not_decompressed() -> None:
     assert "is not a PNG" in await error_for(SITE, handler=handler)
 
 
-async def test_images_over_the_limits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_images_over_the_limits_are_refused(monkeypatch):
     with pytest.raises(InvalidRequest) as refused:
         await images().inlined(messages_with(*[URI] * 17), accepts_images=True)
     assert refused.value.param == "messages[0].content[17].image_url"
@@ -153,7 +153,7 @@ async def test_images_over_the_limits_are_refused(monkeypatch: pytest.MonkeyPatc
     assert "larger" in await error_for(SITE)
 
 
-def test_an_image_in_a_result_is_a_text_for_a_model_without_images() -> None:
+def test_an_image_in_a_result_is_a_text_for_a_model_without_images():
     [user] = messages_with(URI)
     parts = user["content"]
     messages = [user, {"role": "tool", "content": parts}, {"role": "tool", "content": "x"}]
@@ -222,7 +222,7 @@ async def fetched(url: str, resolve: Resolve | None = None) -> str:
 
 @over_sockets
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-async def test_image_is_fetched_from_the_address_that_was_checked(host: str) -> None:
+async def test_image_is_fetched_from_the_address_that_was_checked(host):
     """The name has no address of its own, and its second address would be an internal one."""
     resolve, names = resolving(host, "127.0.0.3")
     async with serving(host) as server:
@@ -233,7 +233,7 @@ async def test_image_is_fetched_from_the_address_that_was_checked(host: str) -> 
 
 
 @over_sockets
-async def test_internal_address_gets_no_connection() -> None:
+async def test_internal_address_gets_no_connection():
     resolve, _ = resolving("127.0.0.3")
     async with serving("127.0.0.3") as internal:
         with pytest.raises(InvalidRequest, match="not public"):
@@ -247,7 +247,7 @@ async def test_internal_address_gets_no_connection() -> None:
 
 
 @over_sockets
-async def test_redirect_to_an_internal_address_is_not_followed() -> None:
+async def test_redirect_to_an_internal_address_is_not_followed():
     resolve, names = resolving("127.0.0.1")
     async with serving("127.0.0.3") as internal:
         location = f"Location: http://127.0.0.3:{internal.port}/a.png"
@@ -260,7 +260,7 @@ async def test_redirect_to_an_internal_address_is_not_followed() -> None:
 
 @over_sockets
 @pytest.mark.parametrize("address", ["::1%lo", "::1%1", "fe80::1%eth0", "::1%", "127.0.0.1%lo", ""])
-async def test_address_with_a_zone_is_not_public(address: str) -> None:
+async def test_address_with_a_zone_is_not_public(address):
     """Zones are for addresses of one link."""
     resolve, _ = resolving(address)
     async with serving("::1") as server:
@@ -273,7 +273,7 @@ async def test_address_with_a_zone_is_not_public(address: str) -> None:
 
 
 @over_sockets
-async def test_web_proxy_of_the_environment_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_web_proxy_of_the_environment_is_not_used(monkeypatch):
     resolve, _ = resolving("127.0.0.1")
     async with serving("127.0.0.1") as proxy, serving("127.0.0.1") as site:
         for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):

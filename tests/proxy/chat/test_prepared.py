@@ -14,7 +14,6 @@ from toolgate_core import wire
 from toolgate_core.chat_request import ChatRequest
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import ContextLengthExceeded, InvalidRequest
-from toolgate_core.wire import ReasoningMode
 from toolgate_proxy.api.chat_completions.request import parse_request
 from toolgate_proxy.chat.request.preparation import check_bounds as check
 from toolgate_proxy.chat.request.preparation import with_family_ids, with_reasoning_switch
@@ -32,27 +31,27 @@ def request(text: str = "hi", **more: Any) -> ChatRequest:
 
 
 @pytest.mark.parametrize("letter", ["a", "é", "😀"])
-def test_text_that_can_not_fit_the_context_is_refused(letter: str) -> None:
+def test_text_that_can_not_fit_the_context_is_refused(letter):
     room = (200 - ROLE) // len(letter.encode())
     check(request(letter * room), BOUNDED)
     with pytest.raises(ContextLengthExceeded, match="200 bytes"):
         check(request(letter * (room + 1)), BOUNDED)
 
 
-def test_tools_and_template_arguments_count() -> None:
+def test_tools_and_template_arguments_count():
     tool = {"type": "function", "function": {"name": "f", "description": "d" * 200}}
     for more in ({"tools": [tool]}, {"chat_template_kwargs": {"a": ["b" * 200]}}):
         with pytest.raises(ContextLengthExceeded):
             check(request(**more), BOUNDED)
 
 
-def test_images_do_not_count() -> None:
+def test_images_do_not_count():
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 500}}
     sent = replace(request(), messages=({"role": "user", "content": [image]},))
     check(sent, BOUNDED)
 
 
-def test_text_in_the_form_of_an_image_counts() -> None:
+def test_text_in_the_form_of_an_image_counts():
     with pytest.raises(ContextLengthExceeded):
         check(request("data:" + "A" * 500), BOUNDED)
 
@@ -65,14 +64,14 @@ def test_text_in_the_form_of_an_image_counts() -> None:
         ("stop_token_ids", lambda token: [1, token]),
     ],
 )
-def test_tokens_outside_the_vocabulary_are_refused(name: str, value: Any) -> None:
+def test_tokens_outside_the_vocabulary_are_refused(name, value):
     check(request(**{name: value(999)}), BOUNDED)
     with pytest.raises(InvalidRequest, match="1000") as refusal:
         check(request(**{name: value(1000)}), BOUNDED)
     assert refusal.value.param == name
 
 
-def test_backend_that_reports_no_bounds_is_not_checked() -> None:
+def test_backend_that_reports_no_bounds_is_not_checked():
     check(request("a" * 10_000, stop_token_ids=[10**6]), INFO)
 
 
@@ -96,9 +95,7 @@ def test_backend_that_reports_no_bounds_is_not_checked() -> None:
         ("hermes", "off", {"a": 1}, "off", {"a": 1}),
     ],
 )
-def test_the_template_gets_the_argument_of_its_family(
-    dialect: str, mode: ReasoningMode, given: Any, mode_after: str, kwargs: Any
-) -> None:
+def test_the_template_gets_the_argument_of_its_family(dialect, mode, given, mode_after, kwargs):
     request = ChatRequest("id", "m", (), reasoning=mode, template_kwargs=given)
     made = with_reasoning_switch(request, DIALECTS[dialect])
     assert (made.reasoning, made.template_kwargs) == (mode_after, kwargs)
@@ -150,7 +147,7 @@ FOREIGN = (
         ("qwen3", ["call_abc", "call_def", "call_ghi"]),
     ],
 )
-def test_foreign_ids_get_the_form_of_the_family(dialect: str, ids: list[str]) -> None:
+def test_foreign_ids_get_the_form_of_the_family(dialect, ids):
     made = with_family_ids(FOREIGN, DIALECTS[dialect])
     texts = ["of f", "of g", "of the second f"]
     assert [each for each, _ in pairs(made)] == ids
@@ -158,7 +155,7 @@ def test_foreign_ids_get_the_form_of_the_family(dialect: str, ids: list[str]) ->
     assert with_family_ids(made, DIALECTS[dialect]) == made
 
 
-def test_random_ids_are_the_same_in_every_request() -> None:
+def test_random_ids_are_the_same_in_every_request():
     made = pairs(with_family_ids(FOREIGN, DIALECTS["mistral_v11"]))
     assert all(re.fullmatch("[A-Za-z0-9]{9}", each) for each, _ in made)
     assert len({each for each, _ in made}) == 3
@@ -167,7 +164,7 @@ def test_random_ids_are_the_same_in_every_request() -> None:
     assert with_family_ids(own, DIALECTS["mistral_v11"]) == own
 
 
-def test_repeated_ids_are_those_of_the_last_turn() -> None:
+def test_repeated_ids_are_those_of_the_last_turn():
     messages = (
         assistant(("f", "1")),
         result("1", "first"),

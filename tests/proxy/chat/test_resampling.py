@@ -20,7 +20,6 @@ from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
 from toolgate_core.deltas import ArgumentsDelta, CallEnd, CallStart, ContentDelta
-from toolgate_core.dialects.dialect import Dialect, Golden
 from toolgate_core.dialects.families.hermes import QWEN3
 from toolgate_core.dialects.mark_texts import mark_texts
 from toolgate_core.dialects.registry import DIALECTS
@@ -88,9 +87,7 @@ def taken(given: ChatResponse) -> Resample:
 
 @pytest.mark.parametrize("stop", [(), ("never",), ("\n\n",)])
 @given(cuts=CUTS)
-def test_invalid_calls_are_sampled_again_from_the_same_tokens_for_any_split(
-    stop: tuple[str, ...], cuts: list[int]
-) -> None:
+def test_invalid_calls_are_sampled_again_from_the_same_tokens_for_any_split(stop, cuts):
     given = answer(stop)
     new = feed(given, events(BEFORE + INVALID + "\n" + VALID), cuts)
     assert texts(new) == ("I look around.", "{}")
@@ -105,9 +102,7 @@ def test_invalid_calls_are_sampled_again_from_the_same_tokens_for_any_split(
 
 @pytest.mark.parametrize("stop", [(), ("never",)])
 @given(cuts=CUTS)
-def test_an_invalid_value_is_sampled_again_for_any_split(
-    stop: tuple[str, ...], cuts: list[int]
-) -> None:
+def test_an_invalid_value_is_sampled_again_for_any_split(stop, cuts):
     """The text behind the accepted tokens completes the call, and the client sees all of it."""
     given = answer(stop, UNIQUE_TOOLS, resamples=6)
     bad, good = (call("set_tags", {"tags": ["north", last]}) for last in ("north", "none"))
@@ -123,7 +118,7 @@ def test_an_invalid_value_is_sampled_again_for_any_split(
     assert (starts, texts(new)[1]) == (["set_tags"], '{"tags": ["north", "none"]}')
 
 
-def test_a_token_is_excluded_once_for_each_failure_at_a_place() -> None:
+def test_a_token_is_excluded_once_for_each_failure_at_a_place():
     given = answer(tools=UNIQUE_TOOLS, resamples=6)
     bad = call("set_tags", {"tags": ["a", "a"]})
     sent, places = events(bad), []
@@ -138,7 +133,7 @@ def test_a_token_is_excluded_once_for_each_failure_at_a_place() -> None:
         feed(given, sent, [])
 
 
-def test_an_invalid_last_attempt_is_an_error() -> None:
+def test_an_invalid_last_attempt_is_an_error():
     given = answer()
     feed(given, events(INVALID), [])
     assert taken(given).attempt == 1
@@ -148,7 +143,7 @@ def test_an_invalid_last_attempt_is_an_error() -> None:
         feed(given, events(INVALID), [], again=True)
 
 
-def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated() -> None:
+def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated():
     """The text before the call is held as a possible beginning of the stop string; sampled
     again, the model completes that."""
     given = answer(stop=("END",))
@@ -158,7 +153,7 @@ def test_the_beginning_of_a_stop_string_is_held_back_until_the_call_is_validated
     assert given.complete
 
 
-def test_usage_excludes_the_longer_prompt_of_a_retry() -> None:
+def test_usage_excludes_the_longer_prompt_of_a_retry():
     given = answer()
     first, *rest = [each for each in events(INVALID) if not isinstance(each, wire.UsageEvent)]
     assert isinstance(first, wire.StartEvent)
@@ -192,12 +187,8 @@ GREEDY = wire.Sampling(temperature=0)
     ids=["random", "greedy", "a small budget", "min_tokens", "no seed"],
 )  # fmt: skip
 def test_retry_request_continues_the_choice_with_derived_sampling(
-    sampling: wire.Sampling,
-    choice: int,
-    accepted: tuple[int, ...],
-    budget: int | None,
-    wanted: dict[str, object],
-) -> None:
+    sampling, choice, accepted, budget, wanted
+):
     first = FIRST.model_copy(update={"sampling": sampling})
     failed = ToolSchemaViolation("?")
     again = resample_request(first, Resample(choice, 1, accepted, budget, failed))
@@ -209,9 +200,7 @@ def test_retry_request_continues_the_choice_with_derived_sampling(
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.integers(0, 127), st.integers(1, 9))
-def test_derived_seeds_are_stable_and_differ_by_choice_and_attempt(
-    seed: int, choice: int, attempt: int
-) -> None:
+def test_derived_seeds_are_stable_and_differ_by_choice_and_attempt(seed, choice, attempt):
     derived = derived_seed(seed, choice, attempt)
     assert derived == derived_seed(seed, choice, attempt)
     assert 0 <= derived < 2**63
@@ -231,9 +220,7 @@ NOT_JSON = Violation(pointer="", keyword="", schema_pointer="")
 
 
 @rotating("dialect, golden, special", SEVERAL_CALLS, one_in=2)
-def test_the_last_call_is_sampled_again_without_those_before_it(
-    dialect: Dialect, golden: Golden, special: bool
-) -> None:
+def test_the_last_call_is_sampled_again_without_those_before_it(dialect, golden, special):
     """`special`: whether the marks are tokens."""
     tokens = GoldenTokens(dialect, mark_texts(dialect) if special else ())
     segmenter = tokens.segmenter(golden)
@@ -279,9 +266,7 @@ NESTED = '{"a": {"b/c": [1, "two", {"d": null}]}, "e" : -3.5e1 , "f": []}'
         ('{"a": 1, "a": 2}', "/a", ["2}"]),
     ],
 )
-def test_the_last_decision_comes_before_the_value_itself(
-    text: str, pointer: str, expected: list[str]
-) -> None:
+def test_the_last_decision_comes_before_the_value_itself(text, pointer, expected):
     starts = value_starts(text, pointer)
     assert len(starts) == len(expected)
     pairs = zip(expected, starts, strict=True)
@@ -289,7 +274,7 @@ def test_the_last_decision_comes_before_the_value_itself(
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": ', '{"a" 1}', "[1,]", "nonsense"])
-def test_text_that_is_not_json_has_no_starts_or_some_inside_it(text: str) -> None:
+def test_text_that_is_not_json_has_no_starts_or_some_inside_it(text):
     assert all(0 <= each.offset <= len(text) for each in value_starts(text, "/a"))
 
 
@@ -300,7 +285,7 @@ values = st.recursive(
 
 
 @given(values, st.sampled_from([None, 1]), st.data())
-def test_each_value_is_found(value: object, indent: int | None, data: st.DataObject) -> None:
+def test_each_value_is_found(value, indent, data):
     text, pointer, at = json.dumps(value, indent=indent), "", value
     while isinstance(at, dict | list) and at and data.draw(st.booleans()):
         step = data.draw(st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at))))

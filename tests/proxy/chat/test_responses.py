@@ -16,7 +16,7 @@ from tests.support.effort import NIGHTLY, SAMPLE
 from tests.support.servers.fake_backend import INFO
 from tests.support.servers.script import call, tokenize
 from toolgate_core import wire
-from toolgate_core.chat_request import ChatRequest, NamedTool
+from toolgate_core.chat_request import NamedTool
 from toolgate_core.deltas import CallStart, ContentDelta
 from toolgate_core.dialects.registry import DIALECTS
 from toolgate_core.errors import BackendFailed, EnforcementFailed, ToolSchemaViolation
@@ -27,7 +27,7 @@ STEP = 1 if NIGHTLY else 4
 """Of as many neighbouring places, a recorded stream is cut at one."""
 
 
-def test_stop_strings_in_all_choices_complete_the_response_early() -> None:
+def test_stop_strings_in_all_choices_complete_the_response_early():
     asked = request(n=2, stop=("the", "far"))
     sent = events("Over the old bridge", "So far, so good")
     answer = answer_to(asked)
@@ -41,13 +41,13 @@ def test_stop_strings_in_all_choices_complete_the_response_early() -> None:
         fed(answer, sent[at:])
 
 
-def test_content_that_arrives_together_is_one_event() -> None:
+def test_content_that_arrives_together_is_one_event():
     text = "Over the old bridge and into a dark forest, where nobody has ever been before."
     [content, _] = fed(answer_to(request()), events(text))
     assert content.event == ContentDelta(text)
 
 
-def test_tokens_with_and_without_logprobs_can_arrive_together() -> None:
+def test_tokens_with_and_without_logprobs_can_arrive_together():
     sent = [
         each.model_copy(update={"logprobs": None}) if at == 3 else each
         for at, each in enumerate(events("So far, so good", logprobs=True))
@@ -59,7 +59,7 @@ def test_tokens_with_and_without_logprobs_can_arrive_together() -> None:
     assert shown == ["So ", "far", "o g", "ood"]
 
 
-def test_a_stop_string_does_not_prevent_a_required_call() -> None:
+def test_a_stop_string_does_not_prevent_a_required_call():
     asked = request(choice="required", stop=("look",))
     _, whole = responses(asked, events("I look.\n" + call("walk", {})), [])
     assert of_whole(whole)[0]["finish"] == "tool_calls"
@@ -85,18 +85,16 @@ def test_a_stop_string_does_not_prevent_a_required_call() -> None:
         "no object", "the engine failed", "an end alone", "half a pair", "an unrequested choice",
     ],
 )  # fmt: skip
-def test_a_response_that_violates_the_plan_is_an_error(
-    asked: ChatRequest, sent: list[wire.StreamEvent], error: type[Exception]
-) -> None:
+def test_a_response_that_violates_the_plan_is_an_error(asked, sent, error):
     with pytest.raises(error):
         fed(answer_to(asked), sent)
 
 
-def test_a_pair_of_surrogates_is_one_character() -> None:
+def test_a_pair_of_surrogates_is_one_character():
     assert fed(answer_to(request()), events(call("look", {"where": "\ud83d\ude42"})))
 
 
-def test_cached_tokens_are_counted_when_the_response_ends_early() -> None:
+def test_cached_tokens_are_counted_when_the_response_ends_early():
     asked, sent = request(stop=("Hel",)), events("Hello there")
     sent[1] = sent[1].model_copy(update={"cached_tokens": 4})
     answer = answer_to(asked)
@@ -109,9 +107,7 @@ def test_cached_tokens_are_counted_when_the_response_ends_early() -> None:
     ("dialect", "passed_on"),
     [("mistral_v3", True), ("kimi_k2", True), ("cohere_r7b", False), ("kimi_k3", False)],
 )
-def test_ids_that_each_turn_counts_anew_are_not_those_of_the_api(
-    dialect: str, passed_on: bool
-) -> None:
+def test_ids_that_each_turn_counts_anew_are_not_those_of_the_api(dialect, passed_on):
     ids = CallIds(INFO, request(), DIALECTS[dialect])
     found = [ids.id_of(CallStart(0, "look", id="1")) for _ in range(2)]
     if passed_on:
@@ -139,15 +135,13 @@ def recorded(name: str, stop: tuple[str, ...], cuts: list[int]) -> dict[int, dic
 
 @pytest.mark.parametrize("stop", [(), ("a", "},")], ids=["", "stop strings"])
 @pytest.mark.parametrize("name", STREAMS)
-def test_every_split_of_a_recorded_stream_gives_the_same_response(
-    name: str, stop: tuple[str, ...]
-) -> None:
+def test_every_split_of_a_recorded_stream_gives_the_same_response(name, stop):
     expected = recorded(name, stop, [])
     for cut in [-1, *range(SAMPLE % STEP, len(STREAMS[name]["events"]), STEP)]:
         assert recorded(name, stop, [cut]) == expected
 
 
-def test_recorded_streams_contain_calls_reasoning_logprobs_and_choices() -> None:
+def test_recorded_streams_contain_calls_reasoning_logprobs_and_choices():
     """And characters of several bytes."""
     found = [choice for name in STREAMS for choice in recorded(name, (), []).values()]
     for part in ("calls", "reasoning", "logprobs"):

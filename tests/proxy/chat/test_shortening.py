@@ -103,9 +103,7 @@ OPEN = [*HISTORY, *turn("walk")[:1]]
         (OPEN, 3, (), "-+++"),
     ],
 )
-def test_results_of_old_calls_are_cleared(
-    history: list[Message], keep: int | None, excluded: tuple[str, ...], expected: str
-) -> None:
+def test_results_of_old_calls_are_cleared(history, keep, excluded, expected):
     kept = {} if keep is None else {"keep": keep}
     edit = ClearToolUses(USES, excluded=frozenset(excluded), **kept)
     messages, cleared = without_old_results(tuple(history), edit)
@@ -119,9 +117,7 @@ def test_results_of_old_calls_are_cleared(
     ("inputs", "expected"),
     [(False, []), (True, ["look", "look", "walk"]), (frozenset({"walk"}), ["walk"])],
 )
-def test_arguments_of_these_calls_are_cleared_on_request(
-    inputs: bool | frozenset[str], expected: list[str]
-) -> None:
+def test_arguments_of_these_calls_are_cleared_on_request(inputs, expected):
     edit = ClearToolUses(USES, keep=1, inputs=inputs)
     messages, _ = without_old_results(tuple(HISTORY), edit)
     calls = [call["function"] for message in messages for call in message.get("tool_calls", ())]
@@ -129,7 +125,7 @@ def test_arguments_of_these_calls_are_cleared_on_request(
     assert all(isinstance(json.loads(call["arguments"]), dict) for call in calls)
 
 
-def test_definitions_of_tools_stay() -> None:
+def test_definitions_of_tools_stay():
     defined = {"type": TOOL_DEFINITIONS, "tools": []}
     search, result = turn("search")
     found = {**result, "content": [{"type": "text", "text": LONG}, defined]}
@@ -165,7 +161,7 @@ THOUGHTS = [
         (None, ["one", "still one", "one again", "three", "four"], 0),
     ],
 )
-def test_reasoning_of_old_turns_is_cleared(keep: int | None, kept: list[str], cleared: int) -> None:
+def test_reasoning_of_old_turns_is_cleared(keep, kept, cleared):
     """A message of the user that follows a result does not end the turn."""
     messages, turns = without_old_reasoning(tuple(THOUGHTS), ClearThinking(THINKING, keep))
     found = [m["reasoning_content"] for m in messages if "reasoning_content" in m]
@@ -193,9 +189,7 @@ SAVED = 3 * (len(LONG) - len(CLEARED))
     ],
     ids=str,
 )
-async def test_an_edit_applies_when_it_is_due(
-    fields: dict[str, Any], output: int, applies: bool
-) -> None:
+async def test_an_edit_applies_when_it_is_due(fields, output, applies):
     edit = ClearToolUses(USES, keep=1, **fields)
     made = await edited(asked(HISTORY, edit, output=output), Counter(), 10**6)
     assert made.edits == ()
@@ -207,14 +201,14 @@ async def test_an_edit_applies_when_it_is_due(
     assert (applied.edit, applied.cleared, applied.tokens) == (edit, 3, SAVED)
 
 
-async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimated() -> None:
+async def test_a_prompt_beyond_the_context_is_edited_and_its_tokens_are_estimated():
     edit = ClearToolUses(USES, keep=1, at_least=100)
     made = await edited(asked(HISTORY, edit), Counter(2000), 2000)
     [applied] = made.applied_edits
     assert applied.tokens == SAVED // BYTES_PER_TOKEN
 
 
-async def test_edits_apply_one_after_the_other_and_cost_no_count_if_they_are_not_due() -> None:
+async def test_edits_apply_one_after_the_other_and_cost_no_count_if_they_are_not_due():
     edits = (ClearThinking(THINKING), ClearToolUses(USES, trigger=0))
     counter = Counter()
     made = await edited(asked([*THOUGHTS, *HISTORY], *edits), counter, 10**6)
@@ -240,9 +234,7 @@ turns = st.lists(
 
 
 @given(turns=turns, keep=st.integers(0, 5), inputs=st.booleans())
-async def test_calls_and_results_stay_together(
-    turns: list[list[Message]], keep: int, inputs: bool
-) -> None:
+async def test_calls_and_results_stay_together(turns, keep, inputs):
     messages = [message for each in turns for message in each]
     edits = (ClearThinking(THINKING, keep), ClearToolUses(USES, 0, keep=keep, inputs=inputs))
     first = await edited(asked(messages, *edits), Counter(), 10**6)
@@ -288,9 +280,7 @@ def spelt(text: str) -> tuple[Message, ...]:
         ("", ""),
     ],
 )
-def test_calls_stay_with_their_results_and_the_newest_part_remains(
-    text: str, expected: str
-) -> None:
+def test_calls_stay_with_their_results_and_the_newest_part_remains(text, expected):
     units = ["".join(text[at] for at in unit) for unit in droppable(spelt(text))]
     assert " ".join(units) == expected
 
@@ -298,7 +288,7 @@ def test_calls_stay_with_their_results_and_the_newest_part_remains(
 @pytest.mark.parametrize(
     ("context", "kept"), [(14, "suauctau"), (13, "suctau"), (12, "suctau"), (11, "su"), (1, "su")]
 )
-async def test_as_few_turns_as_necessary_are_dropped(context: int, kept: str) -> None:
+async def test_as_few_turns_as_necessary_are_dropped(context, kept):
     """A message has one token. Six are left for the response."""
     text = "suauctau"
     request = ChatRequest(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import time
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,13 +17,12 @@ from tests.proxy.process.kit import BOTH_ROUTES, CHAT, HI, value
 from tests.support.grammars.prewarm_tools import ENTRIES, EXPECTED, entry
 from tests.support.schemas.report_tools import ENTRIES as REPORTED
 from tests.support.schemas.report_tools import UNIQUE
-from tests.support.servers.fake_backend import INFO, KEY, WITHOUT_MASKS, FakeBackend
+from tests.support.servers.fake_backend import INFO, KEY, WITHOUT_MASKS
 from tests.support.servers.gateway_process import (
     KEY_SECRET,
     MASTER_KEY,
 )
 from tests.support.servers.http_client import bearer, http_client
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from toolgate_core import wire
@@ -46,7 +44,7 @@ def shown(report: dict[str, Any]) -> dict[str, tuple[str, str | None]]:
     return {each["name"]: (each["status"], each.get("code")) for each in report["tools"]}
 
 
-async def test_prewarm_reports_every_tool(http: httpx.AsyncClient, backend: FakeBackend) -> None:
+async def test_prewarm_reports_every_tool(http, backend):
     answer = await http.post("/toolgate/prewarm", json={"model": "tiny", "tools": ENTRIES})
     assert answer.status_code == 200, answer.text
     (report,) = answer.json()["backends"]
@@ -55,17 +53,13 @@ async def test_prewarm_reports_every_tool(http: httpx.AsyncClient, backend: Fake
     assert grammar_key(plain("warm1"), INFO) in backend.loaded
 
 
-async def test_prewarm_without_a_model_covers_all_models(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_prewarm_without_a_model_covers_all_models(http, backend):
     answer = await http.post("/toolgate/prewarm", json={"tools": [entry("everywhere")]})
     statuses = [shown(report)["everywhere"] for report in answer.json()["backends"]]
     assert sorted(statuses) == [("failed", "backend_unavailable"), ("ready", None)]
 
 
-def test_prewarm_command_prints_the_report(
-    gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_prewarm_command_prints_the_report(gateway, backend, tmp_path, monkeypatch):
     monkeypatch.setenv("TOOLGATE_MASTER_KEY", MASTER_KEY)
     good, bad = tmp_path / "good.json", tmp_path / "bad.json"
     good.write_text(json.dumps({"model": "x", "tools": [entry("cold1"), entry("cold2")]}))
@@ -83,9 +77,7 @@ def test_prewarm_command_prints_the_report(
     assert "sk-" not in said.output
 
 
-async def test_wrong_bodies_and_other_keys_are_refused(
-    http: httpx.AsyncClient, gateway: str, key: str
-) -> None:
+async def test_wrong_bodies_and_other_keys_are_refused(http, gateway, key):
     unknown = await http.post("/toolgate/prewarm", json={"model": "?", "tools": []})
     assert (unknown.status_code, unknown.json()["error"]["code"]) == (404, "model_not_found")
     wrong: list[tuple[str, object, str]] = [
@@ -122,9 +114,7 @@ INSTANCES_OUT_OF_BOUNDS: list[tuple[object, str]] = [
 ]
 
 
-async def test_schema_route_reports_every_tool(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_schema_route_reports_every_tool(http, backend):
     backend.residual["set_tags"] = (UNIQUE,)
     answer = await http.post("/toolgate/schema", json={"model": "tiny", "tools": REPORTED})
     assert answer.status_code == 200, answer.text
@@ -159,8 +149,8 @@ def _forbids_y(instance: object) -> wire.InstanceWalk:
 
 
 def test_schema_command_prints_the_report_and_tells_of_instances(
-    gateway: str, backend: FakeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    gateway, backend, tmp_path, monkeypatch
+):
     backend.walk = _forbids_y
     backend.residual["set_tags"] = (UNIQUE,)
     tools, instances = tmp_path / "tools.json", tmp_path / "args.json"
@@ -215,7 +205,7 @@ def traces(response: httpx.Response) -> list[dict[str, Any]]:
     return [each for choice in choices for each in choice.get("toolgate", {}).get("trace", [])]
 
 
-async def test_pasted_tools_become_those_of_chat_completions(http: httpx.AsyncClient) -> None:
+async def test_pasted_tools_become_those_of_chat_completions(http):
     flat = {"type": "function", "name": "look", "parameters": SCHEMA}
     listed = {"jsonrpc": "2.0", "id": 1, "result": {"tools": [MCP]}}
     for pasted in (OPENAI, [MCP], [ANTHROPIC], listed, flat):
@@ -225,9 +215,7 @@ async def test_pasted_tools_become_those_of_chat_completions(http: httpx.AsyncCl
     assert (await http.post("/toolgate/tools", json=hosted)).json()["omitted"] == ["web_search"]
 
 
-async def test_the_same_prompt_without_enforcement_shows_what_is_broken(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_the_same_prompt_without_enforcement_shows_what_is_broken(http, backend):
     backend.scripts["where?" + WITHOUT_MASKS] = Script((BAD,))
     response = await http.post("/toolgate/unconstrained", json=body(tool_choice="required"))
     *texts, last = events(response)
@@ -238,9 +226,7 @@ async def test_the_same_prompt_without_enforcement_shows_what_is_broken(
     assert len(backend.messages()) == 1
 
 
-async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(
-    http: httpx.AsyncClient, gateway: str, key: str, backend: FakeBackend
-) -> None:
+async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(http, gateway, key, backend):
     backend.scripts["where?"] = Script((GOOD,))
     asked = body(stream=True, stream_options={"toolgate_trace": True})
     found = traces(await http.post(CHAT, json=asked))
@@ -260,7 +246,7 @@ async def test_a_stream_has_the_trace_of_each_token_for_the_master_key(
     assert "master key" in refused.json()["error"]["message"]
 
 
-async def test_the_page_needs_no_key(gateway: str) -> None:
+async def test_the_page_needs_no_key(gateway):
     served = {"/": "text/html", "/toolgate/page/app.js": "text/javascript"}
     async with http_client(gateway) as client:
         for path, media_type in served.items():
@@ -273,9 +259,7 @@ async def test_the_page_needs_no_key(gateway: str) -> None:
             assert int(head.headers["content-length"]) == len(response.content)
 
 
-async def test_litellms_documentation_needs_a_key_and_has_no_secrets(
-    gateway: str, http: httpx.AsyncClient
-) -> None:
+async def test_litellms_documentation_needs_a_key_and_has_no_secrets(gateway, http):
     shown = await http.get("/docs")
     assert shown.is_success
     assert "swagger" in shown.text.lower()
@@ -289,9 +273,7 @@ async def test_litellms_documentation_needs_a_key_and_has_no_secrets(
             assert (await stranger.get(path)).status_code == 401, path
 
 
-async def test_keys_are_listed_with_their_use_and_without_secrets(
-    gateway: str, key: str, http: httpx.AsyncClient
-) -> None:
+async def test_keys_are_listed_with_their_use_and_without_secrets(gateway, key, http):
     async with http_client(gateway, headers=bearer(key)) as client:
         (await client.post(CHAT, json=HI)).raise_for_status()
     response = await http.get("/toolgate/keys")
@@ -314,9 +296,7 @@ def _hints(hint: str, key: str) -> bool:
 
 
 @BOTH_ROUTES
-async def test_the_status_has_the_requests_of_the_last_minutes(
-    http: httpx.AsyncClient, backend: FakeBackend, route: str
-) -> None:
+async def test_the_status_has_the_requests_of_the_last_minutes(http, backend, route):
     before = _totals((await http.get("/toolgate/status")).json())
     (await http.post(CHAT, json=HI | {"stream": True})).raise_for_status()
     assert (await http.post(CHAT, json=HI | {"n": -1})).status_code == 400
@@ -338,8 +318,8 @@ def _totals(status: dict[str, list[dict[str, int]]]) -> dict[str, int]:
 
 @BOTH_ROUTES
 async def test_requests_of_a_key_are_counted_by_model_api_and_status(
-    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend, route: str
-) -> None:
+    gateway, redis_of_gateway, backend, route
+):
     alias = f"metered-{route}"
     key, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, models=("tiny",))
     async with http_client(gateway, timeout=60) as http:

@@ -51,9 +51,7 @@ FULL = {"message": "Full.", "code": "backend_unavailable"}
 
 @BOTH_ROUTES
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_backend_that_is_down_or_full_returns_503(
-    http: httpx.AsyncClient, backend: FakeBackend, stream: bool
-) -> None:
+async def test_a_backend_that_is_down_or_full_returns_503(http, backend, stream):
     backend.scripts["full"] = Script(("",), error_status=503, error=FULL)
     backend.scripts["busy"] = Script(("",), error_status=429, error={"message": "Full."})
     down = {"model": "down"}  # the second time too: the deployment is not locked out
@@ -69,9 +67,7 @@ async def test_a_backend_that_is_down_or_full_returns_503(
     ("fault", "code"),
     [({"error_after": 3}, "enforcement_failed"), ({"break_after": 3}, "backend_failed")],
 )
-async def test_backend_fault_mid_response_returns_an_error(
-    client: openai.AsyncOpenAI, backend: FakeBackend, fault: dict[str, Any], code: str
-) -> None:
+async def test_backend_fault_mid_response_returns_an_error(client, backend, fault, code):
     backend.scripts["bad"] = Script(("Hello there, my friend",), pause=0.01, **fault)
     texts: list[str] = []
 
@@ -90,9 +86,7 @@ async def test_backend_fault_mid_response_returns_an_error(
 
 
 @BOTH_ROUTES
-async def test_incomplete_call_never_has_a_finish_reason(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_incomplete_call_never_has_a_finish_reason(client, backend):
     backend.scripts["bad"] = Script((call("get_weather", '{"city": "Ro'),))
 
     async def read() -> list[Any]:
@@ -110,9 +104,7 @@ async def test_incomplete_call_never_has_a_finish_reason(
 @BOTH_ROUTES
 @pytest.mark.parametrize("hang_after", [0, 2])
 @pytest.mark.parametrize("stream", [True, False])
-async def test_disconnect_ends_the_backend_request(
-    http: httpx.AsyncClient, backend: FakeBackend, stream: bool, hang_after: int
-) -> None:
+async def test_disconnect_ends_the_backend_request(http, backend, stream, hang_after):
     backend.scripts["hang"] = Script(("Hello there",), hang_after=hang_after)
     with pytest.raises(httpx.ReadTimeout):
         await http.post(CHAT, json=asked("hang", stream=stream), timeout=0.5)
@@ -233,8 +225,8 @@ async def check(http: httpx.AsyncClient, attacked: Attacked, attack: Attack) -> 
 @pytest.mark.timed
 @rotating("attack", ATTACKS, one_in=2, ids=lambda attack: attack.name)
 async def test_what_a_hostile_backend_sends_is_an_error_of_its_model_alone(
-    victim: httpx.AsyncClient, attacked: Attacked, attack: Attack
-) -> None:
+    victim, attacked, attack
+):
     await check(victim, attacked, attack)
 
 
@@ -244,15 +236,11 @@ COUNTS_NO_TOKENS = [each for each in ATTACKS if each.path != "count"]
 @pytest.mark.timed
 @pytest.mark.parametrize("attacked", ["litellm"], indirect=True)
 @rotating("attack", COUNTS_NO_TOKENS, one_in=6, ids=lambda attack: attack.name)
-async def test_it_is_the_same_error_on_litellms_route(
-    victim: httpx.AsyncClient, attacked: Attacked, attack: Attack
-) -> None:
+async def test_it_is_the_same_error_on_litellms_route(victim, attacked, attack):
     await check(victim, attacked, attack)
 
 
-async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(
-    victim: httpx.AsyncClient, attacked: Attacked
-) -> None:
+async def test_the_usage_of_a_hostile_backend_does_not_change_a_budget(victim, attacked):
     key, _ = await make_key(
         attacked.redis.url, attacked.gateway.url, models=("tiny",), tokens_per_day=100_000
     )
@@ -282,9 +270,7 @@ HUNG = {
 }
 
 
-async def test_requests_for_a_hung_backend_end_at_once_until_it_responds_again(
-    victim: httpx.AsyncClient, attacked: Attacked
-) -> None:
+async def test_requests_for_a_hung_backend_end_at_once_until_it_responds_again(victim, attacked):
     """Health checks find it. A fallback replaces it."""
     attacked.backend.hangs = True
     await attacked.until(victim, up=False)

@@ -127,9 +127,7 @@ async def sent(
 
 
 @sampled("name, chunked", CASES, [False, True], one_in=4)
-async def test_a_body_gets_its_status_and_does_not_block_the_loop(
-    attacked: Attacked, http: httpx.AsyncClient, name: str, chunked: bool
-) -> None:
+async def test_a_body_gets_its_status_and_does_not_block_the_loop(attacked, http, name, chunked):
     case, pauses = CASES[name], list[float]()
     content = case.make()
     for _ in range(TRIES):
@@ -147,7 +145,7 @@ async def test_a_body_gets_its_status_and_does_not_block_the_loop(
     pytest.fail(f"pauses of {pauses} s, {attacked.idle_pause:.3f} s when idle")
 
 
-async def test_memory_is_returned(attacked: Attacked, http: httpx.AsyncClient) -> None:
+async def test_memory_is_returned(attacked, http):
     """The first round loads what is loaded lazily, and the allocator gets its first pages."""
     contents = {name: CASES[name].make() for name in LARGE}
 
@@ -161,7 +159,7 @@ async def test_memory_is_returned(attacked: Attacked, http: httpx.AsyncClient) -
     assert after[-1] <= RETURNED * before, f"{before:,} bytes, then {after}"
 
 
-async def test_without_a_valid_key_the_body_is_not_read(attacked: Attacked) -> None:
+async def test_without_a_valid_key_the_body_is_not_read(attacked):
     """The response comes although no byte of the body was sent. A key in a trailer is none."""
     content = chat()
     trailer = b"%x\r\n%s\r\n0\r\nauthorization: Bearer %s\r\n\r\n"
@@ -179,7 +177,7 @@ async def test_without_a_valid_key_the_body_is_not_read(attacked: Attacked) -> N
             assert (await reader.read(65_536)).startswith(b"HTTP/1.1 401 ")
 
 
-async def test_an_endless_body_without_a_key_grows_nothing_and_ends(attacked: Attacked) -> None:
+async def test_an_endless_body_without_a_key_grows_nothing_and_ends(attacked):
     before, chunk, size = attacked.resident(), b"%x\r\n%s\r\n" % (PART, b"x" * PART), 0
     with heartbeat(attacked.gateway.url, attacked.pid) as found:
         async with connected(*attacked.place) as (reader, writer):
@@ -229,9 +227,7 @@ def expect_service(attacked: Attacked) -> None:
 
 @pytest.mark.timed
 @pytest.mark.parametrize(("path", "chunked"), [(CHAT, False), ("/health/liveliness", True)])
-async def test_stalled_bodies_of_one_key_are_bounded(
-    attacked: Attacked, path: str, chunked: bool
-) -> None:
+async def test_stalled_bodies_of_one_key_are_bounded(attacked, path, chunked):
     """Those of an open route have no key."""
     key = attacked.limited if path == CHAT else None
     async with bounded(attacked):
@@ -249,7 +245,7 @@ async def test_stalled_bodies_of_one_key_are_bounded(
 
 
 @pytest.mark.timed
-async def test_bodies_of_one_key_wait_for_each_other(attacked: Attacked) -> None:
+async def test_bodies_of_one_key_wait_for_each_other(attacked):
     """All are answered, though their sum is above the bound."""
     content = json.dumps(HI | {"user": "x" * (MAX_BODY // 3 * 2)}).encode()
     headers = bearer(attacked.unlimited) | {"content-type": "application/json"}

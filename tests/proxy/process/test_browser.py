@@ -75,9 +75,7 @@ def run(page: Any) -> None:
 
 
 @rotating("size, scheme", [(WIDE, "light"), (NARROW, "dark")], one_in=2)
-def test_axe_finds_no_violation(
-    browser: Any, gateway: str, answering: FakeBackend, size: tuple[int, int], scheme: str
-) -> None:
+def test_axe_finds_no_violation(browser, gateway, answering, size, scheme):
     with opened(browser, gateway, size=size, scheme=scheme) as page:
         assert violations(page) == []  # without a key
         sign_in(page)
@@ -95,9 +93,7 @@ def test_axe_finds_no_violation(
             assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
 
 
-def test_the_page_is_used_with_the_keyboard_alone(
-    browser: Any, gateway: str, answering: FakeBackend
-) -> None:
+def test_the_page_is_used_with_the_keyboard_alone(browser, gateway, answering):
     with opened(browser, gateway) as page:
         page.keyboard.press("Tab")
         expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -127,7 +123,7 @@ def test_the_page_is_used_with_the_keyboard_alone(
         expect(first).to_have_attribute("aria-selected", "false")
 
 
-def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str, user_key: str) -> None:
+def test_the_key_is_kept_in_the_tab_only(browser, gateway, user_key):
     """The first screen says where the master key is. The status names models and what is up."""
     with opened(browser, gateway) as page:
         where = page.locator("#key-where")
@@ -156,7 +152,7 @@ def test_the_key_is_kept_in_the_tab_only(browser: Any, gateway: str, user_key: s
         expect(page.locator("#status-notice")).to_contain_text("Enter the master key")
 
 
-def test_another_view_is_the_status(browser: Any, gateway: str) -> None:
+def test_another_view_is_the_status(browser, gateway):
     for name in ("constructor", "__proto__", "toString", "nothing"):
         with opened(browser, f"{gateway}/#{name}") as page:  # fails if the page reports an error
             expect(page.get_by_role("heading", name="Status", level=1)).to_be_visible()
@@ -166,8 +162,8 @@ def test_another_view_is_the_status(browser: Any, gateway: str) -> None:
 
 @rotating("size", [WIDE, NARROW], one_in=2)
 def test_the_charts_text_keeps_its_size_and_a_request_can_be_run_from_its_first_field(
-    browser: Any, gateway: str, answering: FakeBackend, size: tuple[int, int]
-) -> None:
+    browser, gateway, answering, size
+):
     with opened(browser, gateway, size=size) as page:
         sign_in(page)
         text = page.locator("svg.chart text").first
@@ -183,8 +179,8 @@ def test_the_charts_text_keeps_its_size_and_a_request_can_be_run_from_its_first_
 
 
 def test_the_status_has_other_providers_and_says_where_the_keys_of_the_database_are(
-    browser: Any, gateway: str
-) -> None:
+    browser, gateway
+):
     def in_database_mode(route: Any) -> None:
         response = route.fetch()
         more = {"database": True, "keys": 0, "others": {"gpt-4o": ["openai/gpt-4o"]}}
@@ -202,8 +198,8 @@ def test_the_status_has_other_providers_and_says_where_the_keys_of_the_database_
 
 
 def test_another_key_sees_no_status_and_may_use_the_playground(
-    browser: Any, gateway: str, user_key: str, answering: FakeBackend
-) -> None:
+    browser, gateway, user_key, answering
+):
     with opened(browser, gateway) as page:
         sign_in(page, user_key)
         asked: list[str] = []
@@ -220,7 +216,7 @@ def test_another_key_sees_no_status_and_may_use_the_playground(
         expect(page.locator("#play-verdict")).to_contain_text("needs the master key")
 
 
-def test_a_wrong_key_is_reported(browser: Any, gateway: str) -> None:
+def test_a_wrong_key_is_reported(browser, gateway):
     with opened(browser, gateway) as page:
         asked: list[str] = []
         page.on(
@@ -243,9 +239,7 @@ def test_a_wrong_key_is_reported(browser: Any, gateway: str) -> None:
         expect(page.locator("#models tr").first).to_be_visible()
 
 
-def test_the_playground_shows_tokens_beside_the_broken_text(
-    browser: Any, gateway: str, answering: FakeBackend
-) -> None:
+def test_the_playground_shows_tokens_beside_the_broken_text(browser, gateway, answering):
     with opened(browser, gateway) as page:
         sign_in(page)
         view(page, "Playground")
@@ -273,9 +267,7 @@ def test_the_playground_shows_tokens_beside_the_broken_text(
         expect(page.locator("#play-state")).to_contain_text("'n'")
 
 
-def test_a_response_that_is_stopped_says_so(
-    browser: Any, gateway: str, backend: FakeBackend
-) -> None:
+def test_a_response_that_is_stopped_says_so(browser, gateway, backend):
     slow = Script((call("open_ticket", {"code": "x" * 300}),), pause=0.2)
     backend.scripts[QUESTION] = backend.scripts[QUESTION + WITHOUT_MASKS] = slow
     with opened(browser, gateway) as page:
@@ -288,7 +280,7 @@ def test_a_response_that_is_stopped_says_so(
         expect(page.get_by_role("button", name="Run")).to_be_enabled()
 
 
-def test_what_a_model_writes_is_no_markup(browser: Any, gateway: str, backend: FakeBackend) -> None:
+def test_what_a_model_writes_is_no_markup(browser, gateway, backend):
     attack = "<img src=x onerror=alert(1)><script>alert(1)</script>"
     backend.scripts[QUESTION] = Script((call("open_ticket", {"code": attack}),))
     backend.scripts[QUESTION + WITHOUT_MASKS] = Script((attack,))
@@ -302,9 +294,7 @@ def test_what_a_model_writes_is_no_markup(browser: Any, gateway: str, backend: F
         assert page.locator("main img, main script").count() == 0
 
 
-def test_the_inspector_reports_while_one_types(
-    browser: Any, gateway: str, backend: FakeBackend
-) -> None:
+def test_the_inspector_reports_while_one_types(browser, gateway, backend):
     backend.residual["book"] = (ResidualKeyword(pointer="/properties/tags", keyword="uniqueItems"),)
     with opened(browser, gateway) as page:
         sign_in(page)
@@ -362,8 +352,8 @@ SLOW = (
     [pytest.param(each, marks=pytest.mark.slow) if each in SLOW else each for each in COMMANDS],
 )
 def test_a_snippet_runs_as_it_is_shown_with_the_key_of_the_tab(
-    browser: Any, gateway: str, user_key: str, answering: FakeBackend, title: str
-) -> None:
+    browser, gateway, user_key, answering, title
+):
     answering.scripts["sunny"] = Script(("It is sunny.",))
     with opened(browser, gateway) as page:
         sign_in(page, user_key)
@@ -394,9 +384,7 @@ AGENTS = {
 }
 
 
-def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(
-    browser: Any, gateway: str
-) -> None:
+def test_the_settings_of_coding_agents_are_those_of_toolgate_launch(browser, gateway):
     with opened(browser, gateway) as page:
         sign_in(page)
         view(page, "Connect")

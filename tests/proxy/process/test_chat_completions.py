@@ -7,13 +7,10 @@ import re
 from typing import Any
 
 import httpx
-import openai
 import pytest
 
 from tests.proxy.process.kit import BOTH_ROUTES, CHAT, ROWS
 from tests.support.apis.sdk_requests import SCRIPTS, WEATHER, asked, streamed, whole
-from tests.support.servers.fake_backend import FakeBackend
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.waiting import until
 
@@ -21,9 +18,7 @@ pytestmark = BOTH_ROUTES
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-async def test_stream_equals_whole_response(
-    client: openai.AsyncOpenAI, backend: FakeBackend, name: str
-) -> None:
+async def test_stream_equals_whole_response(client, backend, name):
     backend.scripts |= SCRIPTS
     params = asked(name, tools=[WEATHER], n=2, logprobs=True, top_logprobs=2)
     answer, usage = await whole(client, **params)
@@ -35,9 +30,7 @@ async def test_stream_equals_whole_response(
     assert told_usage["prompt_tokens_details"]["cached_tokens"] == 3
 
 
-async def test_usage_is_in_the_chunks_that_are_asked_for_it(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_usage_is_in_the_chunks_that_are_asked_for_it(client, backend):
     backend.scripts |= SCRIPTS
     options: Any = {"include_usage": True, "continuous_usage_stats": True}
     for more in ({}, {"stream_options": options}):
@@ -49,7 +42,7 @@ async def test_usage_is_in_the_chunks_that_are_asked_for_it(
         assert bool(chunks[-1].choices) != bool(more)
 
 
-async def test_finish_reasons_of_calls(client: openai.AsyncOpenAI, backend: FakeBackend) -> None:
+async def test_finish_reasons_of_calls(client, backend):
     backend.scripts |= SCRIPTS
     named = {"type": "function", "function": {"name": "get_weather"}}
     for choice, reason in (("auto", "tool_calls"), ("required", "tool_calls"), (named, "stop")):
@@ -62,9 +55,7 @@ async def test_finish_reasons_of_calls(client: openai.AsyncOpenAI, backend: Fake
 
 
 @pytest.mark.parametrize("ask", [streamed, whole])
-async def test_stop_string_ends_the_backend_request(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Any
-) -> None:
+async def test_stop_string_ends_the_backend_request(client, backend, ask):
     backend.scripts["wordy"] = Script(("One two three four " * 50,), pause=0.01)
     answer, usage = await ask(client, **asked("wordy", stop=["three"], n=2))
     assert [answer[at][0] for at in (0, 1)] == ["One two ", "One two "]
@@ -73,9 +64,7 @@ async def test_stop_string_ends_the_backend_request(
     assert backend.left
 
 
-async def test_parameters_reach_the_backend(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_parameters_reach_the_backend(client, backend):
     backend.scripts |= SCRIPTS
     extra = {
         "bad_words": ["no"],
@@ -128,9 +117,7 @@ async def test_parameters_reach_the_backend(
     }
 
 
-async def test_responses_have_the_fields_beyond_openai(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_responses_have_the_fields_beyond_openai(http, backend):
     backend.scripts |= SCRIPTS | {"cut": Script((call("get_weather", {"city": "x" * 60})[:70],))}
     backend.scripts["cut"].finish = "length"
     whole = await http.post(
@@ -168,9 +155,7 @@ async def told(http: httpx.AsyncClient, *names: str, stream: bool) -> tuple[str,
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_grammar_header_has_the_cache_tier(
-    http: httpx.AsyncClient, backend: FakeBackend, redis_of_gateway: RedisServer, stream: bool
-) -> None:
+async def test_grammar_header_has_the_cache_tier(http, backend, redis_of_gateway, stream):
     one, two = f"tier_a{stream}", f"tier_b{stream}"
     assert await told(http, one, stream=stream) == ("compiled", 1)
     assert await told(http, one, stream=stream) == ("memory", 1)
@@ -190,9 +175,7 @@ async def test_grammar_header_has_the_cache_tier(
         assert re.search(expected, metrics), expected
 
 
-async def test_enforced_header_is_none_without_tools(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_enforced_header_is_none_without_tools(http, backend):
     for body, enforced in ((asked(), "none"), (asked(stream=True), "none"),
                            (asked(tools=[WEATHER], tool_choice="none"), "full")):  # fmt: skip
         answer = await http.post(CHAT, json=body)
@@ -205,9 +188,7 @@ async def test_enforced_header_is_none_without_tools(
         assert not [name for name in response.headers if name.startswith("x-toolgate")]
 
 
-async def test_a_safe_request_id_is_kept_and_sent_to_the_backend(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_a_safe_request_id_is_kept_and_sent_to_the_backend(http, backend):
     for given in ("my-request.7", None, "no\tgood", "x" * 200):
         headers = {"x-request-id": given} if given else {}
         for stream in (False, True):
@@ -220,9 +201,7 @@ async def test_a_safe_request_id_is_kept_and_sent_to_the_backend(
     assert (refused.status_code, refused.headers["x-request-id"]) == (400, "r")
 
 
-async def test_backend_restarts_fail_no_request(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_backend_restarts_fail_no_request(client, backend):
     """A backend that forgets all it held, again and again, while clients go on asking."""
     backend.scripts["hi"] = Script((call("tool1", {}),))
     names = [f"tool{at}" for at in range(6)]
@@ -250,9 +229,7 @@ async def test_backend_restarts_fail_no_request(
     assert backend.lacking >= restarts - 1
 
 
-async def test_concurrent_responses_do_not_mix(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_concurrent_responses_do_not_mix(client, backend):
     texts = {f"s{at}": f"Answer number {at}, and no other." for at in range(24)}
     backend.scripts |= {name: Script((text,), pause=0.001) for name, text in texts.items()}
     answers = await asyncio.gather(
@@ -262,9 +239,7 @@ async def test_concurrent_responses_do_not_mix(
 
 
 @pytest.mark.parametrize(("params", "code", "param"), ROWS["refused"])
-async def test_invalid_requests_return_their_error(
-    http: httpx.AsyncClient, backend: FakeBackend, params: dict[str, Any], code: str, param: str
-) -> None:
+async def test_invalid_requests_return_their_error(http, backend, params, code, param):
     error = {"message": "Too long.", "code": "context_length_exceeded", "param": "messages"}
     backend.scripts |= SCRIPTS | {"long": Script(("",), error_status=400, error=error)}
     for stream in (True, False):

@@ -90,9 +90,7 @@ def prompt(fleet: Fleet) -> list[str]:
     return [str(message["content"]) for message in fleet.backend.messages()]
 
 
-async def test_sdk_uses_the_state_of_either_gateway(
-    fleet: Fleet, clients: list[openai.AsyncOpenAI]
-) -> None:
+async def test_sdk_uses_the_state_of_either_gateway(fleet, clients):
     one, other = clients
     first = await one.responses.create(model="tiny", input="look", tools=[TOOL])
     assert first.to_dict()["store"] is True
@@ -122,9 +120,7 @@ async def test_sdk_uses_the_state_of_either_gateway(
     assert refused.value.code == "previous_response_not_found"
 
 
-async def test_a_response_in_the_background_is_followed_at_either_gateway(
-    fleet: Fleet, clients: list[openai.AsyncOpenAI]
-) -> None:
+async def test_a_response_in_the_background_is_followed_at_either_gateway(fleet, clients):
     one, other = clients
     script = fleet.backend.scripts["wait"] = Script(("Hello there, friend",), hang_after=4)
     stream = await one.responses.create(model="tiny", input="wait", stream=True, background=True)
@@ -148,7 +144,7 @@ async def test_a_response_in_the_background_is_followed_at_either_gateway(
     assert (await other.responses.retrieve(name)).to_dict() == sent[-1].response.to_dict()
 
 
-async def test_redis_shows_no_content(fleet: Fleet, clients: list[openai.AsyncOpenAI]) -> None:
+async def test_redis_shows_no_content(fleet, clients):
     made = await clients[0].responses.create(model="tiny", input="a secret question")
     held = fleet.redis.everything()
     assert b"{responses:" in held
@@ -173,12 +169,12 @@ async def storm(fleet: Fleet, sent: str, number: int, **params: Any) -> Counter[
     return Counter(response.status_code for response in said)
 
 
-async def test_requests_per_minute_are_exact(fleet: Fleet) -> None:
+async def test_requests_per_minute_are_exact(fleet):
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=AT_ONCE // 2)
     assert await storm(fleet, sent, AT_ONCE) == {200: AT_ONCE // 2, 429: AT_ONCE // 2}
 
 
-async def test_tokens_per_minute_are_never_exceeded(fleet: Fleet) -> None:
+async def test_tokens_per_minute_are_never_exceeded(fleet):
     """Each request uses 19 tokens, and may use many more. What it reserved and did not use is free
     when it has ended, which may be after the whole storm was refused: so there are several."""
     began = time.monotonic()
@@ -196,7 +192,7 @@ async def test_tokens_per_minute_are_never_exceeded(fleet: Fleet) -> None:
     assert admitted * 19 > 2000 * 0.9, "what was not used can be used"
 
 
-async def test_parallel_requests_are_never_exceeded(fleet: Fleet) -> None:
+async def test_parallel_requests_are_never_exceeded(fleet):
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=60)
     seen = 0
 
@@ -217,7 +213,7 @@ async def test_parallel_requests_are_never_exceeded(fleet: Fleet) -> None:
 
 
 @pytest.mark.parametrize("fault", ["hang", "kill"])
-async def test_redis_outage_returns_503_for_limited_keys_only(fleet: Fleet, fault: str) -> None:
+async def test_redis_outage_returns_503_for_limited_keys_only(fleet, fault):
     limited, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=1000, max_parallel_requests=50)
     counted, _ = await make_key(fleet.redis.url, *fleet.urls, rpm=30)
     free, _ = await make_key(fleet.redis.url, *fleet.urls)
@@ -340,7 +336,7 @@ def responding(text: str, **params: Any) -> dict[str, Any]:
     return {"model": "tiny", "input": text, **params}
 
 
-async def test_outages_of_redis_cause_no_wrong_response(fleet: Fleet) -> None:
+async def test_outages_of_redis_cause_no_wrong_response(fleet):
     owner, _ = await make_key(fleet.redis.url, *fleet.urls)
     stranger, _ = await make_key(fleet.redis.url, *fleet.urls)
     fleet.backend.requests.clear()
@@ -424,7 +420,7 @@ async def breaker(http: httpx.AsyncClient, *, becomes: str) -> None:
     raise AssertionError(f"the breaker does not become {becomes}")
 
 
-async def test_redis_outage_fails_no_request_without_limits(fleet: Fleet) -> None:
+async def test_redis_outage_fails_no_request_without_limits(fleet):
     """Requests with tools, whose grammars Redis caches."""
     done = False
     async with clients_of(fleet, MASTER_KEY) as (http, _):
@@ -461,7 +457,7 @@ async def test_redis_outage_fails_no_request_without_limits(fleet: Fleet) -> Non
         await until(lambda: fleet.redis.client.keys("toolgate:grammar:*"), 60)
 
 
-async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet: Fleet) -> None:
+async def test_a_killed_gateway_leaves_places_failures_and_responses(fleet):
     """Parallel requests of its keys end, what it generated in the background has failed, and a
     gateway that is started again has the stored responses."""
     sent, _ = await make_key(fleet.redis.url, *fleet.urls, max_parallel_requests=20)

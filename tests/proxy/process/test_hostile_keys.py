@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -25,7 +23,6 @@ from tests.support.effort import SAMPLE
 from tests.support.servers.fake_backend import FakeBackend, running
 from tests.support.servers.gateway_process import KEY_SECRET, MASTER_KEY
 from tests.support.servers.http_client import bearer, http_client
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script
 from tests.support.servers.virtual_keys import HASHER, key_of, make_key, put
 from toolgate_proxy.keys.key import new_key, now
@@ -58,9 +55,7 @@ async def refused(url: str, *headers: bytes) -> None:
 
 
 @BOTH_ROUTES
-async def test_invalid_keys_are_refused_and_not_logged(
-    gateway: str, key: str, backend: FakeBackend, gateway_log: Path
-) -> None:
+async def test_invalid_keys_are_refused_and_not_logged(gateway, key, backend, gateway_log):
     before = len(backend.requests)
     tried = [
         key[:-1], key + "x", key[6:], key.swapcase(), new_key(), HASHER.hash(key), KEY_SECRET,
@@ -82,9 +77,7 @@ async def test_invalid_keys_are_refused_and_not_logged(
     assert raw(gateway, b"Authorization: Bearer " + key.encode()).startswith(b"HTTP/1.1 200")
 
 
-async def test_expired_blocked_and_revoked_keys_return_401(
-    gateway: str, redis_of_gateway: RedisServer, key: str
-) -> None:
+async def test_expired_blocked_and_revoked_keys_return_401(gateway, redis_of_gateway, key):
     expired, blocked, revoked = new_key(), new_key(), new_key()
     await put(redis_of_gateway.url, key_of(expired, expires=now() - timedelta(seconds=1)))
     await put(redis_of_gateway.url, key_of(blocked, blocked=True))
@@ -101,7 +94,7 @@ async def test_expired_blocked_and_revoked_keys_return_401(
 
 @BOTH_ROUTES
 @pytest.mark.parametrize("scheme", [b"bearer", b"BEARER", b"Bearer", b"bEaReR "])
-async def test_key_scheme_is_case_insensitive(gateway: str, key: str, scheme: bytes) -> None:
+async def test_key_scheme_is_case_insensitive(gateway, key, scheme):
     """On both routes, for models and for the list of models; two spellings are one key."""
     headers = [b"Authorization: " + scheme + b" " + key.encode(), b"x-api-key: " + key.encode()]
     assert raw(gateway, headers[0]).startswith(b"HTTP/1.1 200")
@@ -113,9 +106,7 @@ async def test_key_scheme_is_case_insensitive(gateway: str, key: str, scheme: by
 
 
 @BOTH_ROUTES
-async def test_the_first_key_of_litellms_order_decides(
-    gateway: str, key: str, gateway_log: Path
-) -> None:
+async def test_the_first_key_of_litellms_order_decides(gateway, key, gateway_log):
     """A valid key in another header gives no access, and a wrong one takes none."""
     names = (b"x-litellm-api-key", b"Authorization", b"api-key", b"x-api-key", b"x-goog-api-key")
     for first, second in combinations(names, 2):
@@ -128,7 +119,7 @@ async def test_the_first_key_of_litellms_order_decides(
 
 
 @BOTH_ROUTES
-async def test_a_header_with_two_keys_returns_401(gateway: str, key: str) -> None:
+async def test_a_header_with_two_keys_returns_401(gateway, key):
     for other in (b"wrong", MASTER_KEY.encode()):
         headers = b"Authorization: Bearer " + key.encode(), b"Authorization: Bearer " + other
         answer = await asyncio.to_thread(raw, gateway, *headers)
@@ -136,7 +127,7 @@ async def test_a_header_with_two_keys_returns_401(gateway: str, key: str) -> Non
 
 
 @BOTH_ROUTES
-async def test_smuggled_headers_have_no_effect(gateway: str, key: str) -> None:
+async def test_smuggled_headers_have_no_effect(gateway, key):
     sent = b"Authorization: Bearer " + key.encode()
     for header in map(str.encode, ROWS["smuggled headers"]):
         answer = await asyncio.to_thread(raw, gateway, sent, header)
@@ -146,7 +137,7 @@ async def test_smuggled_headers_have_no_effect(gateway: str, key: str) -> None:
         assert admin.startswith(b"HTTP/1.1 403"), (header, admin[:400])
 
 
-async def test_conflicting_lengths_do_not_smuggle_a_request(gateway: str, key: str) -> None:
+async def test_conflicting_lengths_do_not_smuggle_a_request(gateway, key):
     """A request hidden in another's body: the inner one must not be answered."""
     inner = b"GET /key/list HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + MASTER_KEY.encode()
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key.encode()
@@ -177,7 +168,7 @@ async def test_conflicting_lengths_do_not_smuggle_a_request(gateway: str, key: s
     ["/toolgate/metrics", "/toolgate/prewarm", "//v1/models", "/v1/models/../../key/list",
      "/v1/models/%2e%2e/%2e%2e/key/list", "/V1/KEY/LIST", "/v1/models;/key/list"],
 )  # fmt: skip
-async def test_ordinary_key_opens_no_toolgate_route(gateway: str, key: str, path: str) -> None:
+async def test_ordinary_key_opens_no_toolgate_route(gateway, key, path):
     answer = await asyncio.to_thread(
         raw, gateway, b"Authorization: Bearer " + key.encode(), path=path
     )
@@ -185,9 +176,7 @@ async def test_ordinary_key_opens_no_toolgate_route(gateway: str, key: str, path
 
 
 @BOTH_ROUTES
-async def test_responses_do_not_reveal_the_backend_address(
-    gateway: str, key: str, backend: FakeBackend
-) -> None:
+async def test_responses_do_not_reveal_the_backend_address(gateway, key, backend):
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         for stream in (False, True):
             response = await http.post(CHAT, json=HI | {"stream": stream})
@@ -209,9 +198,7 @@ def elsewhere() -> Iterator[FakeBackend]:
 
 @BOTH_ROUTES
 @pytest.mark.parametrize("master", [False, True])
-async def test_no_field_redirects_or_forges_a_response(
-    gateway: str, key: str, backend: FakeBackend, elsewhere: FakeBackend, master: bool
-) -> None:
+async def test_no_field_redirects_or_forges_a_response(gateway, key, backend, elsewhere, master):
     """Refused, or answered by the backend that the operator named."""
     port = urlsplit(elsewhere.url).port
     headers = bearer(MASTER_KEY if master else key) | {"content-type": "application/json"}
@@ -241,9 +228,7 @@ async def test_no_field_redirects_or_forges_a_response(
         ("/v1/chat/completions/", {}),
     ],
 )
-async def test_no_other_path_accepts_a_mock_response(
-    gateway: str, key: str, path: str, more: dict[str, Any]
-) -> None:
+async def test_no_other_path_accepts_a_mock_response(gateway, key, path, more):
     async with http_client(gateway, timeout=20, headers=bearer(key)) as http:
         response = await http.post(path, json=HI | more | {"mock_response": "forged"})
     assert "forged" not in response.text
@@ -269,9 +254,7 @@ async def test_no_other_path_accepts_a_mock_response(
         (b"[" * 5000, None),
     ],
 )
-async def test_no_encoding_of_the_body_hides_a_mock_response(
-    gateway: str, key: str, content: bytes, kind: str | None
-) -> None:
+async def test_no_encoding_of_the_body_hides_a_mock_response(gateway, key, content, kind):
     headers = bearer(key) | {"content-type": kind or "application/json"}
     async with http_client(gateway, timeout=20) as http:
         response = await http.post(CHAT, content=content, headers=headers)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import httpx
@@ -53,7 +52,7 @@ def numbers(response: httpx.Response, names: tuple[str, ...]) -> list[int]:
 
 @BOTH_ROUTES
 @pytest.mark.parametrize("stream", [False, True])
-async def test_requests_per_minute_return_429_beyond_the_limit(caller: Any, stream: bool) -> None:
+async def test_requests_per_minute_return_429_beyond_the_limit(caller, stream):
     call = await caller(rpm=2)
     for left in (1, 0):
         response = await call(**asked(stream=stream))
@@ -74,7 +73,7 @@ async def test_requests_per_minute_return_429_beyond_the_limit(caller: Any, stre
 
 @BOTH_ROUTES
 @pytest.mark.parametrize("stream", [False, True])
-async def test_unused_tokens_are_returned_to_the_limit(caller: Any, stream: bool) -> None:
+async def test_unused_tokens_are_returned_to_the_limit(caller, stream):
     call = await caller(tpm=3000)
     before = await call(**asked(max_tokens=500, stream=stream))
     limit, left = numbers(before, TOKENS)
@@ -85,14 +84,14 @@ async def test_unused_tokens_are_returned_to_the_limit(caller: Any, stream: bool
 
 
 @BOTH_ROUTES
-async def test_token_limit_does_not_set_max_tokens(caller: Any, backend: FakeBackend) -> None:
+async def test_token_limit_does_not_set_max_tokens(caller, backend):
     """LiteLLM's own limiter sends `max_tokens = tpm / 4` in the client's name."""
     call = await caller(tpm=400)
     assert (await call(**asked("hi"))).status_code == 200
     assert backend.requests[-1].sampling.max_tokens is None
 
 
-async def test_request_larger_than_the_limit_is_not_retryable(caller: Any) -> None:
+async def test_request_larger_than_the_limit_is_not_retryable(caller):
     call = await caller(tpm=100)
     refused = await call(**asked(max_tokens=101))
     assert refused.status_code == 429
@@ -105,8 +104,8 @@ async def test_request_larger_than_the_limit_is_not_retryable(caller: Any) -> No
 @BOTH_ROUTES
 @pytest.mark.parametrize("stream", [False, True])
 async def test_prompts_with_more_tokens_than_estimated_do_not_exceed_the_limit(
-    caller: Any, backend: FakeBackend, stream: bool
-) -> None:
+    caller, backend, stream
+):
     """The backend's count is checked before it computes the prompt."""
     backend.scripts["dense"] = Script(("Hello",), prompt_tokens=400)
     call = await caller(tpm=1100)
@@ -131,7 +130,7 @@ async def test_prompts_with_more_tokens_than_estimated_do_not_exceed_the_limit(
 
 
 @BOTH_ROUTES
-async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> None:
+async def test_parallel_requests_beyond_the_limit_return_429(caller):
     call = await caller(max_parallel_requests=2)
     said = await asyncio.gather(*(call(**asked("long", stream=True)) for _ in range(5)))
     statuses = sorted(response.status_code for response in said)
@@ -144,7 +143,7 @@ async def test_parallel_requests_beyond_the_limit_return_429(caller: Any) -> Non
 
 
 @BOTH_ROUTES
-async def test_disconnected_response_is_charged_for_what_was_generated(caller: Any) -> None:
+async def test_disconnected_response_is_charged_for_what_was_generated(caller):
     call = await caller(tpm=2000, max_parallel_requests=1)
     async with call.http.stream(
         "POST", "/v1/chat/completions", json=asked("long", stream=True, max_tokens=1500)
@@ -160,7 +159,7 @@ async def test_disconnected_response_is_charged_for_what_was_generated(caller: A
     assert 2000 - prompt - written[1] - 30 < left < 2000 - prompt - written[0]
 
 
-async def test_tokens_per_day_return_insufficient_quota(caller: Any) -> None:
+async def test_tokens_per_day_return_insufficient_quota(caller):
     call = await caller(tokens_per_day=60)
     first = await call(**asked(max_tokens=40))
     assert first.status_code == 200
@@ -172,7 +171,7 @@ async def test_tokens_per_day_return_insufficient_quota(caller: Any) -> None:
 
 
 @BOTH_ROUTES
-async def test_invalid_request_is_not_charged(caller: Any) -> None:
+async def test_invalid_request_is_not_charged(caller):
     call = await caller(rpm=10, tpm=1000)
     bad = await call(**asked("hi", no_such_parameter=1))
     assert bad.status_code == 400
@@ -181,7 +180,7 @@ async def test_invalid_request_is_not_charged(caller: Any) -> None:
 
 
 @pytest.mark.parametrize("api", PATHS)
-async def test_every_path_to_a_model_is_limited(caller: Any, api: str) -> None:
+async def test_every_path_to_a_model_is_limited(caller, api):
     call, another = await caller(rpm=1, models=("tiny",)), await caller(rpm=1)
     path, body = PATHS[api], body_of(api)
     denied = await call(path, **body | {"model": "down"})
@@ -194,9 +193,7 @@ async def test_every_path_to_a_model_is_limited(caller: Any, api: str) -> None:
     assert (await another(path, **body)).status_code == 200, "each key has its own limit"
 
 
-async def test_changed_key_reaches_the_gateway(
-    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
-) -> None:
+async def test_changed_key_reaches_the_gateway(gateway, redis_of_gateway, backend):
     sent, key = await make_key(redis_of_gateway.url, gateway)
     blocked = key.model_copy(update={"terms": key.terms.model_copy(update={"blocked": True})})
     await put(redis_of_gateway.url, blocked)
@@ -225,11 +222,8 @@ def blocked(key: Key) -> Key:
 @BOTH_ROUTES
 @pytest.mark.parametrize("change", [revoked, blocked])
 async def test_the_stream_ends_with_an_error_and_the_backend_stops(
-    gateway: str,
-    redis_of_gateway: RedisServer,
-    backend: FakeBackend,
-    change: Callable[[Key], Key],
-) -> None:
+    gateway, redis_of_gateway, backend, change
+):
     sent, key = await make_key(redis_of_gateway.url, gateway)
     backend.scripts["endless"] = Script(("abc" * LENGTH,), pause=0.05)
     lines: list[str] = []
@@ -251,9 +245,7 @@ async def test_the_stream_ends_with_an_error_and_the_backend_stops(
 
 
 @BOTH_ROUTES
-async def test_a_response_that_is_not_streamed_is_a_401(
-    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
-) -> None:
+async def test_a_response_that_is_not_streamed_is_a_401(gateway, redis_of_gateway, backend):
     backend.scripts["long"] = Script(("abc" * 60,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
     headers = bearer(sent)
@@ -266,9 +258,7 @@ async def test_a_response_that_is_not_streamed_is_a_401(
     assert response.json()["error"]["code"] == "invalid_api_key"
 
 
-async def test_a_changed_limit_or_secret_ends_no_stream(
-    gateway: str, redis_of_gateway: RedisServer, backend: FakeBackend
-) -> None:
+async def test_a_changed_limit_or_secret_ends_no_stream(gateway, redis_of_gateway, backend):
     backend.scripts["long"] = Script(("abc" * 30,), pause=0.05)
     sent, key = await make_key(redis_of_gateway.url, gateway)
     headers = bearer(sent)

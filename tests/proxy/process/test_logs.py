@@ -10,16 +10,15 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.proxy.process.kit import BOTH_ROUTES, CHAT, RESPONSES, Configured
+from tests.proxy.process.kit import BOTH_ROUTES, CHAT, RESPONSES
 from tests.support.effort import sampled
 from tests.support.schemas.residual_calls import BAD, TAGS, UNIQUE
-from tests.support.servers.fake_backend import KEY, FakeBackend
+from tests.support.servers.fake_backend import KEY
 from tests.support.servers.gateway_process import (
     MASTER_KEY,
     Gateway,
 )
 from tests.support.servers.http_client import bearer, http_client
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 from tests.support.waiting import until
@@ -39,8 +38,8 @@ async def logged(log: Path, word: str) -> str:
 
 @BOTH_ROUTES
 async def test_log_line_has_key_model_status_and_usage(
-    gateway: str, gateway_log: Path, redis_of_gateway: RedisServer, backend: FakeBackend, route: str
-) -> None:
+    gateway, gateway_log, redis_of_gateway, backend, route
+):
     alias = f"logged-{route}"
     backend.scripts[SECRET_WORDS] = Script(("I shall say nothing",))
     sent, _ = await make_key(redis_of_gateway.url, gateway, alias=alias, team="web")
@@ -65,9 +64,7 @@ async def test_log_line_has_key_model_status_and_usage(
 
 
 @BOTH_ROUTES
-async def test_status_and_log_show_the_route(
-    http: httpx.AsyncClient, gateway_log: Path, route: str
-) -> None:
+async def test_status_and_log_show_the_route(http, gateway_log, route):
     models = (await http.get("/toolgate/status")).json()["models"]
     (tiny,) = (each for each in models if each["model"] == "tiny")
     reason = None if route == "own" else "TOOLGATE_ROUTE=litellm"
@@ -148,8 +145,8 @@ def added(log: Path, size: int) -> list[str]:
 @pytest.mark.usefixtures("team")
 @sampled("name, stream", FAILING, [False, True], one_in=2)
 async def test_failed_request_leaves_one_line_without_content(
-    configured: Configured, spare_backend: FakeBackend, model: str, stream: bool, name: str
-) -> None:
+    configured, spare_backend, model, stream, name
+):
     failing = FAILING[name]
     spare_backend.residual["set_tags"] = (UNIQUE,)
     spare_backend.scripts["swordfish"] = failing.script or Script(("x",))
@@ -167,7 +164,7 @@ async def test_failed_request_leaves_one_line_without_content(
 
 
 @pytest.mark.usefixtures("team")
-async def test_other_failures_leave_one_line(configured: Configured) -> None:
+async def test_other_failures_leave_one_line(configured):
     """That of another provider's server has its cause."""
     body = {"model": "unknown", "messages": [{"role": "user", "content": "swordfish"}]}
     for key, path, model, part in (

@@ -18,7 +18,7 @@ from tests.proxy.process.kit import (
     value,
 )
 from tests.support.litellm.own_route import PATHS, body_of
-from tests.support.servers.fake_provider import OUTPUT, PAUSE, PROMPT, FakeProvider
+from tests.support.servers.fake_provider import OUTPUT, PAUSE, PROMPT
 from tests.support.servers.http_client import bearer, http_client
 from tests.support.servers.virtual_keys import make_key
 from toolgate_proxy.keys.key import Key
@@ -81,9 +81,7 @@ async def client(configured: Configured, team: httpx.AsyncClient) -> Client:
 
 
 @pytest.mark.parametrize("name", WHOLE)
-async def test_a_response_counts_the_tokens_that_the_provider_reports(
-    client: Client, name: str
-) -> None:
+async def test_a_response_counts_the_tokens_that_the_provider_reports(client, name):
     path, body = WHOLE[name]
     await client.post(path, body)
     at_once = client.used()
@@ -96,15 +94,13 @@ async def test_a_response_counts_the_tokens_that_the_provider_reports(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_many_small_requests_do_not_exhaust_the_day(client: Client, stream: bool) -> None:
+async def test_many_small_requests_do_not_exhaust_the_day(client, stream):
     for _ in range(12):
         await client.post(CHAT, {"messages": HI["messages"], "stream": stream})
     assert await client.settled() == 12 * (PROMPT + OUTPUT)
 
 
-async def test_a_client_that_leaves_a_stream_is_charged_for_what_came(
-    client: Client, provider: FakeProvider
-) -> None:
+async def test_a_client_that_leaves_a_stream_is_charged_for_what_came(client, provider):
     left, words = provider.left, 400
     body = {
         "model": "hosted",
@@ -131,8 +127,8 @@ async def test_a_client_that_leaves_a_stream_is_charged_for_what_came(
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("name", KEYLESS)
 async def test_a_model_without_credentials_is_an_error_that_says_what_to_configure(
-    team: httpx.AsyncClient, name: str, stream: bool
-) -> None:
+    team, name, stream
+):
     response = await team.post(CHAT, json=HI | {"model": name, "stream": stream})
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (500, "gateway_misconfigured"), error
@@ -147,9 +143,7 @@ SURFACES = {"chat_completions": "chat", "messages": "messages", "responses": "re
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("surface", SURFACES)
-async def test_tokens_and_times_are_in_the_metrics(
-    team: httpx.AsyncClient, surface: str, stream: bool
-) -> None:
+async def test_tokens_and_times_are_in_the_metrics(team, surface, stream):
     model, api = f"{surface}-{'stream' if stream else 'whole'}", SURFACES[surface]
     labels = {"model": model, "surface": surface}
     response = await team.post(PATHS[api], json=body_of(api, model=model, stream=stream))
@@ -196,8 +190,8 @@ async def ask(
     [("gone", "hi", 503, "backend_unavailable"), ("insured", "breaks", 502, "backend_failed")],
 )
 async def test_an_answer_of_a_fallback_says_that_nothing_is_enforced_and_a_key_can_refuse_it(
-    configured: Configured, api: str, model: str, content: str, status: int, code: str
-) -> None:
+    configured, api, model, content, status, code
+):
     """Also if the backend had accepted the request, and had its grammars. The error is that of the
     backend. A fallback needs no permission of the key, unless that is configured."""
     for stream in (False, True):
@@ -218,7 +212,7 @@ async def test_an_answer_of_a_fallback_says_that_nothing_is_enforced_and_a_key_c
 
 @pytest.mark.usefixtures("team")
 @APIS
-async def test_answers_of_backends_are_no_fallbacks(configured: Configured, api: str) -> None:
+async def test_answers_of_backends_are_no_fallbacks(configured, api):
     for model in ("insured", "to-gone"):
         response = await ask(configured, model, api=api, enforced_only=True)
         assert response.status_code == 200

@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +16,6 @@ from fastapi.routing import APIRoute
 
 from tests.proxy.process.kit import RESPONSES, ROWS
 from tests.support.litellm.routes_of_app import http_routes, routes_without_key, websocket_paths
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY, serving
 from tests.support.servers.http_client import bearer, http_client
 from toolgate_proxy.admin.routes import router
@@ -29,9 +27,7 @@ FORMS = {"/v1/audio/transcriptions": "file", "/v1/images/edits": "image"}
 """Field of the file, by path."""
 
 
-async def test_operations_that_our_models_do_not_support_are_refused(
-    http: httpx.AsyncClient, backend: FakeBackend
-) -> None:
+async def test_operations_that_our_models_do_not_support_are_refused(http, backend):
     answers = [
         *[
             await http.post(path, json={"model": "tiny", **body})
@@ -59,9 +55,7 @@ async def sent_as_form(http: httpx.AsyncClient, path: str, field: str) -> httpx.
     return await http.post(path, data={"model": "tiny", "prompt": "x"}, files=files)
 
 
-async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(
-    gateway: str, key: str
-) -> None:
+async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(gateway, key):
     async with http_client(gateway, headers=bearer(key), timeout=60) as http:
         refused = await http.post("/v1/embeddings", json={"model": "tiny", "input": "x"})
         assert refused.status_code == 400
@@ -79,9 +73,7 @@ async def test_embeddings_with_a_virtual_key_name_the_model_and_the_operation(
         ("tiny:generateContent", "sk-wrong", 401, "UNAUTHENTICATED", "Incorrect API key"),
     ],
 )
-async def test_errors_at_googles_paths_are_in_googles_form(
-    http: httpx.AsyncClient, path: str, key: str | None, status: int, named: str, words: str
-) -> None:
+async def test_errors_at_googles_paths_are_in_googles_form(http, path, key, status, named, words):
     body = {"contents": [{"role": "user", "parts": [{"text": "x"}]}]}
     headers = {} if key is None else bearer(key)
     response = await http.post(f"/v1beta/models/{path}", json=body, headers=headers)
@@ -104,9 +96,7 @@ ANTHROPIC = {"anthropic-version": "2023-06-01"}
         ("POST", "/budget/new"),
     ],
 )
-async def test_routes_of_a_database_name_toolgate_keys(
-    http: httpx.AsyncClient, method: str, path: str
-) -> None:
+async def test_routes_of_a_database_name_toolgate_keys(http, method, path):
     response = await http.request(method, path, json={} if method == "POST" else None)
     error = response.json()["error"]
     assert (response.status_code, error["code"]) == (404, "route_not_found")
@@ -123,9 +113,7 @@ async def test_routes_of_a_database_name_toolgate_keys(
         ("/v1/chat/completions/chat/completions", "'/chat/completions'"),
     ],
 )
-async def test_a_base_url_with_too_much_is_named(
-    gateway: str, http: httpx.AsyncClient, key: str, path: str, extra: str
-) -> None:
+async def test_a_base_url_with_too_much_is_named(gateway, http, key, path, extra):
     async with http_client(gateway, headers={"authorization": f"Bearer {key}"}) as client:
         for each in (client, http):
             response = await each.post(path, json={}, headers=ANTHROPIC)
@@ -135,9 +123,7 @@ async def test_a_base_url_with_too_much_is_named(
             assert (body.get("type") == "error") == path.endswith("messages")
 
 
-async def test_unknown_routes_have_the_form_of_other_errors(
-    http: httpx.AsyncClient, gateway: str, key: str
-) -> None:
+async def test_unknown_routes_have_the_form_of_other_errors(http, gateway, key):
     for path, hint in (("/v1/chat/completion", "Did you mean /v1/chat/completions?"), ("/x", "")):
         response = await http.post(path, json={})
         error = response.json()["error"]
@@ -179,15 +165,13 @@ async def open_routes(url: str, routes: list[tuple[str, str]], *closed: int) -> 
     return found
 
 
-def test_routes_without_key_are_found() -> None:
+def test_routes_without_key_are_found():
     found = {path for _, path in routes_without_key()}
     assert found >= ANONYMOUS
     assert not found & {"/v1/models", "/chat/completions", "/key/generate", "/model/info"}
 
 
-async def test_every_route_but_health_probes_requires_a_key(
-    gateway: str, http: httpx.AsyncClient
-) -> None:
+async def test_every_route_but_health_probes_requires_a_key(gateway, http):
     routes = http_routes()
     assert len(routes) > 500
     assert await open_routes(gateway, routes, 401) == []
@@ -234,9 +218,7 @@ def web_proxy() -> Iterator[tuple[dict[str, str], list[bytes]]]:
         listener.close()
 
 
-async def test_litellms_own_authentication_leaves_anonymous_routes_closed(
-    spare_backend: FakeBackend, tmp_path: Path
-) -> None:
+async def test_litellms_own_authentication_leaves_anonymous_routes_closed(spare_backend, tmp_path):
     """Without our `custom_auth` LiteLLM checks keys, and its anonymous routes are closed, too. The
     gateway asks no other server."""
     config: dict[str, Any] = make_config([Route("tiny", "tiny")])
@@ -261,7 +243,7 @@ async def test_litellms_own_authentication_leaves_anonymous_routes_closed(
         assert outside == []
 
 
-async def test_ordinary_key_opens_no_admin_route(gateway: str, key: str) -> None:
+async def test_ordinary_key_opens_no_admin_route(gateway, key):
     """Every route that LiteLLM and we have, by every method: an ordinary key opens what is open to
     everyone, and nothing more."""
     ours = [route for route in router.routes if isinstance(route, APIRoute)]

@@ -130,9 +130,7 @@ async def sent(
     return used.index(1)
 
 
-async def test_same_prefix_goes_to_one_backend(
-    gateways: list[httpx.AsyncClient], backends: Backends
-) -> None:
+async def test_same_prefix_goes_to_one_backend(gateways, backends):
     """Turn after turn, streamed or not, by either gateway."""
     places = set()
     for tools in ([], [TOOL]):
@@ -158,9 +156,7 @@ async def test_same_prefix_goes_to_one_backend(
     ("route", "place"),
     [("/v1/responses", "instructions"), ("/v1/responses", "input"), ("/v1/messages", "system")],
 )
-async def test_same_prefix_on_other_paths_goes_to_one_backend(
-    http: httpx.AsyncClient, backends: Backends, route: str, place: str
-) -> None:
+async def test_same_prefix_on_other_paths_goes_to_one_backend(http, backends, route, place):
     """Each of 12 heads has its place, whatever is said after it."""
 
     def with_head(head: int, said: str) -> dict[str, Any]:
@@ -177,9 +173,7 @@ async def test_same_prefix_on_other_paths_goes_to_one_backend(
 
 
 @pytest.mark.parametrize("route", ["/v1/responses", CHAT])
-async def test_same_cache_key_goes_to_one_backend(
-    gateways: list[httpx.AsyncClient], backends: Backends, route: str
-) -> None:
+async def test_same_cache_key_goes_to_one_backend(gateways, backends, route):
     """Whatever the prompt is, by either gateway, while the backend has capacity."""
 
     def with_key(number: int, at: int) -> dict[str, Any]:
@@ -216,12 +210,12 @@ async def test_same_cache_key_goes_to_one_backend(
     assert await sent(gateways[0], backends, with_key(0, 0), route) == homes[0]
 
 
-async def test_short_prompts_are_spread(http: httpx.AsyncClient, backends: Backends) -> None:
+async def test_short_prompts_are_spread(http, backends):
     body = asked("hi", system="Be brief.")
     assert len({await sent(http, backends, body) for _ in range(40)}) > 1
 
 
-async def test_burst_with_one_prefix_is_spread(http: httpx.AsyncClient, backends: Backends) -> None:
+async def test_burst_with_one_prefix_is_spread(http, backends):
     """Though none of them has reached a backend as the next one is sent its way."""
     body = asked("waits", stream=True)
     waiting = [asyncio.create_task(http.post(CHAT, json=body)) for _ in range(48)]
@@ -253,9 +247,7 @@ async def statuses(http: httpx.AsyncClient, number: int) -> set[int]:
     return {response.status_code for response in said}
 
 
-async def test_backend_killed_under_load_is_replaced_and_comes_back(
-    http: httpx.AsyncClient, urls: list[str], backends: Backends
-) -> None:
+async def test_backend_killed_under_load_is_replaced_and_comes_back(http, urls, backends):
     """Streams at the others go on to their end, those at this one end with an error, what had not
     begun moves, nobody hangs; and the backend is used again when it is back."""
     home = await sent(http, backends, asked("hi"))
@@ -289,9 +281,7 @@ async def test_backend_killed_under_load_is_replaced_and_comes_back(
 
 @pytest.mark.parametrize("at", [0, 1], ids=["own route", "LiteLLM's"])
 @pytest.mark.parametrize("stream", [False, True])
-async def test_request_without_output_fails_over(
-    gateways: list[httpx.AsyncClient], backends: Backends, stream: bool, at: int
-) -> None:
+async def test_request_without_output_fails_over(gateways, backends, stream, at):
     """The backend took it and dies before the first token: the client never learns of it."""
     for backend in backends.all:
         backend.scripts["turn"] = backend.scripts["silent"]
@@ -311,7 +301,7 @@ async def test_request_without_output_fails_over(
     assert sum(backends.counts) == sum(began) + 2
 
 
-async def test_no_backend_left_returns_503(http: httpx.AsyncClient, backends: Backends) -> None:
+async def test_no_backend_left_returns_503(http, backends):
     backends.kill(0)
     counted = [await http.post("/v1/messages/count_tokens", json=asked("hi")) for _ in range(8)]
     assert {answer.status_code for answer in counted} == {200}
@@ -327,9 +317,7 @@ async def test_no_backend_left_returns_503(http: httpx.AsyncClient, backends: Ba
     assert await statuses(http, 4) == {200}
 
 
-async def test_404_of_one_request_leaves_the_backend_up(
-    http: httpx.AsyncClient, backends: Backends
-) -> None:
+async def test_404_of_one_request_leaves_the_backend_up(http, backends):
     for _ in range(6):
         assert (await http.post(CHAT, json=asked("missing"))).status_code in (400, 404)
         assert await statuses(http, 2) == {200}
@@ -337,9 +325,7 @@ async def test_404_of_one_request_leaves_the_backend_up(
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["own route", "LiteLLM's"])
-async def test_every_strategy_serves_a_burst_with_one_prefix(
-    gateways: list[httpx.AsyncClient], backends: Backends, at: int
-) -> None:
+async def test_every_strategy_serves_a_burst_with_one_prefix(gateways, backends, at):
     """One long prefix, many at once: neither its preference nor the limit of one deployment's
     keeps a request from another. On LiteLLM's route, its router from 1.110 on refuses requests of
     a burst that it has chosen a full deployment for."""
@@ -360,8 +346,8 @@ async def test_every_strategy_serves_a_burst_with_one_prefix(
 @pytest.mark.parametrize("script", ["waits", "silent"])
 @pytest.mark.parametrize("stream", [False, True])
 async def test_least_busy_does_not_count_a_request_that_its_client_left(
-    http: httpx.AsyncClient, backends: Backends, script: str, stream: bool
-) -> None:
+    http, backends, script, stream
+):
     """Prompts too short to prefer any."""
     body = asked(script, system="", stream=stream) | {"model": "least-busy"}
     first: list[asyncio.Task[httpx.Response]] = []
@@ -386,9 +372,7 @@ async def test_least_busy_does_not_count_a_request_that_its_client_left(
     await backends.under_way(0)
 
 
-async def test_status_and_metrics_have_backends_and_affinity(
-    http: httpx.AsyncClient, backends: Backends
-) -> None:
+async def test_status_and_metrics_have_backends_and_affinity(http, backends):
     told = (await http.get("/toolgate/status")).json()
     (model,) = (each for each in told["models"] if each["model"] == "tiny")
     assert [backend["url"] for backend in model["backends"]] == [b.url for b in backends.all]
@@ -400,9 +384,7 @@ async def test_status_and_metrics_have_backends_and_affinity(
         assert f'toolgate_prefix_affinity_total{{sent="{label}"}}' in metrics
 
 
-def test_status_command_shows_the_backends(
-    urls: list[str], backends: Backends, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_status_command_shows_the_backends(urls, backends, monkeypatch):
     def toolgate(key: str) -> Result:
         monkeypatch.setenv("TOOLGATE_MASTER_KEY", key)
         settings.cache_clear()

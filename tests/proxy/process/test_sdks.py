@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import anthropic
-import httpx
 import openai
 import pytest
 from anthropic import beta_async_tool
@@ -18,7 +17,6 @@ from tests.support.apis.sdk_requests import SCRIPTS, WEATHER
 from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.http_client import http_client
-from tests.support.servers.redis_server import RedisServer
 from tests.support.servers.script import Script, call
 from tests.support.servers.virtual_keys import make_key
 
@@ -55,9 +53,7 @@ def request(script: str, **params: Any) -> dict[str, Any]:
     }
 
 
-async def test_anthropics_sdk_creates_streams_and_parses(
-    sdk: anthropic.AsyncAnthropic, backend: FakeBackend
-) -> None:
+async def test_anthropics_sdk_creates_streams_and_parses(sdk, backend):
     created = await sdk.messages.create(**request("content"))
     assert created.content[0].type == "text"
     assert created.content[0].text == "Hello there, friend"
@@ -73,9 +69,7 @@ async def test_anthropics_sdk_creates_streams_and_parses(
     assert parsed.parsed_output == City(city="Oslo")
 
 
-async def test_openais_sdk_creates_streams_and_parses(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_openais_sdk_creates_streams_and_parses(client, backend):
     backend.scripts |= SCRIPTS | PARSED
     created = await client.responses.create(model="tiny", input="content")
     assert created.output_text == "Hello there, friend"
@@ -88,15 +82,13 @@ async def test_openais_sdk_creates_streams_and_parses(
     assert parsed.output_parsed == City(city="Oslo")
 
 
-async def test_a_cut_call_does_not_reach_the_sdk(sdk: anthropic.AsyncAnthropic) -> None:
+async def test_a_cut_call_does_not_reach_the_sdk(sdk):
     async with sdk.messages.stream(**request("cut call", tools=[TOOL])) as stream:
         final = await stream.get_final_message()
     assert (final.content, final.stop_reason) == ([], "max_tokens")
 
 
-async def test_a_conversation_is_continued_by_its_blocks(
-    sdk: anthropic.AsyncAnthropic, backend: FakeBackend
-) -> None:
+async def test_a_conversation_is_continued_by_its_blocks(sdk, backend):
     backend.scripts |= {
         "all": Script(("<think>hm</think>\n\nI look.\n" + call("get_weather", {"city": "é"}),))
     }
@@ -126,9 +118,7 @@ async def test_a_conversation_is_continued_by_its_blocks(
         await sdk.messages.create(**request("", tools=[TOOL]) | {"messages": messages})
 
 
-async def test_a_conversation_is_continued_by_its_items(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_a_conversation_is_continued_by_its_items(client, backend):
     backend.scripts |= SCRIPTS
     first = await client.responses.create(
         model="tiny", input="content and calls", tools=[ITEM_TOOL]
@@ -145,7 +135,7 @@ async def test_a_conversation_is_continued_by_its_items(
     assert [each["role"] for each in sent] == ["user", "assistant", "tool", "tool"]
 
 
-async def test_the_tool_runner_runs_without_a_thread(sdk: anthropic.AsyncAnthropic) -> None:
+async def test_the_tool_runner_runs_without_a_thread(sdk):
     ran = []
 
     @beta_async_tool
@@ -160,9 +150,7 @@ async def test_the_tool_runner_runs_without_a_thread(sdk: anthropic.AsyncAnthrop
     assert len(ran) == 1
 
 
-async def test_tokens_are_counted_by_the_backend(
-    sdk: anthropic.AsyncAnthropic, client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_tokens_are_counted_by_the_backend(sdk, client, backend):
     given: Any = request("content", tools=[TOOL], system="Be brief.")
     message = await sdk.messages.create(**given)
     del given["max_tokens"]
@@ -178,7 +166,7 @@ async def test_tokens_are_counted_by_the_backend(
         await sdk.messages.count_tokens(**given | {"model": "unknown"})
 
 
-async def test_models_are_listed_in_anthropics_form(sdk: anthropic.AsyncAnthropic) -> None:
+async def test_models_are_listed_in_anthropics_form(sdk):
     listed = [model.id async for model in sdk.models.list(limit=1)]
     assert listed == ["down", "tiny"]
     assert (await sdk.models.retrieve("tiny")).display_name == "tiny"
@@ -186,9 +174,7 @@ async def test_models_are_listed_in_anthropics_form(sdk: anthropic.AsyncAnthropi
         await sdk.models.retrieve("unknown")
 
 
-async def test_anthropics_sdk_gets_its_own_errors(
-    sdk: anthropic.AsyncAnthropic, redis_of_gateway: RedisServer, gateway: str
-) -> None:
+async def test_anthropics_sdk_gets_its_own_errors(sdk, redis_of_gateway, gateway):
     given: Any = request("content")
     with pytest.raises(anthropic.NotFoundError):
         await sdk.messages.create(**given | {"model": "unknown"})
@@ -215,16 +201,14 @@ async def test_anthropics_sdk_gets_its_own_errors(
     assert not [name for name in reached.value.response.headers if name.startswith("x-ratelimit")]
 
 
-async def test_an_error_in_a_stream_is_raised_by_the_sdk(
-    sdk: anthropic.AsyncAnthropic, backend: FakeBackend
-) -> None:
+async def test_an_error_in_a_stream_is_raised_by_the_sdk(sdk, backend):
     backend.scripts["broken"] = Script(("Hello there",), error_after=2)
     with pytest.raises(anthropic.APIStatusError, match="It broke"):
         async with sdk.messages.stream(**request("broken")) as stream:
             await stream.get_final_message()
 
 
-async def test_errors_of_responses_have_openais_form(client: openai.AsyncOpenAI) -> None:
+async def test_errors_of_responses_have_openais_form(client):
     with pytest.raises(openai.NotFoundError):
         await client.responses.retrieve("resp_1")
     with pytest.raises(openai.NotFoundError):
@@ -247,9 +231,7 @@ async def test_errors_of_responses_have_openais_form(client: openai.AsyncOpenAI)
         (b"{}", {"content-encoding": "br"}, 415, "invalid_request_error"),
     ],
 )
-async def test_errors_of_messages_are_in_anthropics_form(
-    gateway: str, content: bytes, headers: dict[str, str], status: int, kind: str
-) -> None:
+async def test_errors_of_messages_are_in_anthropics_form(gateway, content, headers, status, kind):
     sent = {"x-api-key": MASTER_KEY, "content-type": "application/json"} | headers
     for path in (MESSAGES, f"{MESSAGES}/count_tokens"):
         async with http_client(gateway, headers=sent) as client:
@@ -262,9 +244,7 @@ async def test_errors_of_messages_are_in_anthropics_form(
 
 
 @pytest.mark.parametrize("path", [RESPONSES, MESSAGES])
-async def test_responses_and_messages_have_the_headers_of_grammars(
-    http: httpx.AsyncClient, backend: FakeBackend, path: str
-) -> None:
+async def test_responses_and_messages_have_the_headers_of_grammars(http, backend, path):
     message = [{"role": "user", "content": "hi"}]
     body = {"input": message} if path == RESPONSES else {"messages": message, "max_tokens": 9}
     for stream in (False, True):

@@ -130,8 +130,8 @@ async def ask(http: httpx.AsyncClient, key: str, content: str, *, stream: bool =
 
 
 async def test_a_budget_holds_over_both_and_spend_is_the_sum_of_the_log(
-    gateways: Shared, backend_of_session: FakeBackend
-) -> None:
+    gateways, backend_of_session
+):
     backend_of_session.scripts["hi"] = Script(("Hello there you",), pause=0.01)
     key, at_once = await gateways.key(BUDGET), asyncio.Semaphore(AT_ONCE)
     urls = [gateway.url for gateway in gateways.gateways]
@@ -153,9 +153,7 @@ async def test_a_budget_holds_over_both_and_spend_is_the_sum_of_the_log(
     assert all(row["spend"] == 0 for row in gateways.logged(key) if row["status"] != "success")
 
 
-async def test_a_killed_gateway_holds_no_budget(
-    gateways: Shared, backend_of_session: FakeBackend
-) -> None:
+async def test_a_killed_gateway_holds_no_budget(gateways, backend_of_session):
     """LiteLLM's counters end with what it had reserved, and begin again with the spend of the
     database."""
     backend_of_session.scripts["hang"] = Script(("Hello there",), hang_after=1)

@@ -40,7 +40,7 @@ from tests.support.servers.gateway_process import (
     wait_until_alive,
 )
 from tests.support.servers.http_client import bearer, http_client, openai_client
-from tests.support.servers.redis_server import RedisServer, redis_server
+from tests.support.servers.redis_server import redis_server
 from tests.support.servers.script import Script
 from tests.support.servers.unused_packages import LIST, Missing, modules, packages
 from tests.support.servers.virtual_keys import until_status
@@ -66,8 +66,8 @@ def _require_missing() -> None:
 
 
 async def test_a_new_gateway_is_warm_has_all_series_and_needs_no_unused_packages(
-    http: httpx.AsyncClient, backend: FakeBackend, redis_of_gateway: RedisServer, tmp_path: Path
-) -> None:
+    http, backend, redis_of_gateway, tmp_path
+):
     """The session's gateway has counted its grammars; one that starts anew finds its backend
     warmed. Both are without the packages in requirements/proxy-unused.txt."""
     redis, days = redis_of_gateway.client, "toolgate:used:*"
@@ -95,7 +95,7 @@ async def test_a_new_gateway_is_warm_has_all_series_and_needs_no_unused_packages
         assert f'toolgate_failed_requests_total{{model="{model}"}} 0.0' in metrics
 
 
-def test_unused_packages_are_those_that_the_extra_installs_and_can_not_be_found() -> None:
+def test_unused_packages_are_those_that_the_extra_installs_and_can_not_be_found():
     locked = (LIST.parent / "locked" / "proxy.txt").read_text()
     assert packages()
     assert not [name for name in packages() if f"\n{name}==" not in locked]
@@ -125,9 +125,7 @@ def own_process(command: list[str], backend_url: str, folder: Path, **more: str)
         psutil.wait_procs(children, 20)
 
 
-async def test_litellm_command_serves_our_provider(
-    spare_backend: FakeBackend, tmp_path: Path
-) -> None:
+async def test_litellm_command_serves_our_provider(spare_backend, tmp_path):
     """`litellm --config litellm_config.yaml`, with our package installed beside it."""
     spare_backend.scripts["hi"] = Script(("<think>\nhm\n</think>\n\nHello",))
     program = Path(sys.executable).with_name("litellm")
@@ -159,9 +157,7 @@ async def test_litellm_command_serves_our_provider(
 
 
 @pytest.mark.slow
-def test_one_scrape_has_the_requests_of_all_workers(
-    tmp_path: Path, spare_backend: FakeBackend
-) -> None:
+def test_one_scrape_has_the_requests_of_all_workers(tmp_path, spare_backend):
     (folder := tmp_path / "metrics").mkdir()
     command = [sys.executable, "-m", "toolgate_proxy", "proxy", "--model", "tiny", "--workers", "2"]
     token = "scrape-token-of-the-tests"
@@ -204,7 +200,7 @@ BLOCK = re.compile(r"(<!-- elsewhere -->\n)?```sh\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the document's commands need curl")
-def test_commands_of_the_gateway_guide_work(tmp_path: Path) -> None:
+def test_commands_of_the_gateway_guide_work(tmp_path):
     """In their order, in one shell. What the guide starts on other machines is there already: a
     Valkey, and scripted backends in the place of vLLM's. Its log is JSON."""
     with ExitStack() as stack:
@@ -264,9 +260,7 @@ def without(mark: str, diff: str) -> Any:
     return yaml.safe_load("\n".join(kept))
 
 
-async def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(
-    spare_backend: FakeBackend, tmp_path: Path
-) -> None:
+async def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(spare_backend, tmp_path):
     diff = block("litellm.md", "diff")
     before, after = without("+", diff), without("-", diff)
     assert [row["model_name"] for row in before["model_list"]] == ["qwen", "gpt-4o"]
@@ -294,8 +288,8 @@ async def test_six_lines_make_a_toolgate_gateway_of_litellms_configuration(
 
 
 async def test_keys_move_to_another_secret_with_a_second_database(
-    gateway: str, redis_of_gateway: RedisServer, tmp_path: Path
-) -> None:
+    gateway, redis_of_gateway, tmp_path
+):
     [entry] = yaml.safe_load(block("litellm.md", "yaml"))["keys"]
     (file := tmp_path / "keys.yaml").write_text(yaml.safe_dump({"keys": [entry]}))
     other = redis_of_gateway.url.removesuffix("/0") + "/1"

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.proxy.process.kit import CHAT, Configured
-from tests.support.servers.fake_backend import FakeBackend
+from tests.proxy.process.kit import CHAT
 from tests.support.servers.gateway_process import BROWSER_ORIGIN
 from tests.support.servers.virtual_keys import make_key
 
@@ -23,9 +21,7 @@ def asked(content: str = "hi", model: str = "tiny", **params: Any) -> dict[str, 
 
 @MODELS
 @pytest.mark.parametrize("stream", [False, True])
-async def test_one_success_event_a_request(
-    configured: Configured, team: httpx.AsyncClient, model: str, stream: bool
-) -> None:
+async def test_one_success_event_a_request(configured, team, model, stream):
     alias = f"events-{model}-{stream}"
     key, _ = await make_key(
         configured.redis, configured.url, alias=alias, team="web", tags=("t1",), rpm=100
@@ -61,9 +57,7 @@ async def test_one_success_event_a_request(
 
 
 @MODELS
-async def test_a_hook_before_the_call_changes_the_request(
-    configured: Configured, team: httpx.AsyncClient, spare_backend: FakeBackend, model: str
-) -> None:
+async def test_a_hook_before_the_call_changes_the_request(configured, team, spare_backend, model):
     response = await team.post(CHAT, json=asked("changed by a hook", model))
     assert response.json()["choices"][0]["message"]["content"] == "Hello there"
     assert spare_backend.requests[-1].sampling.temperature == 0.25
@@ -72,9 +66,7 @@ async def test_a_hook_before_the_call_changes_the_request(
 
 
 @MODELS
-async def test_a_hook_before_the_call_refuses_the_request(
-    configured: Configured, team: httpx.AsyncClient, spare_backend: FakeBackend, model: str
-) -> None:
+async def test_a_hook_before_the_call_refuses_the_request(configured, team, spare_backend, model):
     before = len(spare_backend.requests)
     response = await team.post(CHAT, json=asked("refused by a hook", model))
     assert response.status_code == 403
@@ -94,14 +86,7 @@ async def test_a_hook_before_the_call_refuses_the_request(
         (asked("breaks midway", stream=True), 200, "InternalServerError"),
     ],
 )
-async def test_one_failure_event_a_request(
-    configured: Configured,
-    team: httpx.AsyncClient,
-    model: str,
-    body: dict[str, Any],
-    status: int,
-    error: str,
-) -> None:
+async def test_one_failure_event_a_request(configured, team, model, body, status, error):
     response = await team.post(CHAT, json=body | {"model": model})
     assert response.status_code == status
     (event,) = await configured.told("failure")
@@ -113,9 +98,7 @@ async def test_one_failure_event_a_request(
 
 
 @MODELS
-async def test_failure_events_have_litellms_error_class(
-    configured: Configured, team: httpx.AsyncClient, model: str
-) -> None:
+async def test_failure_events_have_litellms_error_class(configured, team, model):
     key, _ = await make_key(configured.redis, configured.url, alias=f"few-{model}", rpm=1)
     headers = {"Authorization": f"Bearer {key}"}
     assert (await team.post(CHAT, json=asked(model=model), headers=headers)).status_code == 200
@@ -128,9 +111,7 @@ async def test_failure_events_have_litellms_error_class(
 
 
 @pytest.mark.parametrize("model", ["defaults", "mixed-defaults"])
-async def test_deployment_defaults_fill_missing_parameters(
-    configured: Configured, team: httpx.AsyncClient, spare_backend: FakeBackend, model: str
-) -> None:
+async def test_deployment_defaults_fill_missing_parameters(configured, team, spare_backend, model):
     assert (await team.post(CHAT, json=asked(model=model))).status_code == 200
     sampling = spare_backend.requests[-1].sampling
     assert (sampling.temperature, sampling.max_tokens, sampling.top_k) == (0.125, 7, 3)
@@ -140,20 +121,20 @@ async def test_deployment_defaults_fill_missing_parameters(
     assert "team-a" in event["payload"]["request_tags"]
 
 
-async def test_model_alias_is_served(configured: Configured, team: httpx.AsyncClient) -> None:
+async def test_model_alias_is_served(configured, team):
     response = await team.post(CHAT, json=asked(model="short"))
     assert response.status_code == 200
     (event,) = await configured.told("success")
     assert event["payload"]["model_group"] in ("short", "tiny")
 
 
-async def test_deployment_rpm_returns_429(team: httpx.AsyncClient) -> None:
+async def test_deployment_rpm_returns_429(team):
     said = [(await team.post(CHAT, json=asked(model="limited"))).status_code for _ in range(5)]
     assert said[:2] == [200, 200]
     assert said[-1] == 429
 
 
-async def test_responses_have_cross_origin_headers(team: httpx.AsyncClient) -> None:
+async def test_responses_have_cross_origin_headers(team):
     response = await team.post(CHAT, json=asked(), headers={"Origin": BROWSER_ORIGIN})
     assert response.headers["access-control-allow-origin"] in ("*", BROWSER_ORIGIN)
 
@@ -163,9 +144,7 @@ async def test_responses_have_cross_origin_headers(team: httpx.AsyncClient) -> N
     "path", ["/chat/completions", "/engines/{}/chat/completions",
              "/openai/deployments/{}/chat/completions"],
 )  # fmt: skip
-async def test_other_paths_for_chat_completions_are_served(
-    team: httpx.AsyncClient, path: str, model: str
-) -> None:
+async def test_other_paths_for_chat_completions_are_served(team, path, model):
     body = asked(model=model)
     if "{}" in path:
         del body["model"]
@@ -174,7 +153,7 @@ async def test_other_paths_for_chat_completions_are_served(
     assert response.json()["choices"][0]["message"]["content"] == "Hello there"
 
 
-async def test_status_shows_the_route_and_other_providers(team: httpx.AsyncClient) -> None:
+async def test_status_shows_the_route_and_other_providers(team):
     status = (await team.get("/toolgate/status")).json()
     models = {model["model"]: (model["route"], model["reason"]) for model in status["models"]}
     assert models["tiny"] == ("own", None)

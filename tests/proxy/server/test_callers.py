@@ -10,7 +10,6 @@ import pytest
 from tests.support.litellm.own_route import MASTER, PATHS, Gateway, Response, body_of, ours
 from tests.support.litellm.own_route_process import own_route
 from tests.support.litellm.router import foreign, use
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.virtual_keys import key_of
 from toolgate_proxy.api.shared.output import COMMENT
 
@@ -37,7 +36,7 @@ def models(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("models")
-async def test_a_key_lists_and_retrieves_only_its_models(gateway: Gateway) -> None:
+async def test_a_key_lists_and_retrieves_only_its_models(gateway):
     some, all_ = add(gateway, some={"models": NAMES[:2]}, all={})
     for key, names in ((some, NAMES[:2]), (all_, NAMES), (MASTER, NAMES)):
         listed = (await read(gateway, "/v1/models", key)).json["data"]
@@ -59,9 +58,7 @@ async def test_a_key_lists_and_retrieves_only_its_models(gateway: Gateway) -> No
 
 @APIS
 @pytest.mark.usefixtures("models")
-async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
-    gateway: Gateway, api: str
-) -> None:
+async def test_an_unknown_model_is_answered_with_the_models_of_the_key(gateway, api):
     [key] = add(gateway, some={"models": NAMES[:2]})
     response = await gateway.ask(body_of(api, model="tinny"), path=PATHS[api], key=key)
     assert response.status == 404
@@ -71,9 +68,7 @@ async def test_an_unknown_model_is_answered_with_the_models_of_the_key(
     )
 
 
-async def test_guessed_keys_are_limited_and_valid_keys_are_not(
-    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_guessed_keys_are_limited_and_valid_keys_are_not(backend, monkeypatch):
     async with own_route(backend, monkeypatch, wrong_keys_per_minute=3) as gateway:
         [key] = add(gateway, valid={})
         guesses = [await read(gateway, "/v1/models", f"sk-guess-{at}") for at in range(5)]
@@ -83,9 +78,7 @@ async def test_guessed_keys_are_limited_and_valid_keys_are_not(
         assert (await read(gateway, "/v1/models", key)).status == 200
 
 
-async def test_a_setting_opens_a_route_and_the_routes_below_it(
-    backend: FakeBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_setting_opens_a_route_and_the_routes_below_it(backend, monkeypatch):
     opened = ("/redoc", "/.well-known")
     async with own_route(backend, monkeypatch, open_routes=opened) as gateway:
         for path in ("/redoc", "/.well-known/litellm-ui-config"):
@@ -96,9 +89,7 @@ async def test_a_setting_opens_a_route_and_the_routes_below_it(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_tags_that_match_no_deployment_are_not_an_invalid_key(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch, stream: bool
-) -> None:
+async def test_tags_that_match_no_deployment_are_not_an_invalid_key(gateway, monkeypatch, stream):
     use(monkeypatch, ours(gateway.backend, tags=["gold"]), enable_tag_filtering=True)
     gateway.configure(keepalive_seconds=0)
     gold, lead = add(gateway, **{tag: {"tags": (tag,)} for tag in ("gold", "lead")})
@@ -110,9 +101,7 @@ async def test_tags_that_match_no_deployment_are_not_an_invalid_key(
     assert "lead" not in error["message"]
 
 
-async def test_a_stream_of_litellms_route_is_kept_alive(
-    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_stream_of_litellms_route_is_kept_alive(gateway, monkeypatch):
     use(monkeypatch, foreign("tiny"))
     gateway.host.pause = 0.3
     response = await gateway.ask(body_of("chat", stream=True))
@@ -134,7 +123,7 @@ def asking(*urls: str, stream: bool = False) -> dict[str, Any]:
     }
 
 
-async def test_images_are_for_models_that_see(gateway: Gateway) -> None:
+async def test_images_are_for_models_that_see(gateway):
     backend, (begin, _, rest) = gateway.backend, PNG.partition(",")
     gateway.configure(keepalive_seconds=0)
     for url in (PNG, "http://169.254.169.254/"):
@@ -178,7 +167,7 @@ async def salts_of(gateway: Gateway, api: str, **more: Any) -> dict[str, str | N
     return found
 
 
-async def test_owners_of_keys_share_no_cached_prompts(gateway: Gateway) -> None:
+async def test_owners_of_keys_share_no_cached_prompts(gateway):
     add(gateway, **{owner: {"team": team} for owner, team in OWNERS.items()})
     first = await salts_of(gateway, "chat")
     salted = await salts_of(gateway, "chat", cache_salt="pepper")

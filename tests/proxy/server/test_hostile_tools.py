@@ -50,7 +50,7 @@ async def ask(gateway: Gateway, parameters: str) -> Response:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_schema_is_a_400_with_its_reason(gateway: Gateway, name: str) -> None:
+async def test_a_hostile_schema_is_a_400_with_its_reason(gateway, name):
     parameters, code = HOSTILE[name]
     answer = await ask(gateway, parameters)
     assert answer.status == 400
@@ -63,7 +63,7 @@ async def test_a_hostile_schema_is_a_400_with_its_reason(gateway: Gateway, name:
     assert not gateway.backend.loads
 
 
-async def test_large_and_recursive_schemas_reach_the_backend(gateway: Gateway) -> None:
+async def test_large_and_recursive_schemas_reach_the_backend(gateway):
     for parameters in ALLOWED:
         gateway.backend.forget()
         gateway.backend.loads.clear()
@@ -77,7 +77,7 @@ def function(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.timed
-async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(gateway: Gateway) -> None:
+async def test_a_key_with_endless_schemas_leaves_a_worker_to_others(gateway):
     assert gateway.here.key_sync is not None
     keys = [key_of(f"sk-{name}") for name in ("hostile", "other")]
     gateway.here.key_sync.key_cache.replace([], keys)

@@ -20,11 +20,9 @@ from tests.support.schemas.residual_calls import (
     PLAIN,
     TAGS,
     UNIQUE,
-    Ask,
     before_value,
     calls_of,
 )
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.http_client import openai_client
 from tests.support.servers.loopback import served
 from tests.support.servers.script import Script, call, tokenize
@@ -51,9 +49,7 @@ def given_up() -> float:
 
 
 @BOTH
-async def test_valid_call_is_sent_unchanged(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_valid_call_is_sent_unchanged(client, backend, ask):
     backend.scripts["good"] = Script(("I tag.\n" + GOOD,))
     answer, usage = await ask(client, **asked("good", tools=[TAGS]))
     assert calls_of(answer) == [("set_tags", {"tags": ["red", "green", "blue", "yellow"]})]
@@ -63,9 +59,7 @@ async def test_valid_call_is_sent_unchanged(
 
 
 @BOTH
-async def test_call_cut_by_the_budget_is_sent_as_far_as_it_came(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_call_cut_by_the_budget_is_sent_as_far_as_it_came(client, backend, ask):
     cut = call("set_tags", {"tags": ["red", "red", "green"]})[:70]
     backend.scripts["cut"] = Script((cut,), finish="length")
     answer, _ = await ask(client, **asked("cut", tools=[TAGS]))
@@ -75,9 +69,7 @@ async def test_call_cut_by_the_budget_is_sent_as_far_as_it_came(
     assert len(backend.requests) == 1
 
 
-async def test_only_the_residual_call_is_held_back(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_only_the_residual_call_is_held_back(client, backend):
     """Its arguments arrive at once; those of the call before it arrive while it is generated."""
     first = call("plain", {"a": 12345678901234567890})
     backend.scripts["slow"] = Script((first + "\n" + GOOD,), pause=0.01)
@@ -95,12 +87,7 @@ async def test_only_the_residual_call_is_held_back(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_violation_despite_masks_returns_enforcement_failed(
-    client: openai.AsyncOpenAI,
-    backend: FakeBackend,
-    caplog: pytest.LogCaptureFixture,
-    stream: bool,
-) -> None:
+async def test_violation_despite_masks_returns_enforcement_failed(client, backend, caplog, stream):
     counter = "toolgate_enforcement_violations_total"
     before = counted(counter)
     arguments = '{"a": "a-secret-value"}'
@@ -125,9 +112,7 @@ async def test_violation_despite_masks_returns_enforcement_failed(
     assert "a-secret-value" not in caplog.text
 
 
-async def test_validation_without_end_fails_only_its_own_request(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_validation_without_end_fails_only_its_own_request(client, backend):
     parameters, arguments = endless_validation()
     tool = {"type": "function", "function": {"name": "endless", "parameters": parameters}}
     backend.scripts |= {
@@ -143,9 +128,7 @@ async def test_validation_without_end_fails_only_its_own_request(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_strict_tool_with_residual_keyword_returns_400(
-    gateway: Gateway, client: openai.AsyncOpenAI, stream: bool
-) -> None:
+async def test_strict_tool_with_residual_keyword_returns_400(gateway, client, stream):
     strict: Any = {**TAGS, "function": {**TAGS["function"], "strict": True}}  # type: ignore[dict-item]
     with pytest.raises(openai.BadRequestError) as refused:
         await client.chat.completions.create(**asked(stream=stream, tools=[PLAIN, strict]))
@@ -161,9 +144,7 @@ async def test_strict_tool_with_residual_keyword_returns_400(
     assert gateway.backend.requests == []
 
 
-async def test_headers_report_residual_keywords_and_resamples(
-    gateway: Gateway, client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_headers_report_residual_keywords_and_resamples(gateway, client, backend):
     backend.scripts |= {"bad": Script((BAD,), again=(GOOD,)), "good": Script((GOOD,))}
     told = []
     for name in ("bad", "good"):
@@ -179,8 +160,8 @@ async def test_headers_report_residual_keywords_and_resamples(
 
 @BOTH
 async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginning(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+    client, backend, ask
+):
     def resampled() -> list[float]:
         return [counted("toolgate_resamples_total", before=each) for each in ("value", "call")]
 
@@ -214,9 +195,7 @@ async def test_invalid_call_is_resampled_before_the_value_then_from_its_beginnin
 
 
 @BOTH
-async def test_a_call_continues_inside_its_arguments(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_a_call_continues_inside_its_arguments(client, backend, ask):
     fixed = call("set_tags", {"tags": ["red", "rust"]})
     backend.scripts["bad"] = Script((BAD,), again=(fixed,))
     answer, _ = await ask(client, **asked("bad", tools=[TAGS], logprobs=True))
@@ -224,9 +203,7 @@ async def test_a_call_continues_inside_its_arguments(
     assert [len(each.accepted) for each in backend.requests] == [0, before_value(BAD, "red")]
 
 
-async def test_greedy_request_samples_only_a_whole_call_with_temperature(
-    client: openai.AsyncOpenAI, backend: FakeBackend
-) -> None:
+async def test_greedy_request_samples_only_a_whole_call_with_temperature(client, backend):
     backend.scripts["bad"] = Script((BAD,), again=(BAD, BAD, GOOD))
     await whole(client, **asked("bad", tools=[TAGS], temperature=0))
     sampling = [each.sampling for each in backend.requests]
@@ -236,9 +213,7 @@ async def test_greedy_request_samples_only_a_whole_call_with_temperature(
 
 
 @BOTH
-async def test_resampled_choice_may_end_without_a_call(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_resampled_choice_may_end_without_a_call(client, backend, ask):
     again = (BAD, BAD, " And good bye.")
     backend.scripts["bad"] = Script(("Hello. " + BAD,), again=again)
     answer, _ = await ask(client, **asked("bad", tools=[TAGS], stop=["never"], logprobs=True))
@@ -248,9 +223,7 @@ async def test_resampled_choice_may_end_without_a_call(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_last_failed_attempt_returns_tool_schema_violation(
-    client: openai.AsyncOpenAI, backend: FakeBackend, stream: bool
-) -> None:
+async def test_last_failed_attempt_returns_tool_schema_violation(client, backend, stream):
     before = given_up()
     backend.scripts["bad"] = Script(("So. " + BAD,), again=(*(BAD,) * 6, GOOD))
     seen: list[Any] = []
@@ -279,9 +252,7 @@ async def test_last_failed_attempt_returns_tool_schema_violation(
 
 
 @BOTH
-async def test_no_attempt_without_budget_left(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_no_attempt_without_budget_left(client, backend, ask):
     before = given_up()
     backend.scripts["bad"] = Script((BAD,), again=(GOOD,))
     with pytest.raises(openai.APIError) as failure:
@@ -292,9 +263,7 @@ async def test_no_attempt_without_budget_left(
 
 
 @BOTH
-async def test_complete_arguments_at_the_budgets_end_are_validated(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_complete_arguments_at_the_budgets_end_are_validated(client, backend, ask):
     whole_arguments = BAD.removesuffix("}\n</tool_call>")
     backend.scripts["cut"] = Script((whole_arguments,), finish="length", again=(GOOD,))
     params = asked("cut", tools=[TAGS], max_tokens=len(tokenize(whole_arguments)))
@@ -304,9 +273,7 @@ async def test_complete_arguments_at_the_budgets_end_are_validated(
 
 
 @BOTH
-async def test_other_choices_continue_while_one_is_resampled(
-    client: openai.AsyncOpenAI, backend: FakeBackend, ask: Ask
-) -> None:
+async def test_other_choices_continue_while_one_is_resampled(client, backend, ask):
     other = "Something else, and rather longer than the call beside it, so that it outlasts it."
     texts = (BAD + "\n" + BAD, other, BAD)
     backend.scripts["three"] = Script(texts, again=(GOOD,))

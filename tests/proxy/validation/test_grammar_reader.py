@@ -47,7 +47,7 @@ def tool_with(syntax: str, definition: str) -> Tool:
 
 
 @pytest.mark.parametrize("name", [case.name for case in CASES if case.syntax == "lark"])
-def test_the_reader_agrees_with_larks_own_parser(name: str) -> None:
+def test_the_reader_agrees_with_larks_own_parser(name):
     case = next(case for case in CASES if case.name == name)
     matches = read_grammar(Grammar("lark", case.definition))
     assert matches is not None
@@ -56,7 +56,7 @@ def test_the_reader_agrees_with_larks_own_parser(name: str) -> None:
     assert set(results.values()) == {True, False}
 
 
-def test_a_long_patch_is_read_fast_by_the_longest_matches() -> None:
+def test_a_long_patch_is_read_fast_by_the_longest_matches():
     matches = read_grammar(Grammar("lark", PATCH))
     lines = "".join(f"+ line {at} of the file\n" for at in range(1000))
     assert matches is not None
@@ -67,7 +67,7 @@ def test_a_long_patch_is_read_fast_by_the_longest_matches() -> None:
     "definition", ["[a-z&&[^b]]+", "[a[bc]]", "a{,3}", "(?x)a b", r"start: /[a-z--b]+/",
                    'start: /^a$/ "b"', r'start: /a\z/ "b"', r'start: "x" /\Aa/', "start: a"]
 )  # fmt: skip
-def test_a_grammar_that_re2_or_lark_read_differently_is_not_read(definition: str) -> None:
+def test_a_grammar_that_re2_or_lark_read_differently_is_not_read(definition):
     lark = definition.startswith("start")
     assert read_grammar(Grammar("lark" if lark else "regex", definition)) is None
 
@@ -91,15 +91,13 @@ def test_a_grammar_that_re2_or_lark_read_differently_is_not_read(definition: str
         (r"^a$", "a\n", False),
     ],
 )
-def test_a_negative_result_is_trusted_where_both_languages_agree(
-    pattern: str, text: str, expected: bool
-) -> None:
+def test_a_negative_result_is_trusted_where_both_languages_agree(pattern, text, expected):
     matches = read_grammar(Grammar("regex", pattern))
     assert matches is not None
     assert matches(text) is expected
 
 
-async def test_a_regular_expression_takes_linear_time_and_a_violation_is_reported() -> None:
+async def test_a_regular_expression_takes_linear_time_and_a_violation_is_reported():
     service = ValidationService(cpu_seconds=2)
     expected = Violation(pointer="/input", keyword="x-toolgate-grammar", schema_pointer="")
     for syntax, definition in (
@@ -112,7 +110,7 @@ async def test_a_regular_expression_takes_linear_time_and_a_violation_is_reporte
         assert await service.check(tool, f'{{"input": "{"a" * 5_000}b"}}') is None
 
 
-async def test_a_grammar_that_takes_too_long_is_left_to_the_masks() -> None:
+async def test_a_grammar_that_takes_too_long_is_left_to_the_masks():
     tool = tool_with("lark", 'start: a* "b"\na: "a" a | "a" | a a')
     service = ValidationService(cpu_seconds=0.2)
     assert await service.check(tool, f'{{"input": "{"a" * 2_000}"}}') is None
@@ -138,7 +136,7 @@ grammars = definitions(REGEX).map(lambda text: Grammar("regex", text)) | (
 @settings(max_examples=repeats(80, nightly=400))
 @example(Grammar("lark", "%declare A\nstart: A"), "a")
 @given(grammars, st.text("ab1 x", max_size=12))
-def test_any_grammar_is_read_or_not_read(grammar: Grammar, text: str) -> None:
+def test_any_grammar_is_read_or_not_read(grammar, text):
     matches = read_grammar(grammar)
     assert matches is None or matches(text) in (True, False)
 
@@ -156,7 +154,7 @@ values = st.recursive(
 
 @settings(max_examples=repeats(60, nightly=300))
 @given(values)
-def test_any_format_of_a_custom_tool_is_read_or_refused(value: object) -> None:
+def test_any_format_of_a_custom_tool_is_read_or_refused(value):
     refused: ToolgateError | None = None
     found: object = None
     try:

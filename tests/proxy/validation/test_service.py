@@ -74,9 +74,7 @@ def tool(schema: dict[str, Any], name: str = "t") -> Tool:
     ],
     ids=lambda value: str(value)[:50],
 )
-def test_validation_cost_is_estimated_from_the_schema(
-    schema: dict[str, Any], least: int, most: int
-) -> None:
+def test_validation_cost_is_estimated_from_the_schema(schema, least, most):
     assert least <= min(steps(schema), UNBOUNDED) <= most
 
 
@@ -99,7 +97,7 @@ FUNCTIONS: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @rotating("name", HOSTILE, one_in=3)
-def test_validation_takes_few_steps(name: str) -> None:
+def test_validation_takes_few_steps(name):
     try:
         schema = canonical_parameters(HOSTILE[name])
         check_limits(schema, SchemaLimits(), param="it")
@@ -109,11 +107,11 @@ def test_validation_takes_few_steps(name: str) -> None:
         steps_of(lambda work=work: work(schema))  # type: ignore[misc]
 
 
-def test_every_function_that_takes_a_schema_is_among_these() -> None:
+def test_every_function_that_takes_a_schema_is_among_these():
     assert {*functions_of_schemas("toolgate_proxy.validation")} <= {*FUNCTIONS}
 
 
-async def test_validation_in_process_and_in_workers_finds_the_same_violations() -> None:
+async def test_validation_in_process_and_in_workers_finds_the_same_violations():
     """A worker has recursive schemas, long chains of references, and long arguments."""
     validators = ValidationService()
     numbers = [*range(50_000)]
@@ -131,7 +129,7 @@ async def test_validation_in_process_and_in_workers_finds_the_same_violations() 
         assert (violation.pointer, violation.keyword) == (pointer, keyword)
 
 
-async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> None:
+async def test_endless_validations_are_killed_and_the_next_one_succeeds():
     validators = ValidationService(cpu_seconds=0.2, workers=1)
     ticks = 0
 
@@ -150,7 +148,7 @@ async def test_endless_validations_are_killed_and_the_next_one_succeeds() -> Non
 
 
 @pytest.mark.parametrize("recursive", [False, True])
-async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> None:
+async def test_invalid_schemas_are_refused_before_their_use(recursive):
     bad: dict[str, Any] = {"properties": {"a": {"type": "text"}}}
     if recursive:
         bad["properties"]["b"] = {"$ref": "#"}
@@ -163,7 +161,7 @@ async def test_invalid_schemas_are_refused_before_their_use(recursive: bool) -> 
         assert refused.value.param == "second"
 
 
-async def test_least_recently_used_schemas_are_removed_first() -> None:
+async def test_least_recently_used_schemas_are_removed_first():
     validators = ValidationService(capacity=2)
     tools = [tool({"maxProperties": at}, f"t{at}") for at in range(3)]
     for each in tools:
@@ -172,7 +170,7 @@ async def test_least_recently_used_schemas_are_removed_first() -> None:
     assert await validators.check(tools[0], '{"a": 1}') is not None
 
 
-async def test_waiting_for_a_worker_is_limited() -> None:
+async def test_waiting_for_a_worker_is_limited():
     validators = ValidationService(workers=1, wall_seconds=0.2)
     tree = tool(TREE)
     async with validators._pool._slots.slot(""):
@@ -182,9 +180,7 @@ async def test_waiting_for_a_worker_is_limited() -> None:
         assert tree.hash not in validators._cache
 
 
-async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_killed_workers_are_a_503_and_no_verdict_on_the_schema(monkeypatch):
     """The next request with the schema checks it again."""
     validators, new = ValidationService(), tool(doubling(40))
     with monkeypatch.context() as patched:

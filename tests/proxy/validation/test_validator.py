@@ -43,9 +43,7 @@ THEN_NULL = {"if": {"required": ["a"]}, "then": {"properties": {"b": {"type": "n
         (of_a({"type": "number", "minimum": 9}), '{"a": -1e400}', "/a", "minimum"),
     ],
 )  # fmt: skip
-def test_violations_name_location_and_keyword(
-    schema: Schema, arguments: str, pointer: str, keyword: str
-) -> None:
+def test_violations_name_location_and_keyword(schema, arguments, pointer, keyword):
     violation = check(schema, arguments)
     assert violation is not None
     assert (violation.pointer, violation.keyword) == (pointer, keyword)
@@ -72,14 +70,14 @@ def test_violations_name_location_and_keyword(
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_valid_arguments_pass_validation(schema: Schema, value: str) -> None:
+def test_valid_arguments_pass_validation(schema, value):
     assert check(of_a(schema), f'{{"a": {value}}}') is None
 
 
 @pytest.mark.parametrize(
     "arguments", ['{"a": 1, "a": 2}', '{"x": {"a": 1, "a": 1}}', '{"a": NaN}', '{"a": 1', ""]
 )
-def test_invalid_json_is_a_violation(arguments: str) -> None:
+def test_invalid_json_is_a_violation(arguments):
     assert check({}, arguments) == NOT_JSON
 
 
@@ -99,14 +97,14 @@ def test_invalid_json_is_a_violation(arguments: str) -> None:
         ('{"a": "\\ud7ff\\ue000"}', True),
     ],
 )
-def test_lone_surrogate_is_a_violation(arguments: str, complete: bool) -> None:
+def test_lone_surrogate_is_a_violation(arguments, complete):
     """Strict JSON parsers reject it."""
     for unique in (True, False):
         violation = check({"additionalProperties": {"minLength": 1}}, arguments, unique=unique)
         assert violation == (None if complete else NOT_JSON)
 
 
-def test_last_of_duplicate_members_counts_unless_unique() -> None:
+def test_last_of_duplicate_members_counts_unless_unique():
     integer = of_a({"type": "integer"})
     assert check(integer, '{"a": "x", "a": 1}', unique=False) is None
     violation = check(integer, '{"a": 1, "a": "x"}', unique=False)
@@ -131,9 +129,7 @@ BESIDE = {
     ],
     ids=["the latest", "named", "of one's own", "items of older drafts", "minimum of older drafts"],
 )
-def test_the_draft_is_that_of_the_schema(
-    schema: Schema, valid: str | None, invalid: str | None
-) -> None:
+def test_the_draft_is_that_of_the_schema(schema, valid, invalid):
     assert valid is None or check(schema, valid) is None
     assert invalid is None or check(schema, invalid) is not None
 
@@ -149,7 +145,7 @@ def test_the_draft_is_that_of_the_schema(
         ({"$ref": "file:///etc/passwd"}, ""),
     ],
 )
-def test_invalid_schemas_are_refused_and_nothing_is_fetched(schema: Schema, pointer: str) -> None:
+def test_invalid_schemas_are_refused_and_nothing_is_fetched(schema, pointer):
     with pytest.raises(InvalidSchema) as bad:
         Validator(schema)
     assert bad.value.pointer == pointer

@@ -6,13 +6,11 @@ The package of the Claude Agent SDK contains a newer Claude Code.
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.support.agents.agent_cli import run_claude, run_program
 from tests.support.agents.client_packages import anthropic_python, bundled_claude
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
@@ -21,9 +19,7 @@ TOOLS = ("--allowedTools", "Bash,Read,Write")
 
 
 @pytest.mark.slow
-def test_claude_runs_a_command_and_reads_a_file(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_claude_runs_a_command_and_reads_a_file(gateway, backend, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     (work / "notes.txt").write_text("the notes\n")
@@ -52,9 +48,7 @@ def test_claude_runs_a_command_and_reads_a_file(
 
 
 @pytest.mark.slow
-def test_claude_runs_two_commands_of_one_turn(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_claude_runs_two_commands_of_one_turn(gateway, backend, tmp_path):
     calls = [call("Bash", {"command": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
     backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
     run = run_claude(gateway, MASTER_KEY, tmp_path, "Make two files.", *TOOLS)
@@ -66,7 +60,7 @@ def test_claude_runs_two_commands_of_one_turn(
 
 
 @pytest.mark.slow
-def test_claude_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+def test_claude_never_runs_a_cut_call(gateway, backend, tmp_path):
     written = call("Bash", {"command": "touch made.txt", "description": "Makes it"})
     cut = Script((written[: written.index(', "description"')],), finish="length")
     # Claude Code asks to go on after a cut answer, some times.
@@ -77,9 +71,7 @@ def test_claude_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_pa
 
 
 @pytest.mark.slow
-def test_claude_shows_the_gateways_error(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_claude_shows_the_gateways_error(gateway, backend, tmp_path):
     error = {"message": "Too odd.", "type": "invalid_request_error", "code": "invalid_request"}
     backend.turns.append(Script((), error_status=400, error=error))
     run = run_claude(gateway, MASTER_KEY, tmp_path, "Anything.")
@@ -88,9 +80,7 @@ def test_claude_shows_the_gateways_error(
 
 
 @pytest.mark.slow
-def test_the_key_is_in_no_file_of_the_user(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_the_key_is_in_no_file_of_the_user(gateway, backend, tmp_path):
     backend.turns.append(Script(("Hello.",)))
     run = run_claude(gateway, MASTER_KEY, tmp_path, "Say hello.")
     assert run.result["result"] == "Hello."
@@ -100,9 +90,7 @@ def test_the_key_is_in_no_file_of_the_user(
 
 
 @pytest.mark.slow
-def test_a_program_with_a_tool_of_its_own_succeeds(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_a_program_with_a_tool_of_its_own_succeeds(gateway, backend, tmp_path):
     thought = "<think>\nTwo tags.\n</think>\n\nI set them.\n"
     search = {"query": "select:mcp__own__set_tags", "max_results": 1}
     backend.turns += [
@@ -133,9 +121,7 @@ def test_a_program_with_a_tool_of_its_own_succeeds(
 
 
 @pytest.mark.slow
-def test_claude_finds_and_calls_one_of_many_tools(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_claude_finds_and_calls_one_of_many_tools(gateway, backend, tmp_path):
     servers = {"mcpServers": {"shop": CATALOGUE_SERVER}}
     found = "mcp__shop__lookup_3"
     backend.turns += [

@@ -11,16 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.agents.agent_cli import run_codex
-from tests.support.servers.fake_backend import FakeBackend
 from tests.support.servers.gateway_process import MASTER_KEY
 from tests.support.servers.mcp_shop import CATALOGUE_SERVER
 from tests.support.servers.script import Script, call
 from toolgate_core.errors import ContextLengthExceeded
 
 
-def test_codex_runs_a_command_and_reads_its_result(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_runs_a_command_and_reads_its_result(gateway, backend, tmp_path):
     command = {"cmd": "echo 'it is made' > made.txt && cat made.txt"}
     backend.turns += [
         Script(
@@ -49,9 +46,7 @@ def test_codex_runs_a_command_and_reads_its_result(
 
 
 @pytest.mark.slow
-def test_codex_calls_a_tool_of_a_namespace(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_calls_a_tool_of_a_namespace(gateway, backend, tmp_path):
     backend.turns += [
         Script((call("multi_agent_v1.close_agent", {"target": "nobody"}),)),
         Script(("There is nobody.",)),
@@ -65,9 +60,7 @@ def test_codex_calls_a_tool_of_a_namespace(
 
 
 @pytest.mark.slow
-def test_codex_runs_two_commands_of_one_turn(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_runs_two_commands_of_one_turn(gateway, backend, tmp_path):
     calls = [call("exec_command", {"cmd": f"echo {n} > {n}.txt; echo made {n}"}) for n in "ab"]
     backend.turns += [Script(("\n".join(calls),)), Script(("Both.",))]
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Make two files.")
@@ -80,7 +73,7 @@ def test_codex_runs_two_commands_of_one_turn(
 
 
 @pytest.mark.slow
-def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+def test_codex_stops_at_a_refusal(gateway, backend, tmp_path):
     error = {"message": "Too long.", "type": "invalid_request_error", "code": "prompt_too_long"}
     backend.turns.append(Script((), error_status=400, error=error))
     run = run_codex(gateway, MASTER_KEY, tmp_path, "Anything.")
@@ -88,7 +81,7 @@ def test_codex_stops_at_a_refusal(gateway: str, backend: FakeBackend, tmp_path: 
     assert "Too long." in str(run.events[-1])
 
 
-def test_codex_never_runs_a_cut_call(gateway: str, backend: FakeBackend, tmp_path: Path) -> None:
+def test_codex_never_runs_a_cut_call(gateway, backend, tmp_path):
     written = call("exec_command", {"cmd": "touch made.txt", "login": False})
     cut = written[: written.index(', "login"')]
     backend.turns.append(Script((cut,), finish="length"))
@@ -111,9 +104,7 @@ PATCH = """\
 
 
 @pytest.mark.slow
-def test_codex_applies_a_patch_of_its_custom_tool(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_applies_a_patch_of_its_custom_tool(gateway, backend, tmp_path):
     work = tmp_path / "work"
     work.mkdir()
     (work / "old.txt").write_text("before\n")
@@ -137,9 +128,7 @@ def test_codex_applies_a_patch_of_its_custom_tool(
 
 
 @pytest.mark.slow
-def test_codex_finds_and_calls_one_of_many_tools(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_finds_and_calls_one_of_many_tools(gateway, backend, tmp_path):
     options = [
         part
         for name, value in CATALOGUE_SERVER.items()
@@ -166,9 +155,7 @@ def test_codex_finds_and_calls_one_of_many_tools(
 
 
 @pytest.mark.slow
-def test_codex_compacts_its_context_in_a_request_of_its_own(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_compacts_its_context_in_a_request_of_its_own(gateway, backend, tmp_path):
     backend.turns += [
         Script((call("exec_command", {"cmd": "echo made"}),)),
         Script(("The summary: it is made.",)),
@@ -184,9 +171,7 @@ def test_codex_compacts_its_context_in_a_request_of_its_own(
 
 
 @pytest.mark.slow
-def test_codex_with_its_own_provider_runs_a_command(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_codex_with_its_own_provider_runs_a_command(gateway, backend, tmp_path):
     """It asks for a WebSocket first, and uses HTTP after the 426. Its items have members of
     OpenAI's own."""
     backend.turns += [
@@ -202,9 +187,7 @@ def test_codex_with_its_own_provider_runs_a_command(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("built_in", [False, True], ids=["HTTP", "WebSocket refused"])
-def test_codex_compacts_after_a_prompt_that_was_too_long(
-    gateway: str, backend: FakeBackend, tmp_path: Path, built_in: bool
-) -> None:
+def test_codex_compacts_after_a_prompt_that_was_too_long(gateway, backend, tmp_path, built_in):
     """It recognises the error, and compacts before the next turn: with its own provider by a
     `compaction_trigger`."""
     too_long = ContextLengthExceeded.of_tokens(60_000).body()["error"]
@@ -226,7 +209,7 @@ EXAMPLES = Path(__file__).parents[4] / "examples"
 CITIES = ("Oslo", "Bern", "Rome", "Lima")
 
 
-async def test_early_tools_runs_every_tool_both_ways(gateway: str, backend: FakeBackend) -> None:
+async def test_early_tools_runs_every_tool_both_ways(gateway, backend):
     calls = "\n".join(call("get_weather", {"city": city}) for city in CITIES)
     backend.turns += [Script((calls,), pause=0.001) for _ in range(2)]
     command = [str(EXAMPLES / "early_tools.py"), f"{gateway}/v1", MASTER_KEY, "tiny", "0.01"]

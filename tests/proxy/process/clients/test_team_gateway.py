@@ -128,12 +128,12 @@ def check_rows(team: Team, key: str) -> None:
 
 
 @pytest.mark.parametrize("scenario", ANSWERED, ids=lambda each: each.__name__)
-def test_a_client_works(team: Team, key: str, tmp_path: Path, scenario: Scenario) -> None:
+def test_a_client_works(team, key, tmp_path, scenario):
     scenario(team.url, team.backend, tmp_path)
     check_rows(team, key)
 
 
-def test_the_agents_sdk_works(team: Team, key: str, tmp_path: Path) -> None:
+def test_the_agents_sdk_works(team, key, tmp_path):
     """Its second run is answered from the cache, which costs the key nothing."""
     asked = [
         f"How is Oslo ({api}, {form})?"
@@ -165,9 +165,7 @@ def test_the_agents_sdk_works(team: Team, key: str, tmp_path: Path) -> None:
 TEXTS = ("One.", "Two.", "They counted.", "Three.")
 
 
-def test_a_session_compacts_its_conversation(
-    gateway: str, backend: FakeBackend, tmp_path: Path
-) -> None:
+def test_a_session_compacts_its_conversation(gateway, backend, tmp_path):
     backend.turns += [Script((text,)) for text in TEXTS * 2]
     python = client_python()
     checked = run_program(python, "use_agents_compaction.py", tmp_path, gateway, checks=2)

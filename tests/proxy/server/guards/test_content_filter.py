@@ -65,9 +65,7 @@ async def asked(gateway: Gateway, api: str, content: str, **params: Any) -> Resp
 
 @APIS
 @STREAM
-async def test_requests_and_responses_with_blocked_words_end_with_an_error(
-    gateway: Gateway, api: str, stream: bool
-) -> None:
+async def test_requests_and_responses_with_blocked_words_end_with_an_error(gateway, api, stream):
     """Neither a text nor the arguments of a call are sent; others pass."""
     for model in ("tiny", "guarded"):
         response = await asked(gateway, api, "hi", stream=stream, model=model)
@@ -86,9 +84,7 @@ async def test_requests_and_responses_with_blocked_words_end_with_an_error(
 
 @APIS
 @STREAM
-async def test_a_request_or_a_model_names_a_filter(
-    gateway: Gateway, api: str, stream: bool
-) -> None:
+async def test_a_request_or_a_model_names_a_filter(gateway, api, stream):
     assert (await asked(gateway, api, "named", stream=stream)).status == 200
     for more in ({"guardrails": ["request"]}, {"model": "guarded"}):
         named = await asked(gateway, api, "named", stream=stream, **more)
@@ -102,9 +98,7 @@ async def test_a_request_or_a_model_names_a_filter(
     ("api", "content"),
     [*((api, "text") for api in TOOLS), ("chat", "argument"), ("responses", "argument")],
 )
-async def test_masked_words_are_not_sent(
-    gateway: Gateway, api: str, stream: bool, content: str
-) -> None:
+async def test_masked_words_are_not_sent(gateway, api, stream, content):
     """A stream in which the guardrail can't mask them is refused. LiteLLM itself masks no arguments
     of Messages."""
     response = await asked(gateway, api, content, stream=stream, guardrails=["mask"])

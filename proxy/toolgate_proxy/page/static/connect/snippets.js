@@ -1,5 +1,5 @@
-// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/page runs the calls,
-// and compares the settings with those of `toolgate launch`, with which tests run Claude Code and Codex.
+// Settings and calls of the clients in docs/guide/clients.md. tests/proxy/process/test_browser.py runs the
+// calls, and compares the settings with those of `toolgate launch`, with which tests run Claude Code and Codex.
 
 const QUESTION = "What's the weather in Beijing and Shanghai?";
 
