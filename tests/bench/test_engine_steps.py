@@ -13,7 +13,7 @@ from bench.engine_steps.blocks import Block, Kind, Measured, Options, Session, S
 from bench.engine_steps.process import in_new_process, measure, write
 from bench.engine_steps.run import HEAD, lines, rows
 from tests.models import tiny_model
-from tests.support.shared_data import BFCL, SHARED
+from tests.support.shared_data import BFCL, path_of
 
 STREAMS = 4
 
@@ -74,9 +74,7 @@ def test_a_block_sums_the_sections_of_its_steps():
     assert found.step_ms == pytest.approx(2)
 
 
-needs_data = pytest.mark.skipif(
-    not (SHARED / "data" / BFCL).exists(), reason="needs the BFCL data below $TOOLGATE_SHARED"
-)
+needs_data = pytest.mark.skipif(not path_of(BFCL).exists(), reason="BFCL could not be fetched")
 
 
 @pytest.mark.slow  # vLLM's engine loop, for a benchmark

@@ -18,7 +18,7 @@ from tests.long.transliterated import ALL_FORMS, schemas, violations
 from tests.long.walks import parameters
 from tests.support.effort import repeats, rotating
 from tests.support.schemas.scripts import SCRIPTS, transliterated
-from tests.support.shared_data import DATA
+from tests.support.shared_data import BFCL, path_of
 from toolgate_backend.enforcement.automaton import Automaton
 
 SEED = 1
@@ -32,7 +32,7 @@ def test_the_schemas_are_valid_and_different() -> None:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.skipif(not DATA.exists(), reason="needs the data sets below $TOOLGATE_SHARED")
+@pytest.mark.skipif(not path_of(BFCL).exists(), reason="BFCL could not be fetched")
 @rotating("form", ALL_FORMS, one_in=3)
 def test_calls_with_names_in_other_scripts_are_valid(form: str) -> None:
     counts: Counter[str] = Counter()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from collections import Counter
 from itertools import islice
 
@@ -15,7 +13,7 @@ from tests.support.effort import SAMPLE, repeats, rotating
 from tests.support.schemas import suites as schema_suites
 from tests.support.schemas.suites import FORMS, SCHEMAS, Case, real_tools, verdicts_by_form
 from tests.support.schemas.support_page import document
-from tests.support.shared_data import DATA
+from tests.support.shared_data import BFCL, MASKBENCH, path_of, records
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.dialects.mark_texts import mark_texts
@@ -28,9 +26,12 @@ pytestmark = [
     pytest.mark.exhaustive,
     pytest.mark.skipif(
         not schema_suites.SUITE.exists(),
-        reason="needs the suite and MaskBench below $TOOLGATE_SHARED",
+        reason="the suite could not be fetched, and $TOOLGATE_SHARED is absent",
     ),
 ]
+needs_maskbench = pytest.mark.skipif(
+    not path_of(MASKBENCH).exists(), reason="MaskBench is in $TOOLGATE_SHARED, which is absent"
+)
 
 ASSERTED = {"format", "vocabulary"}
 """`format` asserts here, and so do all keywords whatever meta-schema is named: those files' tests
@@ -73,22 +74,23 @@ def sample(judge):
     return schema_suites.judged(cases, judge)
 
 
-ALL = pytest.param("real", marks=pytest.mark.slow)
-OPENED = pytest.param("opened", marks=pytest.mark.slow)
+PART = pytest.param("sample", marks=needs_maskbench)
+ALL = pytest.param("real", marks=[pytest.mark.slow, needs_maskbench])
+OPENED = pytest.param("opened", marks=[pytest.mark.slow, needs_maskbench])
 
 
-@pytest.fixture(params=["official", "sample", ALL, OPENED])
+@pytest.fixture(params=["official", PART, ALL, OPENED])
 def results(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["official", "sample", ALL])
+@pytest.fixture(params=["official", PART, ALL])
 def closed_results(request):
     """Of objects that are closed where a schema leaves them open."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["sample", ALL, OPENED])
+@pytest.fixture(params=[PART, ALL, OPENED])
 def real_results(request):
     return request.getfixturevalue(request.param)
 
@@ -164,16 +166,12 @@ def test_a_case_is_a_schema_with_instances():
 
 
 # --- real tools ---
-BFCL = DATA / "bfcl.jsonl.gz"
-
-
 @pytest.mark.exhaustive
-@pytest.mark.skipif(not BFCL.exists(), reason="needs the BFCL data below $TOOLGATE_SHARED")
+@pytest.mark.skipif(not path_of(BFCL).exists(), reason="BFCL could not be fetched")
 def test_real_tools_compile(compile_tool):
     tools = {}
-    with gzip.open(BFCL, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            tools |= {tool.hash: tool for tool in parse_tools(json.loads(line)["tools"])}
+    for case in records(BFCL):
+        tools |= {tool.hash: tool for tool in parse_tools(case["tools"])}
     assert len(tools) > 1000
     refused = []
     for tool in [*tools.values()][:: repeats(15, nightly=1)]:
