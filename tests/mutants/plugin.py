@@ -20,7 +20,7 @@ from .mutant import Mutant
 from .probes import MODULE
 
 SETTING = "TOOLGATE_MUTANTS"
-SECONDS = 240
+SECONDS = 120
 """Time after which a mutant counts as one that lives."""
 
 
