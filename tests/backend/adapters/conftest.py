@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.models import tiny_model
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _own_sequences() -> Iterator[None]:
+    """The grammars and sequences of an engine process are those of one file of tests."""
+    from toolgate_backend.adapters import engine_sequences
+
+    engine_sequences._sequences = None
+    yield
+    engine_sequences._sequences = None
 
 
 @pytest.fixture(scope="module")
