@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -153,7 +152,6 @@ def test_nothing_waits_for_the_gpu():
 
 
 # --- the masks of a step ---
-Make = Callable[[], EnforcementGrammar]
 UNTOUCHED = 7
 """Words that no mask has."""
 

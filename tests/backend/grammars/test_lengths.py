@@ -35,7 +35,6 @@ from toolgate_core.schema.walk import schema_objects
 CASES = json.loads(Path(__file__).with_name("lengths.json").read_text())
 
 # --- least tokens ---
-LONGER = "a longer text than the others"
 NODE = {
     "type": "object",
     "properties": {"next": {"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]}},

@@ -35,8 +35,6 @@ def naming(model: str) -> dict[str, list[Any]]:
 
 TINY: dict[str, Any] = {"models": ("tiny",)}
 LIMITED = [("large", TINY), ("hosted", TINY), ("hosted", {"enforced_only": True})]
-KEYS = pytest.mark.parametrize(("model", "terms"), LIMITED)
-FORMS = pytest.mark.parametrize("form", naming(""))
 
 
 def configure(
