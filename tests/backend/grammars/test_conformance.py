@@ -10,10 +10,11 @@ import pytest
 from tests.models import ROOT
 from tests.support.dialects.model import DialectModel
 from tests.support.effort import SAMPLE, repeats, rotating
+from tests.support.installed import needs
 from tests.support.schemas import suites as schema_suites
-from tests.support.schemas.suites import FORMS, SCHEMAS, Case, real_tools, verdicts_by_form
+from tests.support.schemas.suites import FORMS, Case, real_tools, verdicts_by_form
 from tests.support.schemas.support_page import document
-from tests.support.shared_data import BFCL, MASKBENCH, path_of, records
+from tests.support.shared_data import BFCL, MASKBENCH, SUITE, TOOLS, records
 from toolgate_backend.errors import GrammarRefused
 from toolgate_backend.grammars.offline import verdicts
 from toolgate_core.dialects.mark_texts import mark_texts
@@ -22,16 +23,7 @@ from toolgate_core.schema.canonical import canonical_json
 from toolgate_core.tools import parse_tools
 
 # --- conformance ---
-pytestmark = [
-    pytest.mark.exhaustive,
-    pytest.mark.skipif(
-        not schema_suites.SUITE.exists(),
-        reason="the suite could not be fetched, and $TOOLGATE_SHARED is absent",
-    ),
-]
-needs_maskbench = pytest.mark.skipif(
-    not path_of(MASKBENCH).exists(), reason="MaskBench is in $TOOLGATE_SHARED, which is absent"
-)
+pytestmark = pytest.mark.exhaustive
 
 ASSERTED = {"format", "vocabulary"}
 """`format` asserts here, and so do all keywords whatever meta-schema is named: those files' tests
@@ -74,23 +66,32 @@ def sample(judge):
     return schema_suites.judged(cases, judge)
 
 
-PART = pytest.param("sample", marks=needs_maskbench)
-ALL = pytest.param("real", marks=[pytest.mark.slow, needs_maskbench])
-OPENED = pytest.param("opened", marks=[pytest.mark.slow, needs_maskbench])
+@pytest.fixture(scope="module")
+def usual(judge):
+    """One real schema in 16, always the same: a share of few depends on which they are."""
+    cases = islice(schema_suites.maskbench(), 0, None, repeats(16, nightly=3))
+    return schema_suites.judged(cases, judge)
 
 
-@pytest.fixture(params=["official", PART, ALL, OPENED])
+OFFICIAL = pytest.param("official", marks=needs(SUITE))
+PART = pytest.param("sample", marks=needs(MASKBENCH))
+USUAL = pytest.param("usual", marks=needs(MASKBENCH))
+ALL = pytest.param("real", marks=[pytest.mark.slow, needs(MASKBENCH)])
+OPENED = pytest.param("opened", marks=[pytest.mark.slow, needs(MASKBENCH)])
+
+
+@pytest.fixture(params=[OFFICIAL, PART, ALL, OPENED])
 def results(request):
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=["official", PART, ALL])
+@pytest.fixture(params=[OFFICIAL, PART, ALL])
 def closed_results(request):
     """Of objects that are closed where a schema leaves them open."""
     return request.getfixturevalue(request.param)
 
 
-@pytest.fixture(params=[PART, ALL, OPENED])
+@pytest.fixture(params=[USUAL, ALL, OPENED])
 def real_results(request):
     return request.getfixturevalue(request.param)
 
@@ -153,12 +154,15 @@ def test_nearly_all_real_schemas_are_fully_enforced_by_masks(real_results):
 
 
 @pytest.mark.slow
+@needs(SUITE)
+@needs(MASKBENCH)
 def test_the_documented_table_matches_the_results(whole, real, opened):
     """`make docs` writes the table."""
     written = (ROOT / "docs" / "reference" / "schema-support.md").read_text(encoding="utf-8")
     assert written == document(whole, real, opened, verdicts_by_form())
 
 
+@needs(SUITE)
 def test_a_case_is_a_schema_with_instances():
     case = next(schema_suites.suite())
     assert isinstance(case, Case)
@@ -166,8 +170,7 @@ def test_a_case_is_a_schema_with_instances():
 
 
 # --- real tools ---
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not path_of(BFCL).exists(), reason="BFCL could not be fetched")
+@needs(BFCL)
 def test_real_tools_compile(compile_tool):
     tools = {}
     for case in records(BFCL):
@@ -186,8 +189,7 @@ def answer(verdict):
     return verdict.status, verdict.code, verdict.pointer, verdict.residual
 
 
-@pytest.mark.exhaustive
-@pytest.mark.skipif(not SCHEMAS.exists(), reason="needs the schemas below $TOOLGATE_SHARED")
+@needs(TOOLS)
 @rotating("name", FORMS, one_in=3)
 def test_verdicts_without_a_model(name):
     tools = real_tools(repeats(29, nightly=1))
