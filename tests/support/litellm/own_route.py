@@ -13,6 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tests.support.litellm.router import Row, row
 from tests.support.servers.fake_backend import KEY, FakeBackend
 from tests.support.servers.virtual_keys import key_of
+from tests.support.waiting import until
 from toolgate_core.wire import ChatPrompt
 from toolgate_proxy.api.reader import RequestReader
 from toolgate_proxy.app import Gateway as App
@@ -143,8 +144,8 @@ class Gateway:
             if leave_after is None or isinstance(leave_after, asyncio.Event):
                 await (leave_after or asyncio.Event()).wait()
             elif callable(leave_after):
-                while not leave_after(b"".join(each.get("body", b"") for each in sent)):
-                    await asyncio.sleep(0.01)
+                leaves = leave_after
+                await until(lambda: leaves(b"".join(each.get("body", b"") for each in sent)))
             else:
                 await asyncio.sleep(leave_after)
             return {"type": "http.disconnect"}
