@@ -15,8 +15,8 @@ _DATE = (
     r"|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)|02-(?:0[1-9]|1[0-9]|2[0-8]))"
     rf"|{_LEAP}-02-29)"
 )
-# Excludes leap seconds, which are valid at one time of a day only, and more digits of a fraction than
-# nanoseconds have: a model that repeats a digit would write them until its tokens are used up.
+# Excludes leap seconds, which are valid at one time of a day only, and fractions of more than nine
+# digits: a model that repeats a digit would write them until its tokens are used up.
 _TIME = (
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,9})?"
     r"(?:[zZ]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"

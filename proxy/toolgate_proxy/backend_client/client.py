@@ -128,7 +128,7 @@ class Backend:
     async def generate(
         self, request: wire.GenerateRequest, deadline: float | None = None
     ) -> EventStream:
-        """Start a generation. Raises the backend's refusal, for example GrammarUnknown.
+        """Start a generation. Raises the backend's refusal, for example GrammarsRefused.
 
         `deadline` (time.monotonic) is set for a request that continues an earlier one. The caller
         must close the stream. Closing it early makes the backend stop generating.

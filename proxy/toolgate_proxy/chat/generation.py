@@ -46,7 +46,7 @@ class Generation:
     @property
     def residual(self) -> Mapping[str, Sequence[wire.ResidualKeyword]]:
         """By tool hash: the keywords that the masks do not enforce."""
-        return self.constraints.loaded.residual
+        return self.constraints.needed.residual
 
     def response(self, validators: ValidationService, owner: str, resamples: int) -> ChatResponse:
         """Return the response in progress. `owner`: the key of the request, among which workers are
@@ -105,6 +105,21 @@ class Generation:
         known = ((kind, at) for kind, at in start.adapted if at < len(paths))
         context.note_changes(HistoryChange(kind, paths[at]) for kind, at in known)
 
+    def note_enforcement(self, context: RequestContext) -> None:
+        request, plan = self.prepared.request, self.prepared.plan
+        constrained = request.tools or request.content_format
+        context.note_enforcement(constrained, self.residual, plan.grammars)
+
+    async def verdicts(self) -> Sequence[wire.GrammarVerdict]:
+        """Wait for the start of the response. Return the verdicts on new grammars."""
+        assert isinstance(self.events, EventStream)
+        return (await self.events.start()).verdicts
+
+    async def aclose(self) -> None:
+        """End the generation before it is read."""
+        await self.events.aclose()
+        tracing.end(self.span)
+
     def keep(self, answers: Answers) -> None:
         """Keep the answer. It succeeded without sampling a choice again."""
         if self.name and not self.is_kept:
@@ -119,8 +134,10 @@ async def begun(
     answers: Answers | None,
 ) -> Generation:
     """Send the request, unless `answers` has its answer. `deadline`: that of the response that is
-    continued, by time.monotonic. Raise ToolgateError, among them GrammarUnknown."""
+    continued, by time.monotonic. Raise ToolgateError, among them GrammarsRefused."""
     message = constraints.message(context)
+    if not constraints.is_complete:
+        answers = None  # a kept answer has no verdicts
     name = "" if answers is None else name_of(message, constraints.prepared.info)
     kept = None if answers is None else await kept_answer(answers, name)
     context.cache_key = None if kept is None else name
@@ -129,9 +146,6 @@ async def begun(
         span, events = tracing.NONE, kept
     else:
         span, events = await _sent(deployment.backend, message, deadline)
-    request, plan = constraints.prepared.request, constraints.prepared.plan
-    constrained = request.tools or request.content_format
-    context.note_enforcement(constrained, constraints.loaded.residual, plan.grammars)
     return Generation(constraints, events, span, kept is not None, name)
 
 
