@@ -1,8 +1,8 @@
 """Messages to a backend in the shape of chat completions, which every router can pass on.
 
 `POST /v1/chat/completions` has the fields that routers read (`model`, `messages`, `tools`,
-`stream`, `max_tokens`), and a member `toolgate` with `op`, the message's name, and its other fields.
-A body without this member is vLLM's own.
+`stream`, `max_tokens`), and a member `toolgate` with `op`, the name of the message, and its other
+fields. A body without this member is vLLM's own.
 """
 
 from __future__ import annotations

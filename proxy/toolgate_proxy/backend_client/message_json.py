@@ -43,7 +43,7 @@ def encoded(op: str, message: wire.Message | None, model: str) -> bytes | Pieces
     represent: pydantic's serializer nests about 250 levels, and the depth of a request's fields is
     not limited."""
     prompt = getattr(message, "prompt", None)
-    if isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
+    if message is not None and isinstance(prompt, wire.ChatPrompt) and _has_long(prompt.messages):
         return _pieces(op, message, prompt)
     return _encoded(op, message, model)
 
